@@ -9,7 +9,7 @@ The files. Each imports only from those above it:
     schedule.py     the order of instructions
     values.py       which results are one value, and from when to when it lives
     liveness.py     the estimated plan of a module without an assignment
-    untraced.py     the temporaries of an assignment that has no heap traces
+    untraced.py     the temporaries of an assignment without heap traces, which say when each takes and frees memory
     texts.py        assignments in the texts that XLA writes beside modules
     suggestions.py  what would make the peak smaller
     answer.py       ProgramMemory, the answer

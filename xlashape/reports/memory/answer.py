@@ -134,7 +134,7 @@ class Group(NamedTuple):
 
 
 class ProgramMemory(Frozen, Answer):
-    """The memory of a program. `memory` makes it; its rows are `peak_buffers`."""
+    """The memory of a program: the answer of `memory`. Its rows are `peak_buffers`."""
 
     report: ClassVar[Report] = REPORT
 
@@ -239,27 +239,28 @@ class ProgramMemory(Frozen, Answer):
 
     @cached_property
     def argument_bytes(self) -> int:
-        """The allocations of parameters."""
+        """The bytes of allocations of parameters."""
         return self._sum(_is_argument)
 
     @cached_property
     def output_bytes(self) -> int:
-        """The allocations that may hold a part of the result, parameters among them."""
+        """The bytes of allocations that may hold a part of the result, parameters among them."""
         return self._sum(_is_output)
 
     @cached_property
     def alias_bytes(self) -> int:
-        """The allocations of parameters that hold a part of the result."""
+        """The bytes of allocations of parameters that hold a part of the result."""
         return self._sum(_is_alias)
 
     @cached_property
     def temp_bytes(self) -> int:
-        """The allocations that are neither of parameters, nor of constants, nor of the result, nor thread-local."""
+        """The bytes of allocations that hold no parameter, no constant and no part of the result, and are not
+        thread-local."""
         return self._sum(_is_temp)
 
     @cached_property
     def constant_bytes(self) -> int:
-        """The allocations of constants."""
+        """The bytes of allocations of constants."""
         return self._sum(_is_constant)
 
     @cached_property
@@ -284,12 +285,13 @@ class ProgramMemory(Frozen, Answer):
 
     @cached_property
     def total_allocation_bytes(self) -> int:
-        """All allocations of memory space 0."""
+        """The bytes of all allocations of memory space 0."""
         return sum([each.size for each in self.plan.allocations if each.space == 0])
 
     @cached_property
     def indefinite_bytes(self) -> int:
-        """The allocations of memory space 0 that live throughout the program or in each call of a computation."""
+        """The bytes of allocations of memory space 0 that live throughout the program or in each call of a
+        computation."""
         return sum(
             [
                 each.size
@@ -510,8 +512,9 @@ class ProgramMemory(Frozen, Answer):
         return tuple(sorted(rows, key=lambda row: (-row.bytes, row.group)))
 
     def suggest(self, limit: int | None = None) -> tuple[Suggestion, ...]:
-        """Changes that would make the peak smaller, the one with the lowest peak first; with a limit in bytes, whether
-        each fits it.
+        """Changes that would make the peak smaller, the one with the lowest peak first. With a limit in bytes, the
+        list of changes that is certain to bring the peak within it comes first, and each change says whether it alone
+        does so.
 
         Only a donation is ever exact. Raises InvalidArgumentError for a limit that is no number of bytes.
         """

@@ -2,11 +2,11 @@
 Values share memory by the rules of XLA's BufferAssigner.
 
 A buffer is the memory of values that must share it. Buffers are assigned from the largest to the smallest. Parameters,
-constants and outputs have allocations that live throughout. Another buffer is put into an allocation of an output, or
-of a parameter that holds an output, where it fits and no value there lives at the same time. What is left is temporary,
-and takes memory while its values live. A value takes over the memory of an operand that ends where it begins, if the
-shapes are equal and its instruction can compute in place: each element from the same element of the operand, or by an
-operation that XLA runs in place.
+constants and outputs have allocations that live throughout. Except on TPUs, another buffer is put into an allocation of
+an output, or of a parameter that holds an output, where it fits and no value there lives at the same time. What is left
+is temporary, and takes memory while its values live. A value takes over the memory of an operand that ends where it
+begins, if the shapes are equal and its instruction can compute in place: each element from the same element of the
+operand, or by an operation that XLA runs in place.
 
 For the lower bound of the peak, a value may take the memory of any value that ends where it begins, and the memory of
 an output until that output is computed. For the upper bound, only values that must share memory share it.
@@ -590,9 +590,11 @@ def _totals(
 
 
 def keeps_positions(instruction: HloInstruction, operands: Sequence[int]) -> bool:
-    """Whether an instruction can compute its result in the memory of these operands. It can if each element of the
-    result needs, of these operands, only the element at its own position, and in the operations that XLA runs in place:
-    dynamic-update-slice, scatter, sort, triangular-solve."""
+    """Whether an instruction can compute its result in the memory of the operands with these numbers.
+
+    It can if each element of the result needs, of these operands, only the element at its own position; and if it is a
+    dynamic-update-slice, a scatter, a sort or a triangular-solve and these are the operands that XLA lets it overwrite.
+    """
     opcode = instruction.opcode
     if opcode in _ELEMENTWISE:
         return True

@@ -224,7 +224,8 @@ class _Suggestions:
     # -- donation -----------------------------------------------------------------------------
 
     def _donations(self) -> list[tuple[Suggestion, _Aliases]]:
-        """Arrays of arguments, and whole arguments of several arrays, whose memory outputs can take."""
+        """Suggestions to donate an array of an argument, or a whole argument of several arrays, each with the outputs
+        that take its memory."""
         given = {alias.parameter_number for alias in self._module.head.input_output_alias.entries}
         groups: dict[tuple[int, ...], str] = {}
         parts: dict[str, list[int]] = {}
@@ -239,7 +240,7 @@ class _Suggestions:
             if argument and len(numbers) > 1:
                 groups[tuple(numbers)] = argument
         found: list[tuple[Suggestion, _Aliases]] = []
-        # The largest first, as long as their lives may be computed again.
+        # The largest first, as long as further plans may be made.
         for numbers, argument in sorted(groups.items(), key=lambda item: -self._bytes_of(item[0])):
             aliases = self._aliases(set(numbers))
             if not self._may_plan and aliases not in self._donated:
@@ -528,8 +529,8 @@ class _Suggestions:
         """The sizes of batch dimensions and of sequence dimensions, by a heuristic.
 
         The batch is the first dimension of an argument, the sequence the second of three or more. Sizes of features,
-        which are the last dimensions of other arguments, and sizes of arguments whose shape an output has, such as
-        weights, are neither. If no size remains, the first dimensions of all arguments count as batches.
+        which are the last dimensions of arguments of rank 2 or more, and sizes of arguments whose shape an output has,
+        such as weights, are neither. If no size remains, the first dimensions of all arguments count as batches.
         """
         entry = self._module.entry
         shape = entry.root.shape

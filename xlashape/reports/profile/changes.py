@@ -114,6 +114,8 @@ def _by_module(rows: Iterable[Joined]) -> dict[str, dict[str, list[Joined]]]:
 def _changes(
     module: str, a: dict[str, list[Joined]], b: dict[str, list[Joined]], steps: tuple[int, int]
 ) -> list[TimeChange]:
+    """The changes of one module. `a` and `b` are its rows by name; `steps` are the numbers by which their times are
+    divided."""
     module_a, module_b = _module_of(a), _module_of(b)
     differences = _Differences(module_a, module_b, {*a, *b}) if module_a is not None and module_b is not None else None
     made: list[TimeChange] = []
@@ -148,6 +150,8 @@ def _change(
     a_name: str | None,
     differences: _Differences | None,
 ) -> TimeChange:
+    """The change of one instruction. `a` and `b` are its rows, None in a profile that does not have it; `a_name` is its
+    name in the first profile."""
     every = [*(b or ()), *(a or ())]
     times = [
         None if rows is None else sum([row.own for row in rows]) * _PS / count

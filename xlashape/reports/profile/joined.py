@@ -37,7 +37,7 @@ class Static(NamedTuple):
     bytes: int | None
     """The bytes of the elements that are read and written."""
     padded_bytes: int | None
-    """The same with the padding of tiles."""
+    """These bytes with the padding of tiles."""
     main_bytes: int | None
     """The part of `padded_bytes` that is in main memory."""
     compute_seconds: float | None
@@ -294,6 +294,7 @@ def _parts(operation: Operation, costs: Costs | None, timed: set[str]) -> list[t
 
 
 def _add(sums: dict[str, list[float]], name: str, times: Times, part: float) -> None:
+    """Adds a part of an operation's times to the sums of an instruction: count, total, own, shortest, longest."""
     shortest, longest = times.shortest * part, times.longest * part
     found = sums.get(name)
     if found is None:

@@ -281,8 +281,9 @@ class Profile(Answer, Frozen):
         order.
 
         `op_name` groups by the first two parts of the path, `jit(step)/transpose(jvp(layer))`; `op_name:3` by the first
-        three. Instructions without a value of the key are in one group: `(no source known)`. Where no steps are marked,
-        the runs of programs stand for them, numbered: `step 0 (run 17)`. Raises InvalidArgumentError for another key.
+        three. Instructions without a value of the key are in one group: `(no source known)`. Events in no marked step
+        are grouped by the run of their program: `step 0 (run 17)`, the first group in the order of time. Raises
+        InvalidArgumentError for another key.
         """
         name, _, depth = key.partition(":")
         if name not in _KEYS or (depth and not (name == "op_name" and depth.isdecimal() and 0 < len(depth) < 4)):
@@ -407,6 +408,7 @@ def _first(names: Sequence[str]) -> list[str]:
 
 
 def _notes(tally: Tally, found: Join) -> list[str]:
+    """Sentences about what the profile and the modules lack."""
     notes: list[str] = []
     if not found.rows:
         notes.append("The profile has no events of HLO instructions.")
@@ -515,6 +517,7 @@ def _group(key: str, rows: Sequence[InstructionTime], total: float) -> GroupTime
 
 
 def _known_sum(rows: Sequence[InstructionTime], of: Callable[[InstructionTime], int | None]) -> int | None:
+    """The sum of a number over all executions, where it is known; None if it is known of no row."""
     known = [value * row.executions for row in rows if (value := of(row)) is not None]
     return sum(known) if known else None
 

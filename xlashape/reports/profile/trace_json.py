@@ -31,6 +31,7 @@ _MOST_CHARACTERS: Final = 1 << 24
 _BEGIN: Final = re.compile(r'"traceEvents"\s*:\s*\[')
 _SEPARATORS: Final = re.compile(r"[ \t\r\n,]+")
 _TPU_LINES: Final = frozenset(("XLA Ops", "Async XLA Ops"))
+# Arguments of kernels in command buffers.
 _GRAPHS: Final = ("cuda_graph_id", "graph_id", "cuda_graph_node_id")
 _WANTED: Final = (
     *("hlo_op", "hlo_module", "program_id", "hlo_category", "flops", "bytes_accessed", "source"),

@@ -58,6 +58,7 @@ _DERIVED_LINES: Final = frozenset(
         *("TensorFlow Name Scope", "TensorFlow Ops", "XLA Modules", "XLA Ops", "XLA TraceMe"),
     )
 )  # fmt: skip
+# Stats of kernels in command buffers.
 _GRAPHS: Final = frozenset(("cuda_graph_id", "cuda_graph_exec_id", "cuda_graph_node_id", "graph_id", "graph_node_id"))
 _WANTED: Final = frozenset(("hlo_op", "hlo_module", "program_id", "run_id", "step_num", *_GRAPHS))
 

@@ -1,4 +1,4 @@
-"""The declaration of the report `reads`, and its answer."""
+"""The declaration of the report `reads`, and its answer `Reads`, whose main rows are of the class `Read`."""
 
 from __future__ import annotations
 

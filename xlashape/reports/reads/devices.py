@@ -112,6 +112,7 @@ def device_of(
     configs or the name of the file indicate, else a GPU.
 
     `file` is empty where the module comes from no file. `warp` and `segment_bytes` are None for those of the target.
+
     Raises InvalidArgumentError for a target that does not exist.
     """
     if target is not None:

@@ -58,8 +58,9 @@ def reads(
 
     x: a jitted function, whose arguments follow and which is lowered and compiled for the device that JAX has; a
     Lowered, which is compiled; or whatever else `HloModule.of` takes.
-    instruction: only this instruction, which may be a fused one.
-    computation: all instructions of this computation. Without either, those that read arrays from memory.
+    instruction: only this instruction, which may be a fused one. `computation` then says where it is.
+    computation: all instructions of this computation that have operands. Without either, those that read arrays from
+    memory.
     output: only this array of the results, by its number.
     target: "gpu", "tpu", "cpu", "tpu-v5e", …; by default the device for which the module was compiled, as far as it
     says, else a GPU.

@@ -116,7 +116,7 @@ _SOURCE_FILE: Final = re.compile(r'source_file="([^"]+)"(?: source_line=(\d{1,9}
 
 
 class ReportedAllocation(NamedTuple):
-    """An allocation as a report states it. Sizes are texts such as `32.00G`; a value that the report does not state is
+    """An allocation as a report states it. Sizes are texts such as `32.00G`; a text that the report does not state is
     empty.
     """
 

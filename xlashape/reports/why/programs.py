@@ -66,7 +66,7 @@ def peak_facts(peak: Peak) -> list[tuple[str, str]]:
     return [("peak", f"{byte_text(peak.bytes)}, {how}")]
 
 
-# The peak of a module with a target.
+# The peak of a module with a target, and of one for which no peak is given.
 UNKNOWN_PEAK: Final = Peak(None)
 
 
@@ -173,6 +173,7 @@ def instruction_memory(instruction: HloInstruction, target: Target | None = None
 
 
 def _note(instruction: HloInstruction) -> str:
+    """Why the result of an instruction has no memory of its own, or not all of it has; empty where it has."""
     if instruction.computation not in executed_computations(instruction.computation.module):
         return f"its result has no memory of its own: {instruction.computation.name} is fused or applied to elements"
     own = instruction_buffers(instruction)

@@ -135,6 +135,7 @@ class MemoryAnswer(FrozenValue, Answer):
     kind: ClassVar[str]
     """The subject of the answer: array, tuple, instruction, module, report or shapes."""
 
+    # Columns of `TOTALS` and sections that only some answers have.
     target: Target | None = None
     note: str = ""
     unread: tuple[str, ...] = ()

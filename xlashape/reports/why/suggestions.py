@@ -1,9 +1,8 @@
 """Changes that make the buffer of an array smaller, each with the changed array, the exact size of its buffer, and how
 to write it in JAX.
 
-The changed array has tiles too. If the tiles of the array have the form that TPUs give (`tpu_layout.has_tpu_tiles`),
-the changed array gets the tiles that a TPU gives to it; otherwise it keeps the tiles of the array. Changes that do not
-save memory are left out.
+If the tiles of an array have the form that TPUs give (`tpu_layout.has_tpu_tiles`), the changed array has the tiles that
+a TPU gives to it; otherwise it has the tiles of the array. Changes that do not save memory are left out.
 
 A reshape keeps the row-major number of each element. Dimensions that are adjacent both in the shape and in memory form
 a *run*: within it row-major order is the order of memory, so that merging its dimensions, or splitting it at other
