@@ -1,5 +1,4 @@
-"""Changes that a person can write in JAX to make the peak of a program's memory smaller, each with the new peak and its
-bounds.
+"""Changes that a person can write in JAX to make a program's memory peak smaller, each with the new peak and bounds.
 
     donate       arguments whose memory outputs of the same shape can take
     recompute    what a function keeps for the backward pass, or what lives across the peak without being used there
@@ -68,7 +67,6 @@ _NOT_COMPUTED: Final = frozenset(
 )
 """Opcodes of instructions that cannot be computed a second time, or whose cost is negligible."""
 
-
 _ARGUMENT: Final = re.compile(r"[.\[]")
 """The characters after the name of an argument in the name of one of its arrays, such as `ws[0]`."""
 _AGAIN: Final = re.compile(r"transpose\(|checkpoint|remat")
@@ -103,8 +101,8 @@ class Suggestion(NamedTuple):
 
 
 def suggestions(plan: Plan, limit: int | None) -> tuple[Suggestion, ...]:
-    """The changes for a plan: first the list that is certain to bring the peak within the limit, a number of bytes,
-    then the others, the one with the lowest peak first. Empty for a plan without a module."""
+    """The changes for a plan: first the list that is certain to bring the peak within the limit of bytes, then the
+    others, the one with the lowest peak first. Empty for a plan without a module."""
     if plan.module is None or not plan.module.computations:
         return ()
     return _Suggestions(plan, plan.module, limit).all()
@@ -146,7 +144,6 @@ class _Suggestions:
         self._may_plan = max(_LEAST_PLANNED, _MOST_PLANNED // max(1, count))
 
     def all(self) -> tuple[Suggestion, ...]:
-        """The changes in the order in which they are listed."""
         donations = self._donations()
         found: list[Suggestion] = []
         for each in (
@@ -224,8 +221,7 @@ class _Suggestions:
     # -- donation -----------------------------------------------------------------------------
 
     def _donations(self) -> list[tuple[Suggestion, _Aliases]]:
-        """Suggestions to donate an array of an argument, or a whole argument of several arrays, each with the outputs
-        that take its memory."""
+        """Arrays of arguments, and whole arguments, whose memory outputs can take: each with these outputs."""
         given = {alias.parameter_number for alias in self._module.head.input_output_alias.entries}
         groups: dict[tuple[int, ...], str] = {}
         parts: dict[str, list[int]] = {}
@@ -489,8 +485,7 @@ class _Suggestions:
 
     def _smaller(self) -> Iterator[Suggestion]:
         """Another size of the batch, and of the sequence: the largest that brings the peak within the limit for
-        certain; half where there is no limit, no such size, or no need.
-        """
+        certain; half where there is no limit, no such size, or no need."""
         for dimensions in self._dimensions():
             sized: list[tuple[int, int]] = []
             if self._limit is not None and self._peak > self._limit:
@@ -550,8 +545,7 @@ class _Suggestions:
         """The peak if each dimension of size `dimension` had the size `size`.
 
         XLA chooses fusions by sizes. So in the upper bound temporaries are a fraction larger, and arrays inside a
-        fusion that a library runs have memory; in the lower bound there are no temporaries.
-        """
+        fusion that a library runs have memory; in the lower bound there are no temporaries."""
         plan = self._plan_with(aliases) if aliases else self._plan
         offset = self._peak - max(self._plan_with(()).steps.totals) if aliases else 0
         scales: dict[Shape, float] = {}
