@@ -52,14 +52,15 @@ class TimeChange(NamedTuple):
     """How much slower the instruction is in the second profile; below 0 where it is quicker."""
     a_count: int | None
     b_count: int | None
-    """How many events the instruction has in the whole profile."""
+    """How many events the instruction has in each whole profile."""
     source: str
     a_name: str | None = None
     """The name of the instruction in the first profile, where the names differ."""
     change: str = ""
-    """What changed in the instruction from one module to the other, in the words of `xlashape.diff`."""
+    """What changed in the instruction from one module to the other, in the words of `xlashape.diff`; empty where
+    nothing did, or a module is not known."""
     details: str = ""
-    """The values before and after."""
+    """What had which value before and after the change, as `xlashape.diff` says it."""
     per: str = "step"
     """The period to which both times belong: a `step`, a `run` of the program, or the whole `profile`."""
 

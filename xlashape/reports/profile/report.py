@@ -128,7 +128,7 @@ REPORT: Final = Report(
 @dataclass(frozen=True, slots=True)
 class InstructionTime:
     """An instruction and the times of its events, in seconds. Bytes, FLOPs and `least_time` are those of one execution.
-    Each field is the column of its name in `REPORT`, and None where it is not known.
+    Each field is the column of its name in `REPORT`, and None or empty where it is not known.
     """
 
     name: str
@@ -374,10 +374,12 @@ def profile(
     modules: what `HloModule.all_of` takes, for a profile that holds no modules.
     target, peak, bandwidth: the chip, or its peaks in FLOP/s and bytes/s, as for `cost`; without them the peaks that
     the profile of a TPU states.
-    frames: "own" or "all", as for `cost`.
+    frames: with "all", `source` names every frame that called an operation, and not the line of the user's own code
+    alone.
 
-    Raises NotFoundError for a path without a profile, DecodeError for bytes that are no profile, LimitExceededError for
-    a profile with too many operations, InvalidArgumentError for another x, target or frames.
+    Raises NotFoundError for a path without a profile and for a target that does not exist, DecodeError for bytes that
+    are no profile, LimitExceededError for a profile with too many operations, InvalidArgumentError for another x, a
+    peak or bandwidth that is not a positive finite number, and other frames.
     """
     given = () if modules is None else HloModule.all_of(modules)
     roof = roof_of(target, peak, bandwidth)

@@ -55,8 +55,9 @@ def why(x: Any, *, target: Target | str | None = None, instruction: str = "", fr
     `frames`: with "all", `source` names every frame that called an operation, and not the line of the user's own code
     alone.
 
-    Raises ParseError for text without a shape, an allocation or a module, NotFoundError for the path of a missing file,
-    and the errors that `Shape.of`, `HloModule.of` and `tiling.physical_bytes` raise.
+    Raises ParseError for text without a shape, an allocation or a module, NotFoundError for the path of a missing file
+    and for an instruction that does not exist, InvalidArgumentError for a target that does not exist, and the errors
+    that `Shape.of`, `HloModule.of` and `tiling.physical_bytes` raise.
 
     >>> print(why("f32[3,5]{1,0:T(2,2)}").causes[0])
     tile (2,2) pads dimension 0 from 3 to 4: 33.3% more (+20 bytes)
