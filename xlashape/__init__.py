@@ -9,22 +9,22 @@ The names of this module are imported on first use, so that `import xlashape` ta
 
 - `shape`, `symbolic`, `hlo`, `indexing`: shapes; expressions and maps; HLO modules; the indexing analysis.
 - `reports`: answers about whole programs as tables: why buffers are as large as they are, …
-- `scan`: many dumps as tables, in Parquet or on an engine.
-- `agents`: the questions as tools for coding agents. `recognition`: what a text or a file is.
-- `drawing`, `cli`, `pytest_plugin`, `probe`: pictures of layouts; the command line; tests that a program has not become
-  worse; a check of health that loads little.
-- `proto`, `text`: the compiled schema and the wire format; what parsers are built on. `data`: an example module.
+- `scan`: many dumps as tables, in Parquet or in a data engine such as Spark.
+- `agents`: the reports and pictures as tools for coding agents. `recognition`: what a text or a file is.
+- `drawing`: pictures of layouts, reads, memory and time. `cli`: the command line. `pytest_plugin`: tests that a program
+  has not become worse. `probe`: `xlashape health` without loading the command line.
+- `proto`: the compiled schema and the wire format. `text`: the base of the parsers. `data`: an example module.
 - `tables`: named columns, for pandas, polars, Arrow, CSV and JSON lines.
-- `errors`, `limits`, `caches`, `frozen`, `display`, `math`, `extras`, `similar`, `version`, `whole_file`: what all
-  packages use.
+- `errors`, `limits`, `caches`, `frozen`, `display`, `math`, `extras`, `similar`, `version`, `whole_file`: small parts
+  that the packages share.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-# Not from typing, whose import would take most of the time of this one. Type checkers recognise the constant by its
-# name.
+# Not from typing, whose import would take most of the time of `import xlashape`. Type checkers recognise the constant
+# by its name.
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:

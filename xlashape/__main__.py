@@ -8,7 +8,7 @@ from xlashape.probe import exit_code
 
 
 def main() -> None:
-    """Runs the command line, or answers a check of health without loading it."""
+    """Runs the command line. `xlashape health` is answered without loading the command line where that is possible."""
     code = exit_code(sys.argv[2:]) if sys.argv[1:2] == ["health"] else None
     if code is not None:
         sys.exit(code)

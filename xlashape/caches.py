@@ -76,10 +76,11 @@ def clear(owner: str = "") -> None:
 
 
 class BoundedCache(Generic[_K, _V]):
-    """Key → value, in two generations of half of `max_bytes` each. An entry that is read while its generation is the
-    old one moves to the young one.
+    """Key → value, in two generations of half of `max_bytes` each. New entries go to the young generation. When it is
+    full, it becomes the old one, and the entries of the former old one are dropped. An entry that is read in the old
+    generation is also put into the young one.
 
-    `weigh` estimates the bytes of an entry, key and value. An entry heavier than an eighth of the whole is not kept.
+    `weigh` estimates the bytes of an entry, key and value. An entry heavier than an eighth of `max_bytes` is not kept.
     """
 
     __slots__ = ("_half", "_lock", "_old", "_old_weight", "_owner", "_weigh", "_weight", "_young")
@@ -96,7 +97,7 @@ class BoundedCache(Generic[_K, _V]):
         register(self)
 
     def get(self, key: _K) -> _V | None:
-        """The value, or None."""
+        """The value of `key`; None if the cache has none."""
         found = self._young.get(key)
         if found is None and self._old:
             found = self._old.get(key)
@@ -105,7 +106,7 @@ class BoundedCache(Generic[_K, _V]):
         return found
 
     def put(self, key: _K, value: _V) -> None:
-        """Keeps `value`, unless the entry is too heavy."""
+        """Keeps `value`, unless the entry is too heavy or the young generation has a value of `key` already."""
         weight = self._weigh(key, value)
         if weight > self._half >> 2:
             return

@@ -1,8 +1,8 @@
 """How objects of lower layers show themselves in notebooks.
 
 A notebook calls `_repr_html_` of an object. The HTML may have a picture, and the package of pictures is in a higher
-layer than shapes, modules and maps. So these objects call `shown`, or derive from `Displayed`. It imports the module
-`HOME` by its name when a notebook asks for the first time.
+layer than shapes, modules and maps. So these objects call `shown`, or derive from `Displayed`, which does. `shown`
+imports the module `HOME` by its name when a notebook asks for the first time.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ HOME = "xlashape.drawing.notebook"
 
 
 def shown(value: object) -> str | None:
-    """HTML for a notebook; None if there is no HTML, and the notebook shows `repr`. Errors of this library are not
-    raised.
+    """HTML for a notebook. None if there is no HTML, or if making it raises an error of this library: the notebook then
+    shows `repr`.
     """
     try:
         return import_module(HOME).html(value)

@@ -14,7 +14,7 @@
     ├── LimitExceededError            limit_exceeded        has the limit's name, its value and the requested value
     ├── DeadlineExceededError         deadline_exceeded     also a TimeoutError
     ├── UnauthenticatedError          unauthenticated       the server does not know who asks
-    ├── PermissionDeniedError         permission_denied     the server knows who asks, and does not allow it
+    ├── PermissionDeniedError         permission_denied     also a PermissionError: not allowed for the caller
     ├── UnsupportedError              unsupported           meaningful, but not supported by this version
     └── UnavailableError              unavailable           a server or an optional package that is not available
 
@@ -109,7 +109,7 @@ class XlashapeError(Exception):
 
     @classmethod
     def rebuild(cls, message: str, details: Mapping[str, str]) -> XlashapeError:
-        """The exception with `details()`. Missing entries have their defaults."""
+        """An exception of this class from a message and what `details()` gave. Missing entries have their defaults."""
         return cls(message, field=details.get("field"))
 
 
@@ -123,10 +123,10 @@ class ParseError(InvalidArgumentError):
     """A mistake in text.
 
     `line` and `column` count from 1, the column in characters. `source_line` is the line of the mistake, shortened
-    around the mistake if it is very long; `caret` is the mistake's offset in it. `name` says where the text came from.
-    `expected` and `found` are the parts of the message. `str()` shows the line with a caret below the mistake. If the
-    parser continued after the mistake, `others` has the further mistakes in the order of the text; `str()` shows them
-    below. The service does not send `others`.
+    around the mistake if it is very long; `caret` is the mistake's offset in it. `name` is the path of the text, if it
+    has one. `expected` and `found` are parts of the message. `str()` shows the line with a caret below the mistake. If
+    the parser continued after the mistake, `others` has the further mistakes in the order of the text; `str()` shows
+    them below. The service does not send `others`.
     """
 
     code = "parse"
@@ -254,8 +254,8 @@ class NotFoundError(XlashapeError, LookupError):
 
 
 class LimitExceededError(XlashapeError):
-    """More than a limit allows. `limit` is its name, `maximum` its value (None: not a whole number; the message has
-    it), `value` the requested value (None: not counted).
+    """More than a limit allows. `limit` is the limit's name; `maximum` its value, None if that is not given or not a
+    whole number (the message has it); `value` the requested value, None if it was not counted.
     """
 
     code = "limit_exceeded"
@@ -331,7 +331,9 @@ def _integer(details: Mapping[str, str], key: str) -> int | None:
 
 
 def from_details(code: str, message: str, details: Mapping[str, str]) -> XlashapeError:
-    """The exception with this code, message and `details()`. An unknown code gives XlashapeError."""
+    """The exception with this code and message, and with what its `details()` gave. An unknown code gives
+    XlashapeError.
+    """
     return _CLASSES.get(code, XlashapeError).rebuild(message, details)
 
 
@@ -352,7 +354,8 @@ def path_text(path: FieldPath) -> str:
 
 
 def path_of(field: str | FieldPath | None) -> FieldPath:
-    """The path that `field` gives: a path itself, or the text of a path. Text of another form is a single name.
+    """The path that `field` gives: a path itself, or the text of a path. Text of another form is a single name; None is
+    the empty path.
 
     >>> path_of("shape.layout.tiles[2]"), path_of(None), path_of("--bytes")
     (('shape', 'layout', 'tiles', 2), (), ('--bytes',))

@@ -1,5 +1,5 @@
-"""The parts of an installation that are optional: which packages each extra brings, and the error where they are
-missing.
+"""The extras, which are the optional parts of an installation: which modules each extra brings, and the error for one
+that is missing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "web": ("uvicorn", "h11"),
 }
 
-# Extra → its packages in words, where they are not gRPC.
+# Extra → its packages in words, for messages. The extras that are not here bring gRPC.
 _NEEDS = {
     "mcp": "the SDK of the Model Context Protocol",
     "pandas": "pandas",
@@ -43,14 +43,15 @@ _NEEDS = {
 
 def is_installed(extra: str) -> bool:
     """Whether every package of the extra is installed: `client`, `mcp`, `pandas`, `png`, `polars`, `ray`, `scan`,
-    `server`, `store`, `tables`, `telemetry` or `web`. Imports none.
+    `server`, `store`, `tables`, `telemetry` or `web`. Of a module within a package, such as `ray.data`, the package is
+    imported, since Python has to look into it; other modules are not.
     """
     return _first_missing(extra) is None
 
 
 def require(extra: str, purpose: str) -> None:
-    """Raises UnavailableError if a package of the extra is missing. `purpose` begins the sentence: what the extra is
-    needed for.
+    """Raises UnavailableError if a package of the extra is missing. The message begins with `purpose`, which says what
+    needs the extra.
     """
     missing = _first_missing(extra)
     if missing is not None:

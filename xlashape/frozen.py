@@ -1,7 +1,7 @@
 """Immutable objects: attributes of a `Frozen` cannot be set; a `FrozenValue` is also compared, hashed and pickled by
 its fields.
 
-Records without checks are `NamedTuple`s. There is no other mechanism for immutable objects in the library.
+Records whose constructor checks nothing are `NamedTuple`s instead. A few large ones are frozen dataclasses.
 
     class Tile(FrozenValue):
         __slots__ = ("dimensions",)

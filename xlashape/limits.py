@@ -34,17 +34,18 @@ INT64_MIN = -(1 << 63)
 INT64_MAX = (1 << 63) - 1
 
 MAX_SHAPE_DEPTH = 80
-"""Nesting depth of tuple shapes. Protobuf decodes at most 100 nested messages, and a shape in a module is the fifth.
+"""The greatest nesting depth of tuple shapes. Protobuf decodes at most 100 nested messages, and in an HloProto a shape
+already lies within four others.
 """
 
 MAX_RANK = 10_000
-"""Dimensions of an array."""
+"""The most dimensions of an array."""
 
 MAX_EXPRESSION_DEPTH = 200
-"""Nesting depth of operators in an expression. A sum is one level, however many terms it has."""
+"""The greatest nesting depth of operators in an expression. A sum is one level, however many terms it has."""
 
 MAX_TEXT_CHARACTERS = 1 << 30
-"""Characters of a text to parse."""
+"""The most characters of a text to parse."""
 
 
 def check(limit: str, value: int, maximum: int, *, field: str | FieldPath | None = None) -> None:
@@ -66,11 +67,12 @@ def check(limit: str, value: int, maximum: int, *, field: str | FieldPath | None
 
 
 class Budget:
-    """A maximum of steps and a deadline for an analysis. A step is about one visited expression, which takes about a
-    microsecond.
+    """A maximum of steps and a deadline for an analysis; None stands for no maximum or no deadline. A step is about one
+    visited expression, which takes about a microsecond.
 
     `subject` names what is analysed, for the error. `deadline` is a value of `time.monotonic()`. The budget is in force
-    within a `with` block. About every 256 steps it calls the checkpoint of its thread, if `set_checkpoint` set one.
+    within a `with` block. About every 256 steps the outermost budget calls the checkpoint of its thread, if
+    `set_checkpoint` set one.
     """
 
     __slots__ = ("_next_look", "_token", "checkpoint", "deadline", "maximum", "outer", "steps", "subject")
@@ -144,8 +146,8 @@ _thread = _Thread()
 
 
 def set_checkpoint(checkpoint: Callable[[], None] | None) -> None:
-    """Makes budgets that are entered in this thread from now on call `checkpoint` about every 256 steps. It may raise,
-    which ends the analysis, or wait.
+    """Makes the budgets that are entered in this thread from now on call `checkpoint` about every 256 steps; None ends
+    that. `checkpoint` may wait, or raise an exception, which ends the analysis.
     """
     _thread.checkpoint = checkpoint
 

@@ -1,5 +1,5 @@
-"""Integer arithmetic that all packages share, and the text of a number of bytes. Results are exact; `checked_*` also
-require that they fit int64.
+"""Exact integer arithmetic that the packages share, and numbers as text: factors, counts, bytes. `checked_*` raise an
+error for a result that does not fit int64.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def checked_product(values: Iterable[int], what: str, *, field: str | None = Non
 
 
 def factor_text(factor: float) -> str:
-    """A factor with the digits that matter.
+    """A factor as text, with four digits; with more if it would otherwise look like 1, and whole from 1,000 on.
 
     >>> factor_text(32.0), factor_text(1.2345678), factor_text(2048.4), factor_text(1.00003)
     ('32 times', '1.235 times', '2,048 times', '1.00003 times')

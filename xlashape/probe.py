@@ -1,7 +1,7 @@
 """`xlashape health` in the forms that containers use, without loading the command line and gRPC.
 
-The module makes one call of grpc.health.v1 in bytes of HTTP/2. Everything else, such as TLS, other options and the
-words of errors, is left to the command itself (`xlashape.cli.health`).
+The module makes one call of grpc.health.v1, whose HTTP/2 frames it writes and reads itself. Everything else, such as
+TLS, other options and errors other than a timeout, is left to the command itself (`xlashape.cli.health`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ SECONDS = 4.0
 
 # Serialized HealthCheckResponse → the name of its status.
 STATES = {b"": "UNKNOWN", b"\x08\x01": "SERVING", b"\x08\x02": "NOT_SERVING"}
-# Address that a server listens on → the address at which it is asked.
+# Host that a server listens on, if it listens on all of them → the host at which it is asked.
 ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
-# The ends of the names of variables for TLS.
+# The names, behind `XLASHAPE_`, of the environment variables with which a client uses TLS.
 _OTHER_WAYS = ("CA", "CLIENT_KEY", "CLIENT_CERTIFICATE", "SERVER_NAME")
 # The most bytes of a name or an address, so that their lengths take one byte.
 _MAX_TEXT = 100
@@ -32,8 +32,8 @@ _ACKNOWLEDGED = 1
 
 
 def exit_code(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int | None:
-    """Asks the server that the arguments of `xlashape health` name, prints the answer, and returns the exit code.
-    Returns None, and prints nothing, where the command itself has to ask.
+    """Asks the server that the arguments of `xlashape health` name, or else the environment, prints the answer, and
+    returns the exit code. Returns None, and prints nothing, where the command itself has to ask.
     """
     given = dict(zip(arguments[::2], arguments[1::2], strict=False))
     service = given.pop("--service", SERVICE)
@@ -66,7 +66,9 @@ def _seconds(text: str) -> float | None:
 
 
 def _own_address(environment: Mapping[str, str]) -> str | None:
-    """The address of the server that the settings of this environment describe; None where it speaks TLS."""
+    """The address of the server that the settings of this environment describe. None if the server speaks TLS, or if
+    the file of settings cannot be read.
+    """
     found: dict[str, object] = {"address": DEFAULT_ADDRESS}
     file = environment.get("XLASHAPE_CONFIG")
     if file:
@@ -88,15 +90,18 @@ def _own_address(environment: Mapping[str, str]) -> str | None:
 
 
 def _other_address(server: str, environment: Mapping[str, str]) -> str | None:
+    """The address `server`; None if variables of the environment ask for TLS or a proxy."""
     if any(f"XLASHAPE_{name}" in environment for name in _OTHER_WAYS):
         return None
-    if any(name.lower().endswith("_proxy") for name in environment):  # gRPC knows which of them count
+    if any(name.lower().endswith("_proxy") for name in environment):  # gRPC knows which of these variables count
         return None
     return server
 
 
 def _ask(address: str, service: str, end: float) -> str | None:
-    """The status of the service on the server; None for any other response. Raises TimeoutError and OSError."""
+    """The status of the service on the server; None for a response without a known status. `end` is a value of
+    `time.monotonic()`. Raises TimeoutError after `end`, OSError and ValueError for a server that cannot be reached.
+    """
     with _connect(address, end) as connection:
         name = service.encode()
         message = bytes((0x0A, len(name))) + name if name else b""

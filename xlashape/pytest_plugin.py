@@ -4,9 +4,9 @@
         hlo.check(jax.jit(step), params, batch, new_copies=0, peak="+2%")
 
 The first run with `--hlo-update` stores a summary of the program in a file beside the test, `test_train.hlo.json` of
-`test_train.py`. Later runs compare with it, and fail where a limit is exceeded. The limits are those of
-`xlashape.reports.diff.summary`; without any, the program must be the same. pytest loads the plugin where the package is
-installed: the extra `pytest` brings pytest itself.
+`test_train.py`. Runs without the option compare the program with the summary, and fail where a limit is exceeded. The
+limits are those of `xlashape.reports.diff.summary`; without any, the program must be the same. pytest loads the plugin
+where the package is installed: the extra `pytest` brings pytest itself.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class Hlo:
 
 @contextmanager
 def _locked(path: Path) -> Generator[None, None, None]:
-    """Keeps other processes of the same run from writing the file. A lock that has been left behind is taken after some
-    seconds.
+    """Keeps other processes of the same run from writing the file meanwhile. After 20 seconds the lock is ignored: the
+    process that made it has probably died.
     """
     lock = path.with_name(f".{path.name}.lock")
     end = time.monotonic() + _LOCK_SECONDS

@@ -22,8 +22,8 @@ from xlashape.shape import Layout, Shape
 from xlashape.symbolic import IndexingMap
 
 _HEAD: Final = 1 << 16
-"""The bytes at the beginning by which a large file is recognized; also the longest text that is tried as lines of
-HLO."""
+"""The bytes at the beginning by which a large file is recognized. Also the most characters of a text that is tried as a
+shape, a layout, a map or lines of HLO."""
 _MOST_SEARCHED: Final = 4 << 20
 """The characters at the beginning of a text in which reports, computations and shapes are searched. The search takes a
 third of a second; in 60 million characters it would take seven seconds, and no other thread runs meanwhile.
@@ -45,8 +45,8 @@ class Recognized(NamedTuple):
     """`shape`, `layout`, `map`, `instruction`, `module`, `report` or `profile`."""
     text: str
     """The content in XLA's form: a shape, a shape with the layout, a map, or a module that computes the instruction.
-    For a report, the report itself. For a module that is neither HLO text nor a binary proto, the text to use in place
-    of the content. Empty for other modules and for profiles.
+    For a report, the report itself. For a module as lines of HLO without its head, or as protobuf text or JSON, the
+    text of the module. Empty for other modules, which the caller reads from the content, and for profiles.
     """
     instruction: str
     """For an instruction, its name in the module."""
@@ -57,8 +57,8 @@ class Recognized(NamedTuple):
 def recognize(content: bytes) -> Recognized:
     """What `content` is: text in UTF-8, or the bytes of a file without compression.
 
-    For content that is none of these, the error is that of the kind that it resembles most: ParseError with line and
-    column, or DecodeError.
+    For content of no known kind, the error is that of the kind that it resembles most: ParseError with line and column,
+    or DecodeError. InvalidArgumentError for content that is empty.
 
     >>> recognize(b"f32[3,5]{1,0:T(2,2)}")
     Recognized(kind='shape', text='f32[3,5]{1,0:T(2,2)}', instruction='', summary='a shape')
@@ -79,7 +79,7 @@ def recognize(content: bytes) -> Recognized:
         raise InvalidArgumentError("there is nothing: expected a shape, a map, HLO, a report or a file")
     if _TRACE.match(content) or _holds_planes(content):
         return Recognized("profile", "", "", "a profile")
-    # Text such as `((` is a well-formed message too, but no module: that has control characters.
+    # Text such as `((` is a well-formed message too, but not a module: the message of a module has control characters.
     if not holds_text(content) and _CONTROL.search(content, 0, _HEAD) and not _begins_as_text(content):
         return Recognized("module", "", "", "a module as a proto")
     what = what_else(content)
@@ -109,8 +109,9 @@ def recognize(content: bytes) -> Recognized:
 
 
 def _begins_as_text(content: bytes) -> bool:
-    """Whether content with control characters begins in a way that no proto of a module does. Such a proto begins with
-    one of the first three fields. The tag of field 1 is also a newline, but in a proto a length that fits follows it.
+    """Whether content with control characters begins in a way in which no proto of a module does. The proto of a module
+    begins with one of its first three fields. The tag of field 1 is a newline in text, but in a proto a length follows
+    it that the rest of the bytes can hold.
     """
     if not content.startswith(b"\n"):
         return content[0] in b"\0\t\r" or 0x20 <= content[0] < 0x7F
@@ -180,8 +181,8 @@ def _lines(text: str) -> Recognized | XlashapeError:
 
 
 def _is_one(text: str, error: XlashapeError) -> bool:
-    """Whether the text is one shape or instruction with a mistake in its syntax, rather than text with shapes in it. An
-    instruction may well name others that are not there.
+    """Whether the text is one shape or instruction with a mistake in its syntax, rather than text with shapes in it. In
+    a line of HLO, a name that is not defined is not a mistake in syntax.
     """
     if "=" in text and "(" in text:
         return "\n" not in text.strip() and isinstance(error, ParseError) and error.expected not in _NAMES
@@ -189,8 +190,8 @@ def _is_one(text: str, error: XlashapeError) -> bool:
 
 
 def _holds_planes(data: bytes) -> bool:
-    """Whether `data` is a serialized XSpace, a profile: planes with a number, or with a name that no computation
-    has."""
+    """Whether `data` is a serialized XSpace, which is a profile. Its first field is a plane, and the plane begins with
+    its number, or with its name, which has a space, `/` or `#`, as no name of a computation has."""
     view = memoryview(data)
     try:
         for number, wire_type, _, content, end in fields(view):

@@ -12,12 +12,13 @@ from collections.abc import Iterable
 from typing import Final
 
 _MOST_STEMS: Final = 1_000
-"""The most different stems that are compared, so that an error is as quick as an answer."""
+"""The most different stems (names without the numbers at their end) that are compared, so that an error is as quick as
+an answer."""
 _MOST_CHARACTERS: Final = 200
 
 
 def similar(name: str, names: Iterable[str]) -> str | None:
-    """The name most like `name`, or None if none is like it.
+    """The one of `names` that is most like `name`; None if none is like it, or if `name` has more than 200 characters.
 
     Modules have tens of thousands of names, and few stems: `fusion` of `fusion.3`. The stems are compared, then the
     numbers behind them.
@@ -59,8 +60,8 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def _stem(name: str) -> str:
-    """The name without the numbers at its end: `add` of `add.3.1`. Names may be as long as a text, so that each
-    character is looked at once.
+    """The name without the numbers at its end: `add` of `add.3.1`. A name may be as long as a whole text, so each
+    character is looked at only once.
     """
     end = at = len(name)
     while at > 0:

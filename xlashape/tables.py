@@ -1,4 +1,5 @@
-"""Tables: named columns of text, integers, numbers or truth values, for pandas, polars, Arrow, CSV and JSON lines.
+"""Tables: named columns of text, integers, numbers, truth values or lists of texts, for pandas, polars, Arrow, CSV and
+JSON lines.
 
 A `Table` holds its columns as lists, from which all conversions are made. Modules, computations and reports are
 `Tabular`: they have a table and its conversions. Arrow, and with it Parquet and the PyCapsule interface, needs the
@@ -56,7 +57,7 @@ class Kind(str, Enum):
 
 
 class Column(NamedTuple):
-    """A column: its name, what it holds, and what that means in a sentence.
+    """A column: its name, the kind of its values, and what they mean, in words.
 
     `unit` says what numbers count, such as "bytes" or "seconds"; "fraction" is a number from 0 to 1 that people read in
     per cent. `rank` is for tables on a terminal: 0 is never shown there, 1 is kept longest where the terminal is
@@ -95,7 +96,7 @@ class Table(Frozen):
     _length: int
 
     def __init__(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
-        """`rows` have a value for each column, in their order."""
+        """`rows` have a value for each column, in the order of `columns`. ValueError for a row of another length."""
         values: list[list[Any]] = [[] for _ in columns]
         length = 0
         for row in rows:
@@ -146,7 +147,9 @@ class Table(Frozen):
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def to_pandas(self) -> pd.DataFrame:
-        """As a DataFrame of pandas, with the types that have missing values: Int64, Float64, boolean, string."""
+        """As a DataFrame of pandas, with the types that have missing values: Int64, Float64, boolean, string. Lists of
+        texts are objects. Raises UnavailableError without the extra `pandas`.
+        """
         require("pandas", "a table of pandas")
         import pandas as pd  # an extra, and 300 ms
 
@@ -158,7 +161,7 @@ class Table(Frozen):
         )
 
     def to_polars(self) -> pl.DataFrame:
-        """As a DataFrame of polars."""
+        """As a DataFrame of polars. Raises UnavailableError without the extra `polars`."""
         require("polars", "a table of polars")
         import polars as pl  # an extra, and 100 ms
 
@@ -172,13 +175,13 @@ class Table(Frozen):
         return pl.DataFrame(self._values, schema={each.name: types[each.kind] for each in self.columns})
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Arrow's PyCapsule interface: DuckDB, polars, pandas, pyarrow and others read the table without a copy by way
-        of Python.
+        """Arrow's PyCapsule interface, by which DuckDB, polars, pandas, pyarrow and others read the table from Arrow's
+        memory. Errors as for `to_arrow`.
         """
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_csv(self) -> str:
-        """As CSV with a line of names; None is empty, lists are joined by spaces."""
+        """As CSV. The first line has the names of the columns. A cell is empty for None; a list is joined by spaces."""
         lines = [csv_line([each.name for each in self.columns])]
         lines += [csv_line(row) for row in zip(*self._values.values(), strict=True)]
         return "".join(lines)

@@ -1,4 +1,4 @@
-r"""The base of all parsers of the library. The grammars are in the packages that use it.
+r"""The base of the library's parsers. The grammars are in the packages that use it.
 
 - `Source`: a text, with the line and column of each offset for error messages.
 - `Cursor`: an offset in a source that moves forward token by token. Spaces and comments between tokens are skipped.
@@ -6,8 +6,8 @@ r"""The base of all parsers of the library. The grammars are in the packages tha
     space   := ' ' | '\t' | '\r' | '\n' | '/*' … '*/' | '//' … '\r' or '\n'
     integer := '-'? digit+          word := letter (letter | digit | '_')*
 
-`parse_x` consumes a token or raises; `accept` consumes a token or returns False. Errors say what was expected, what was
-found and where.
+`expect` and `parse_…` consume a token or raise ParseError; `accept` consumes a token or returns False, and
+`parse_optional_word` returns None. Errors say what was expected, what was found and where.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _SHOWN = 100
 
 
 class Source:
-    """`text`, and an optional `name` (a path) for messages. The offsets of lines are computed on the first error."""
+    """`text`, and an optional `name` for messages, such as its path. The offsets of lines are computed when a position
+    is asked for the first time, mostly for an error.
+    """
 
     __slots__ = ("_line_starts", "name", "text")
 
@@ -151,8 +153,9 @@ class Cursor:
             self.fail(f"'{token}'")
 
     def items(self, closing: str, whole: str = "") -> Iterator[int]:
-        """The offset at which each item of a list begins; commas separate the items, and `closing` ends the list. The
-        caller reads the item. ParseError where neither follows; `whole` names the list in the error.
+        """Yields the offset at which each item of a list begins; the caller then consumes the item. Commas separate the
+        items, and `closing` ends the list. ParseError if an item is followed by neither; `whole` names the list in the
+        error.
 
         >>> cursor = Cursor("1, 2)")
         >>> [(at, cursor.parse_int()) for at in cursor.items(")")]

@@ -13,11 +13,11 @@ _NEW_FILE_MODE: Final = 0o666
 
 
 def replace_file(path: str | os.PathLike[str], write: Callable[[BinaryIO], None]) -> None:
-    """Lets `write` fill a new file beside `path` and renames it to `path`. If this raises OSError or ValueError, the
-    old file stays.
+    """Lets `write` fill a new file beside `path` and renames it to `path`. If an error is raised, by `write` or as
+    OSError or ValueError of the file system, the old file stays.
 
-    A link stays a link: the file that it leads to is replaced. An existing file keeps its mode. What is not a regular
-    file, such as /dev/stdout or a pipe, is written to directly.
+    A link stays a link: the file that it leads to is replaced. An existing file keeps its mode. A path that is not a
+    regular file, such as /dev/stdout or a pipe, is written to directly.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():

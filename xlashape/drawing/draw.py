@@ -66,9 +66,9 @@ def draw(
     - `tile`, `warp`: the sizes of a tile of the output, or the number of outputs, consecutive in memory, of a warp.
     - `theme`: `light`, `dark`, or `auto`, which follows the setting of the reader's system.
 
-    InvalidArgumentError, and its kinds, for what cannot be drawn: an array with an unbounded dimension, an unknown
-    option. UnsupportedError for a sparse layout or an element type of unknown width; LimitExceededError for more reads
-    than a picture can hold.
+    InvalidArgumentError, or a subclass, for what cannot be drawn: an array with an unbounded dimension, an unknown
+    option. NotFoundError for an output or operand that the instruction does not have; UnsupportedError for a sparse
+    layout or an element type of unknown width; LimitExceededError for more reads than a picture can hold.
 
     >>> draw("f32[4096,4096]{1,0:T(8,128)}", at=(1000, 1000), color="row")
     <Picture of f32[4096,4096]{1,0:T(8,128)}>
@@ -129,7 +129,8 @@ def _refuse(*, why: str, **values: object) -> None:
 
 
 def example_of(layout: Layout) -> Shape:
-    """An array to show a layout with: f32, a little more than two tiles along each dimension.
+    """An array to show a layout with: f32, about two and a half tiles along each dimension that the layout's first tile
+    cuts, 4 elements along every other one.
 
     >>> example_of(Layout.parse("{1,0:T(8,128)}"))
     Shape('f32[20,320]{1,0:T(8,128)}')

@@ -1,9 +1,9 @@
-"""The memory of a program as a picture: time along x, memory along y, a rectangle for each value, as large as it is and
-where it lies.
+"""The memory of a program as a picture: time along x, memory along y. Each value is a rectangle, as wide as the steps
+of the program in which it lives and as high as its bytes.
 
 Allocations stand one above the other: parameters, constants, outputs, temporaries. Where XLA's assignment gives
-offsets, a value is drawn at its offset. Where it does not (an estimate), values are placed here: each at the lowest
-place that is free when it begins.
+offsets, a value is drawn at its offset. Where it does not (an estimate), this file places the values: each at the
+lowest place that is free when it begins.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KINDS: Final = ("parameter", "constant", "output", "temporary")
 _FILLS: Final = dict(zip(KINDS, (20, 21, 23, 24), strict=True))
 _WIDTH, _HEIGHT, _CURVE, _LEFT, _TOP = 960, 420, 90, 92, 64
 _MOST_RECTANGLES: Final = 1_500
-"""The most rectangles of an SVG, which has the largest ones. The page has all."""
+"""The most rectangles of an SVG, which shows the largest ones by bytes times steps. The HTML page has all."""
 _MOST_POINTS: Final = 600
 
 
@@ -49,11 +49,13 @@ class MemoryMap(NamedTuple):
     height: int
     """The bytes of the whole picture."""
     is_placed_here: bool
-    """Whether some values have no offset of the compiler's, and are placed here."""
+    """Whether the compiler gave no offset for some values, so that this file placed them."""
 
 
 def memory_map(memory: ProgramMemory) -> MemoryMap:
-    """Where each value of a program lies. Raises InvalidModuleError for a value that begins behind its allocation."""
+    """The rectangle of each value of a program. Raises InvalidModuleError for a value that begins behind the end of its
+    allocation.
+    """
     buffers = [each for each in memory.buffers() if each.bytes and each.kind in KINDS]
     spend(len(buffers) * 4 + 1)
     sizes = {each.number: each.size for each in memory.plan.allocations}
@@ -84,8 +86,8 @@ def memory_map(memory: ProgramMemory) -> MemoryMap:
 
 
 def _placed(buffers: Sequence[LiveBuffer]) -> tuple[list[tuple[LiveBuffer, int]], int]:
-    """Offsets at which no two values that live at once overlap, and the bytes of all. A value gets the lowest place
-    that is free when it begins."""
+    """The values with offsets at which no two that live at once overlap, and the bytes that they take together. A value
+    gets the lowest place that is free when it begins."""
     placed: list[tuple[LiveBuffer, int]] = []
     live: list[tuple[int, int, int]] = []
     """(offset, bytes, last step) of what lives, in the order of offsets."""
@@ -132,7 +134,9 @@ class MemoryPicture(AnswerPicture):
         return (peak + at, *placed)
 
     def draw(self, theme: str, *, standalone: bool) -> str:
-        """The text of an SVG file, or of an SVG within a page. Of more than 1,500 values it has the largest."""
+        """The text of an SVG file, or of an SVG within a page if not `standalone`. Of more than 1,500 values it has the
+        largest, by bytes times steps.
+        """
         memory, found = self._memory, self._map
         totals = memory.plan.steps.totals
         steps = max(len(totals), 1)
@@ -201,7 +205,8 @@ class MemoryPicture(AnswerPicture):
         return page_text(self.title, self.facts, _data(self._memory, self._map), self.theme)
 
     def text(self, color: str = "none", width: int = 100) -> str:
-        """The bytes that live along the program as a line of blocks, with the peak marked below."""
+        """The picture as text: a line of blocks whose heights are the bytes that live along the program, with the peak
+        marked below. `color` changes nothing."""
         del color  # blocks have none
         totals = self._memory.plan.steps.totals
         columns = _columns(totals, max(8, min(width, 400) - 2))
@@ -224,7 +229,8 @@ def _columns(values: Sequence[int], count: int) -> list[int]:
 
 
 def _data(memory: ProgramMemory, found: MemoryMap) -> dict[str, Any]:
-    """The values as lists of numbers, with each text once."""
+    """The data of the HTML page. A value is a list of numbers; a text in it is its number in `texts`, which has each
+    text once."""
     texts: dict[str, int] = {"": 0}
 
     def text(value: object) -> int:

@@ -27,7 +27,7 @@ _SMALLER = (
     SCREEN._replace(rows=8, columns=8, tile_rows=4, tile_columns=4, slices=2, leaves=20),
     SCREEN._replace(rows=5, columns=5, characters=60, tile_rows=3, tile_columns=3, slices=1, leaves=10),
 )
-"""Smaller spaces, tried in this order if the file of a picture would be too large."""
+"""Spaces for less content than `SCREEN`, tried in this order if the SVG file of a picture would be too large."""
 
 FORMATS = {".svg": "svg", ".html": "html", ".htm": "html", ".png": "png", ".txt": "txt"}
 """The formats of files by their extension."""
@@ -92,11 +92,12 @@ class Picture(Frozen):
 
     @property
     def scene(self) -> Scene:
-        """The marks of the picture, as on a screen."""
+        """The content of the picture, as large as on a screen. Pictures of memory and of profiles have no scene."""
         return self._scene
 
     def svg(self, *, data: bool = False) -> str:
-        """The picture as the text of an SVG file, smaller than 200,000 bytes.
+        """The picture as the text of an SVG file. If it would have 200,000 bytes or more, less of the array is drawn;
+        a window that `rows` and `columns` name may still take more.
 
         `data`: attributes instead of hover texts, for scripts. A cell has `data-t`, its hover text, `data-i`, the index
         of its element (none for padding), `data-p`, its position in memory, and `data-k`, which cells of the same
@@ -113,7 +114,7 @@ class Picture(Frozen):
         return svg_text(self._small_scene(), self.theme, standalone=standalone)
 
     def _small_scene(self, tips: str = "title") -> Scene:
-        """The scene for a screen, or a scene with less content if its file would be too large."""
+        """The scene for a screen, or the first with less content whose file is not too large, or the smallest."""
         scene = self._scene
         for space in _SMALLER:
             if len(svg_text(scene, self.theme, tips=tips).encode()) < MAX_BYTES:
@@ -130,8 +131,8 @@ class Picture(Frozen):
         return png_bytes(self._small_scene(), self.theme, scale)
 
     def text(self, color: str = "none", width: int = 100) -> str:
-        """The picture as text for lines of `width` characters. `color` is `none`, `256` or `full`: the colours of the
-        terminal.
+        """The picture as text for a terminal with lines of `width` characters. `color` is `none`, `256` or `full` (24
+        bits): the colours of the terminal.
 
         >>> from xlashape.drawing import draw
         >>> for line in draw("f32[2,3]{1,0:T(2,2)}").text().splitlines()[5:9]:
@@ -147,7 +148,8 @@ class Picture(Frozen):
         return terminal_text(self._build(space_of(width)), color, width)
 
     def save(self, path: str | os.PathLike[str], *, scale: float = 2.0) -> None:
-        """Writes a file in the format of its extension: .svg, .html, .png or .txt. `scale` is that of a PNG image.
+        """Writes a file in the format of its extension: .svg, .html, .png or .txt. `scale` is for PNG: the pixels of
+        the image for each pixel of the SVG.
 
         InvalidArgumentError for another extension, and if the file cannot be written, in which case an old file stays.
         UnavailableError as for `png`.
@@ -190,7 +192,7 @@ class Picture(Frozen):
 
 
 class AnswerPicture(Picture):
-    """A picture of a report's answer, which has no scene: a class for each report draws it as SVG at once."""
+    """A picture of a report's answer. It has no scene: the class of each report writes its SVG directly."""
 
     __slots__ = ()
 
@@ -198,7 +200,7 @@ class AnswerPicture(Picture):
         set_field(self, "theme", _checked_theme(theme))
 
     def draw(self, theme: str, *, standalone: bool) -> str:
-        """The text of an SVG file, or of an SVG within a page."""
+        """The text of an SVG file, or of an SVG within a page if not `standalone`."""
         raise NotImplementedError
 
     def svg(self, *, data: bool = False) -> str:  # noqa: ARG002 - the same picture for scripts
@@ -216,8 +218,8 @@ class AnswerPicture(Picture):
         self, name: str, size: tuple[int, int], left: int, theme: str, rules: Callable[[dict[str, str]], str],
         *, standalone: bool,
     ) -> list[str]:  # fmt: skip
-        """The beginning of the SVG: its style, its ground, its title and its facts. `name` is its class; `rules` gives
-        the style in the colours of a page.
+        """The beginning of the SVG: its style, its background, its title and its facts. `name` is its class in CSS,
+        `size` its width and height, `left` the x of the title; `rules` gives the style in the colours of a page.
         """
         page = DARK if theme == "dark" else LIGHT
         dark = f"@media (prefers-color-scheme:dark){{{rules(DARK)}}}" if theme == "auto" else ""

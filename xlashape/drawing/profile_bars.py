@@ -2,7 +2,7 @@
 the device allows.
 
 The instructions beyond the first 40 share the last bar. A mark is drawn where the least time of the instruction is
-known. The part of the bar behind the mark is the most time that the same instruction could save.
+known. The part of the bar behind the mark is the most time that could be saved with the same instruction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xlashape.reports.text import cell_text, cut_middle
 from xlashape.tables import Column, Kind
 
 MOST_BARS: Final = 40
-"""Bars of instructions; the others are one bar more."""
+"""The most bars of instructions, beside one bar for all others."""
 KINDS: Final = {
     "memory": "limited by memory",
     "compute": "limited by compute",
@@ -45,10 +45,10 @@ class Bar(NamedTuple):
 
     name: str
     time: float
-    """The time without the events of other instructions within."""
+    """The time, without that of other instructions' events within the events of this one."""
     share: float
     least: float | None
-    """What the device needs at least; None where that is not known."""
+    """The least time in which the device could run it; None if that is not known."""
     kind: str
     """A key of `KINDS`."""
     source: str
@@ -56,7 +56,7 @@ class Bar(NamedTuple):
 
 
 def bars_of(profile: Profile) -> tuple[Bar, ...]:
-    """The bars of a profile, the longest first; that of all other instructions is the last."""
+    """The bars of a profile, the longest first. The last may be that of all instructions without a bar of their own."""
     shown = profile.rows[:MOST_BARS] if len(profile.rows) > MOST_BARS + 1 else profile.rows
     rest = profile.rows[len(shown) :]
     bars = [_bar(row) for row in shown]
@@ -91,12 +91,12 @@ def _plain(text: str) -> str:
 
 
 class ProfilePicture(AnswerPicture):
-    """The picture of a profile. It is shown and saved as other pictures."""
+    """The picture of a profile. It is shown and saved like other pictures."""
 
     __slots__ = ("_profile", "bars")
     _profile: Profile
     bars: tuple[Bar, ...]
-    """The geometry."""
+    """The bars, from the top."""
 
     def __init__(self, profile: Profile, theme: str = "auto") -> None:
         super().__init__(theme)
@@ -125,7 +125,7 @@ class ProfilePicture(AnswerPicture):
 
     @property
     def has_marks(self) -> bool:
-        """Whether the least time of an instruction is known."""
+        """Whether the least time of some bar is known."""
         return any(bar.least is not None for bar in self.bars)
 
     @property
@@ -202,8 +202,8 @@ class ProfilePicture(AnswerPicture):
         )
 
     def text(self, color: str = "none", width: int = 100) -> str:
-        """The bars as lines of at most `width` characters, 60 at least. A bar is full up to the least time, where that
-        is known."""
+        """The bars as lines of `width` characters or fewer; `width` counts as 60 if it is less. Up to the least time,
+        if it is known, a bar has full blocks, and lighter blocks behind it. `color` changes nothing."""
         del color  # bars have none
         width = max(60, min(width, 400))
         first, *others = self.facts
