@@ -127,7 +127,9 @@ class Picture(Frozen):
         return html_text(self._small_scene(), self.theme)
 
     def png(self, scale: float = 2.0) -> bytes:
-        """The picture as a PNG image. UnavailableError without the extra `png`, or without any font."""
+        """The picture as a PNG image with `scale` pixels for each pixel of the SVG, at most 8. UnavailableError without
+        the extra `png`, or without a known monospace font.
+        """
         return png_bytes(self._small_scene(), self.theme, scale)
 
     def text(self, color: str = "none", width: int = 100) -> str:

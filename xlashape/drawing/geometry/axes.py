@@ -1,13 +1,13 @@
-"""The axes of a picture: an array as its first tile sees it, and the position in the buffer of each cell.
+"""The axes of a picture: an array as the first tile of its layout cuts it, and the position in the buffer of each cell.
 
-The first tile may add axes of size 1, and merges dimensions under a `*`. The result is an array of axes, each with a
-size and a padded size. A cell is a coordinate on each axis. Cells inside the sizes are elements; the others are
-padding. All positions come from `xlashape.shape.tiling`: the padded array is itself an array whose dimensions are the
-padded axes, so that cells of padding have positions, too. Padding that later tiles or the tail add has no cell, because
-no coordinate of the array leads to it.
+A layout has any number of tiles: in T(8,128)(2,1) the first, (8,128), cuts the array into blocks, and the later one
+cuts each block. The first tile may add axes of size 1, and merges dimensions under a `*`. The result is an array of
+axes, each with a size and a padded size. A cell is a coordinate on each axis. Cells inside the sizes are elements; the
+others are padding. All positions come from `xlashape.shape.tiling`: the padded array is itself an array whose
+dimensions are the padded axes, so that cells of padding have positions, too. Padding that later tiles add, or that the
+layout adds at the end of the buffer (the tail), has no cell, because no coordinate of the array leads to it.
 
-`memory_rows` goes the other way: the positions of a buffer in rows of whole words, with the bits that each element
-takes.
+`memory_rows` goes the other way: from the positions of a buffer, in rows of whole words, to their elements.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Axis(NamedTuple):
     padded: int
     """`size`, rounded up to a multiple of `tile`."""
     tile: int
-    """The size of the first tile along this axis; 1 if the tile does not have this axis."""
+    """The size of the layout's first tile along this axis; 1 if the tile does not have this axis."""
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ class Axis(NamedTuple):
 
 
 class ArrayAxes(NamedTuple):
-    """An array as its first tile sees it. `axes` are in the order of memory, most major first.
+    """An array with the axes that its layout's first tile cuts. `axes` are in the order of memory, most major first.
 
     >>> view = axes_of(Shape.parse("f32[3,5]{1,0:T(2,2)}"))
     >>> view.position((2, 3)), view.element((2, 3)), view.block((2, 3))
@@ -60,18 +60,20 @@ class ArrayAxes(NamedTuple):
 
     shape: Shape
     padded: Shape
-    """The array with the padding of its first tile, as an array of its own: the same buffer."""
+    """The array with the padding of its first tile, as a shape of its own whose dimensions are the axes. It has the
+    same buffer."""
     axes: tuple[Axis, ...]
     row_axis: int | None
     """The axis whose coordinates are the rows of a grid; None where there are fewer than two axes."""
     column_axis: int
     blocks: tuple[int, ...]
-    """The number of first tiles along each axis."""
+    """The number of blocks along each axis. A block is one of the pieces into which the first tile cuts the array."""
     block_elements: int | None
-    """The elements of a first tile, padding of later tiles included. None where a later tile mixes first tiles, or the
-    layout has no tiles."""
+    """The elements that a block takes in memory, padding of later tiles included. None where a later tile mixes
+    elements of several blocks, so that a block is not contiguous, or where the layout has no tiles."""
     group_elements: int
-    """The elements of the last of several tiles, such as 2 in T(8,128)(2,1); 1 with fewer than two tiles."""
+    """The elements of the layout's last tile, such as 2 in T(8,128)(2,1); 1 with fewer than two tiles, or where blocks
+    are not contiguous."""
     elements: int
     """The elements that the buffer has room for, padding included."""
     bits: int
@@ -113,7 +115,7 @@ class ArrayAxes(NamedTuple):
         return tuple(found)
 
     def block(self, coordinates: Sequence[int]) -> int:
-        """The number of the first tile that holds a cell; tiles count in the order of their coordinates."""
+        """The number of the block that holds a cell; blocks count in the order of their coordinates."""
         number = 0
         for axis, count, coordinate in zip(self.axes, self.blocks, coordinates, strict=True):
             number = number * count + coordinate // axis.tile
@@ -218,7 +220,8 @@ class MemoryRow(NamedTuple):
 
 
 def positions_in_a_row(bits: int) -> int:
-    """The number of elements of this width in a row: those of a 32-bit word for small elements, four for larger ones.
+    """The number of elements of `bits` bits in a row: as many as fill a word of 32 bits if they are smaller and fill it
+    exactly, else four.
 
     >>> positions_in_a_row(4), positions_in_a_row(16), positions_in_a_row(32), positions_in_a_row(6)
     (8, 2, 4, 4)

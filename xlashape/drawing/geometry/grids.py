@@ -1,7 +1,9 @@
 """Which cells of an array a picture shows, as planes with rows and columns.
 
-A grid is a plane of the array: the row axis and the column axis vary, the other axes are fixed. An array of one axis is
-wrapped into rows. Of a long axis, both ends are shown and the surroundings of the coordinates in focus.
+A grid is a plane of the array: the row axis and the column axis vary, the other axes, which are the outer axes, are
+fixed. A slice is the plane at given coordinates of the outer axes. An array of one axis is wrapped into rows. Of a long
+axis, both ends are shown and the surroundings of the coordinates in focus, such as those of the element that the caller
+asked for. `axes.py` explains the axes of an array and its blocks, which are also called its tiles.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ Shown: TypeAlias = "tuple[int | None, ...]"
 """Coordinates in ascending order, with `GAP` between two that are not adjacent."""
 
 
+# An axis of at most this many coordinates is shown whole if it fits, whatever the distance from the focus is.
 _FEW = 8
 
 
@@ -81,11 +84,15 @@ def _is_number(text: str) -> bool:
 def coordinates_shown(
     size: int, budget: int, focus: Iterable[int] = (), start: int = 0, reach: int | None = None
 ) -> Shown:
-    """At most `budget` entries, 4 or more, for the coordinates from `start` on, `size` of them: gaps count as entries.
+    """The coordinates to show of `size` coordinates from `start` on: at most `budget` entries, of which gaps are some.
 
     If not all fit, both ends are shown, the coordinates in `focus` (ascending; if empty, the first coordinate), and as
     many around these as fit. If the focus does not fit, its first coordinates, its last two, and the one after these
-    are shown. `reach` is the largest distance from `focus`; an axis of at most eight coordinates is always shown whole.
+    are shown. Below five entries, there may be no place for the focus; both ends and a gap, three entries, are shown
+    even if `budget` is less.
+
+    `reach` is the largest distance from `focus` that is shown, None any. An axis of at most eight coordinates is shown
+    whole if it fits.
 
     >>> coordinates_shown(5, 8), coordinates_shown(100, 6)
     ((0, 1, 2, 3, 4), (0, 1, 2, 3, None, 99))
@@ -114,13 +121,13 @@ def coordinates_shown(
 
 
 def _from_both_ends(wanted: Sequence[int], budget: int, stop: int) -> list[int]:
-    """The coordinates of a long focus in the order in which they are added: its edges first."""
+    """The coordinates of a focus that does not fit, in the order in which they are added: its edges first."""
     edges = [wanted[0], wanted[-1], min(wanted[-1] + 1, stop - 1), wanted[-2]]
     return [*dict.fromkeys([*edges, *wanted[1:budget]])]
 
 
 def _add(chosen: set[int], coordinate: int, budget: int) -> None:
-    """Adds a coordinate if it fits."""
+    """Adds a coordinate to `chosen`, if the entries with their gaps then still fit the budget."""
     if coordinate not in chosen:
         chosen.add(coordinate)
         if len(_with_gaps(chosen)) > budget:
@@ -144,21 +151,22 @@ def _with_gaps(chosen: set[int]) -> Shown:
 
 
 class Spot(NamedTuple):
-    """A cell of an array."""
+    """A cell of an array, with its place in the array and in memory."""
 
     coordinates: tuple[int, ...]
     position: int
+    """The position in the buffer, in elements."""
     element: tuple[int, ...] | None
     """The index of its element; None for padding."""
     block: int
-    """The number of its first tile, in the order of coordinates."""
+    """The number of the block that holds it, as `ArrayAxes.block` counts."""
 
 
 class SpotGrid(NamedTuple):
-    """The cells of part of a plane. The cells of a row or column that is a gap are gaps."""
+    """The cells of part of a plane. The cells of a row or column that is a gap are `GAP`."""
 
     fixed: tuple[int, ...]
-    """The coordinates of all axes; those of the rows and columns have no meaning."""
+    """A coordinate for each axis; those of the row axis and the column axis have no meaning."""
     rows: Shown
     columns: Shown
     spots: tuple[tuple[Spot | None, ...], ...]
@@ -168,9 +176,10 @@ class SpotGrid(NamedTuple):
 
 
 class TileSpot(NamedTuple):
-    """A first tile of an array."""
+    """A block of an array: a piece into which the layout's first tile cuts it."""
 
     block: int
+    """Its number, as `ArrayAxes.block` counts."""
     position: int
     """The position of its first cell."""
     last: int | None
@@ -185,7 +194,8 @@ class TileSpot(NamedTuple):
 
 
 class TileGrid(NamedTuple):
-    """The first tiles of part of a plane of tiles; `rows` and `columns` count tiles."""
+    """The blocks of part of a plane of blocks. `rows` and `columns` count blocks; `fixed` has the coordinates of cells,
+    as in `SpotGrid`."""
 
     fixed: tuple[int, ...]
     rows: Shown
@@ -196,9 +206,11 @@ class TileGrid(NamedTuple):
 def slices_shown(
     view: ArrayAxes, budget: int, focus: Iterable[Sequence[int]] = (), windows: Mapping[int, Window] | None = None
 ) -> tuple[tuple[int, ...] | None, ...]:
-    """Coordinates of the outer axes, one tuple for each slice that is shown, and `GAP`: at most `budget` entries.
+    """The slices that are shown: the coordinates of the outer axes of each, and `GAP` for slices that are left out.
+    `budget` is the most entries, as for `coordinates_shown`.
 
-    `focus` are coordinates of all axes. `windows` narrows an axis.
+    `focus` has cells, as coordinates of all axes, whose slices are shown. `windows` narrows an axis, given by its
+    number.
 
     >>> from xlashape.drawing.geometry.axes import axes_of
     >>> from xlashape.shape import Shape
@@ -241,8 +253,9 @@ def element_grid(
 ) -> SpotGrid:
     """The cells of a slice: `outer` has the coordinates of the outer axes.
 
-    `budget` are the most rows and columns, gaps included; `focus` are coordinates of cells that should be shown, and
-    `reach` how much around them.
+    `rows` and `columns` are windows of the two axes; None is the whole axis. `budget` has the most rows and the most
+    columns, gaps included; `focus` has coordinates of cells that should be shown, and `reach` is the largest distance
+    from them that is shown, None any.
 
     >>> from xlashape.drawing.geometry.axes import axes_of
     >>> from xlashape.shape import Shape
@@ -308,8 +321,8 @@ def _wrapped(
 def tile_grid(
     view: ArrayAxes, outer_blocks: Sequence[int], budget: tuple[int, int], focus: Sequence[int] | None = None
 ) -> TileGrid:
-    """The first tiles of a plane of tiles. `outer_blocks` are the numbers of the tile along the outer axes; `focus` is
-    a cell whose tile is shown.
+    """The blocks of a plane of blocks. `outer_blocks` has the number of the plane's blocks along each outer axis;
+    `budget` the most rows and columns of blocks; `focus` is a cell whose block is shown.
 
     >>> from xlashape.drawing.geometry.axes import axes_of
     >>> from xlashape.shape import Shape

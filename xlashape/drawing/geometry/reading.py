@@ -1,5 +1,5 @@
-"""The elements of an operand that part of an output reads. For few elements the map is evaluated; many elements are
-boxes that the map transforms."""
+"""The elements of an operand that part of an output reads. If there are few reads, the map is evaluated for each; else
+the part is a box (offsets, sizes and strides), which the map transforms into another box."""
 
 from __future__ import annotations
 
@@ -22,30 +22,34 @@ MAX_READS = 1 << 14
 
 
 class Elements(NamedTuple):
-    """Elements of an array: each with the number of the first output that it belongs to, or boxes without numbers."""
+    """Elements of an array that outputs read: single ones, and boxes of them. For the output array itself, each element
+    stands for itself."""
 
     numbers: dict[tuple[int, ...], int]
+    """The index of a single element → the number of the first output that reads it, counted from 0."""
     boxes: tuple[TileBox, ...] = ()
+    """Boxes of elements, whose outputs are not numbered."""
     reads: int = 0
     """The number of reads, including repeated ones."""
     outside: int = 0
     """The number of reads that lie outside the array."""
 
     def number(self, index: tuple[int, ...]) -> int | None:
-        """The number of the first output that an element belongs to, 0 in a box; None for an element that no output
-        reads."""
+        """The number of the first output that reads an element, 0 for an element in a box; None for an element that no
+        output reads."""
         if index in self.numbers:
             return self.numbers[index]
         return 0 if any(_is_inside(index, box) for box in self.boxes) else None
 
     def distinct(self) -> int | None:
-        """The number of elements; None if they were not counted."""
+        """The number of different elements; None if boxes may overlap, so that it is not known."""
         if not self.boxes:
             return len(self.numbers)
         return product(self.boxes[0].sizes) if len(self.boxes) == 1 and not self.numbers else None
 
     def samples(self) -> list[tuple[int, ...]]:
-        """The numbered elements, and of each box its first elements and its last one along each dimension."""
+        """The numbered elements, and some of each box, at most 256: the first three and the last along each dimension,
+        combined."""
         found = list(self.numbers)
         for box in self.boxes:
             spans = [
@@ -65,10 +69,11 @@ def _is_inside(index: tuple[int, ...], box: TileBox) -> bool:
 
 
 class Outputs(NamedTuple):
-    """Elements of an output: a list in their order, or a box if there are too many to list."""
+    """Elements of an output: their indices in order, or only a box if there are more than `MAX_READS`."""
 
     indices: tuple[tuple[int, ...], ...]
     box: TileBox | None
+    """The box of the elements of a tile; None for a warp."""
 
     @property
     def total(self) -> int:
@@ -83,7 +88,8 @@ class Outputs(NamedTuple):
 
 
 def outputs_of_tile(output: Shape, at: Sequence[int], sizes: Sequence[int]) -> Outputs:
-    """The elements of a tile of an output, in row-major order; cut off where the output ends.
+    """The elements of the tile of an output that begins at the index `at`, in row-major order. It is cut off where the
+    output ends.
 
     >>> outputs_of_tile(Shape.parse("f32[3,5]"), (2, 3), (2, 4)).indices
     ((2, 3), (2, 4))
@@ -101,8 +107,8 @@ def outputs_of_tile(output: Shape, at: Sequence[int], sizes: Sequence[int]) -> O
 
 
 def outputs_of_warp(output: Shape, at: Sequence[int], lanes: int) -> Outputs:
-    """The next `lanes` elements from `at` on in the output's buffer, without padding. LimitExceededError for more than
-    `MAX_READS`.
+    """The next `lanes` elements from the index `at` on, in the order of the output's buffer, without padding.
+    LimitExceededError for more than `MAX_READS`.
 
     >>> outputs_of_warp(Shape.parse("f32[3,5]{0,1}"), (1, 0), 3).indices
     ((1, 0), (2, 0), (0, 1))
@@ -120,10 +126,10 @@ def outputs_of_warp(output: Shape, at: Sequence[int], lanes: int) -> Outputs:
 
 
 def elements_read(maps: Iterable[IndexingMap], outputs: Outputs, operand: Shape) -> Elements:
-    """The elements that these elements of the output read by all the maps. Runtime variables have their lower bounds.
+    """The elements of `operand` that `outputs` read by any of the maps. Runtime variables have their lower bounds.
 
-    LimitExceededError for more than `MAX_READS` reads that form no boxes; InvalidShapeError for an operand of another
-    rank than a map's results.
+    LimitExceededError if a map gives more than `MAX_READS` reads, and they form no box; InvalidShapeError for an
+    operand of another rank than a map's results.
 
     >>> m = IndexingMap.parse("(d0)[s0] -> (d0, s0), domain: d0 in [0, 2], s0 in [0, 1]")
     >>> elements_read([m], outputs_of_tile(Shape.parse("f32[3]"), (1,), (1,)), Shape.parse("f32[3,2]")).numbers

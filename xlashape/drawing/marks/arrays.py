@@ -3,7 +3,7 @@
 - An array (`array_scene`): its tiles, one tile down to its elements, and its memory down to bits. A small array is
   shown whole.
 - A tuple (`tuple_scene`): its arrays as a list, each with its size and a small picture.
-- An array in two layouts: the same elements have the same colours before and after.
+- An array in two layouts (`relayout_scene`): an element has the same colour before and after.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from xlashape.shape import Shape, tiling
 
 # An array of at most this many cells is shown whole.
 _SMALL_CELLS = 480
-# Where one tile has fewer cells than these rows × columns, neighbouring tiles are shown with it.
+# If a tile has fewer cells than these rows × columns, neighbouring tiles are shown with it.
 _LEAST = (8, 12)
 # The most cells of a window that the caller chose.
 _WINDOW_CELLS = 1100
@@ -63,7 +63,8 @@ def array_scene(shape: Shape, options: Options, space: Space) -> Scene:
 
 
 def _tile_legends(name: str, options: Options, panels: Sequence[Panel]) -> list[Legend]:
-    """The legend of tiles that have a colour scale of their own, from the first tile that is shown to the last one."""
+    """The legend of the grids of tiles, whose colour scale goes from the first tile that is shown to the last. Empty
+    without such grids, or if fills show something other than the order in memory."""
     if options.color != "memory":
         return []
     tiles = [panel for panel in panels if isinstance(panel, Grid) and panel.style == "tile"]
@@ -134,7 +135,8 @@ def open_grids(
 
 
 def tile_maps(view: ArrayAxes, options: Options, space: Space, cell: Sequence[int]) -> Iterator[Grid]:
-    """The tiles of each slice that is shown; the tile of `cell` has a frame."""
+    """The grids of tiles, one for each slice that is shown. The tile of `cell` has a frame, unless it is the only tile
+    or the options name a window."""
     blocks = [Window(0, view.blocks[i]) for i in range(len(view.axes))]
     is_window = options.at is None and (options.rows is not None or options.columns is not None)
     opened = view.block(cell) if product(view.blocks) > 1 and not is_window else None
@@ -188,7 +190,7 @@ def is_small(view: ArrayAxes, space: Space) -> bool:
 
 
 def grid_title(view: ArrayAxes, grid: SpotGrid, options: Options) -> str:
-    """The caption of a grid: the slice, the kind of the labels, and the tile if only one is shown."""
+    """The title of a grid: the slice, the kind of the labels, and the tile if only one is shown."""
     where = f"{slice_text(view, grid.fixed)}: " if view.outer_axes else ""
     spots = [spot for row in grid.spots for spot in row if spot is not None]
     blocks = {spot.block for spot in spots}
@@ -230,7 +232,7 @@ def facts_of(view: ArrayAxes) -> tuple[str, ...]:
 
 
 def notes_of(view: ArrayAxes) -> tuple[str, ...]:
-    """A note about what the grids leave out."""
+    """Notes about what the grids leave out: padding without cells, sizes before the array, …"""
     notes: list[str] = []
     shape, layout = view.shape, view.shape.layout
     cells = product([axis.padded for axis in view.axes])
@@ -336,12 +338,14 @@ def thumbnail(shape: Shape, options: Options) -> Grid | None:
 
 
 def _is_mostly_padding(tiles: TileGrid) -> bool:
-    """Whether the first tile, or the only one, would look empty: the picture then shows its elements."""
+    """Whether the tiles would say little, because there is only one or less than a quarter of the first is used: the
+    thumbnail then shows elements."""
     shown = [tile for row in tiles.tiles for tile in row if tile is not None]
     (rows, all_rows), (columns, all_columns) = shown[0].used_rows, shown[0].used_columns
     return len(shown) == 1 or 4 * rows * columns < all_rows * all_columns
 
 
+# The space of a thumbnail.
 _TINY = Space(5, 9, 1000, 5, 9, 1, 0, 0)
 
 

@@ -39,7 +39,7 @@ class Options(NamedTuple):
 
 
 class Space(NamedTuple):
-    """How much a picture can show."""
+    """How much a picture can show: the most rows and columns of elements in a grid, of tiles in a grid, and so on."""
 
     rows: int
     columns: int
@@ -48,8 +48,8 @@ class Space(NamedTuple):
     tile_rows: int
     tile_columns: int
     slices: int
-    """The most slices. Gaps count too, so 5 are the first and the last slice, another one between them, and two
-    gaps."""
+    """The most slices (planes of an array of more than two axes). Gaps count too, so 5 are the first and the last
+    slice, another one between them, and two gaps. The first and the last are shown even if it is less than 3."""
     memory_rows: int
     leaves: int
     """The most arrays of a tuple."""
@@ -138,7 +138,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 class Cell(NamedTuple):
-    """A cell with a label."""
+    """A rectangle with a label: an element, padding, or a tile."""
 
     label: str
     fill: int
@@ -148,11 +148,12 @@ class Cell(NamedTuple):
     key: int | None = None
     """Cells of one scene with the same key are the same element, or the same padding."""
     block: int = 0
-    """A thick line is drawn between neighbours of different blocks."""
+    """The number of its tile. A thick line is drawn between neighbours of different blocks."""
     group: int = 0
-    """A thin line is drawn between neighbours of different groups."""
+    """The number of its group, which is a last tile such as (2,1) in T(8,128)(2,1). A thin line is drawn between
+    neighbours of different groups."""
     order: int | None = None
-    """The position of its element in memory, which is its place in the path through the grid."""
+    """The position of its element in memory. The path, which is a line through the grid, follows these positions."""
     used: tuple[float, float] = (1.0, 1.0)
     """The fractions of its height and width that hold elements; the rest is hatched as padding."""
     note: str = ""
@@ -160,7 +161,7 @@ class Cell(NamedTuple):
     is_marked: bool = False
     """Whether the cell has a frame."""
     element: tuple[int, ...] | None = None
-    """The index of its element, of a tile that of the first one; None for padding."""
+    """The index of its element, or of a tile's first element; None for padding."""
 
 
 class Grid(NamedTuple):
@@ -176,6 +177,7 @@ class Grid(NamedTuple):
     style: str = "element"
     """`element`, `tile` or `thumbnail`."""
     has_path: bool = False
+    """Whether a line through the cells shows the order of memory."""
     caption: str = ""
     array: int = 0
     """The number of the array, if the scene has several."""
@@ -194,7 +196,7 @@ class StripRow(NamedTuple):
     """A row of memory."""
 
     head: str | None
-    """None for a gap."""
+    """The text before the row, such as `byte 16`; None for a gap."""
     cells: tuple[StripCell, ...]
 
 
@@ -209,16 +211,17 @@ class Strip(NamedTuple):
 
 
 class ListingRow(NamedTuple):
-    """An array of a tuple."""
+    """A leaf of a tuple, which is an array or another shape that is not a tuple."""
 
     path: str
+    """The numbers that lead to the leaf from the outermost tuple on: `{1,0}`."""
     text: str
     facts: tuple[str, ...]
     thumbnail: Grid | None
 
 
 class Listing(NamedTuple):
-    """The arrays of a tuple."""
+    """The leaves of a tuple."""
 
     title: str
     rows: tuple[ListingRow, ...]
@@ -232,12 +235,13 @@ class Legend(NamedTuple):
     """An entry of the legend."""
 
     fills: tuple[int, ...]
-    """The fills; several fills form a scale."""
+    """The fills that the text explains: one, or all of a scale or palette."""
     text: str
 
 
 class Scene(NamedTuple):
-    """A picture. Each band of panels begins on a new line; a writer may break a band that is too wide."""
+    """The content of a picture. Facts stand below the title, notes at the end. Each band of panels begins on a new
+    line; a writer may break a band that is too wide."""
 
     title: str
     facts: tuple[str, ...]
@@ -254,7 +258,7 @@ _LONGEST_TIP = 120
 
 
 def index_text(index: tuple[int, ...] | None) -> str:
-    """An index as it is written in a cell; nothing for padding.
+    """An index as it is written in a cell; an empty text for padding.
 
     >>> index_text((2, 3)), index_text(()), index_text(None)
     ('2,3', '()', '')
@@ -293,7 +297,7 @@ class Brush(NamedTuple):
     """The fill of each element by its index, if fills show something other than the position in memory."""
 
     def cell(self, spot: Spot) -> Cell:
-        """The cell of an array."""
+        """The cell that shows a spot of the array."""
         position = spot.position
         fill = colours.PADDING if spot.element is None else self.fill(position, spot.coordinates, spot.block)
         return Cell(
@@ -309,7 +313,7 @@ class Brush(NamedTuple):
         )
 
     def memory_cell(self, position: int, index: tuple[int, ...] | None) -> Cell:
-        """The cell of the same element in a strip of memory, labelled with its index."""
+        """The cell of a position in a strip of memory, labelled with the index of its element; None is padding."""
         if index is None:
             fill, block = colours.PADDING, None
         else:
@@ -322,7 +326,7 @@ class Brush(NamedTuple):
         return Cell(index_text(index), fill, tip, key, order=position, is_marked=position == self.marked, element=index)
 
     def fill(self, position: int, coordinates: tuple[int, ...], block: int) -> int:
-        """The fill of an element."""
+        """The fill of a cell that holds an element, or of a tile with its first position and coordinates."""
         if self.fill_at is not None:
             index = self.view.element(coordinates)
             return colours.BLANK if index is None else self.fill_at(index)
@@ -343,7 +347,8 @@ class Brush(NamedTuple):
         return colours.of_number(self.segment(position))
 
     def fill_of(self, index: tuple[int, ...]) -> int:
-        """The fill of the element at an index; blank outside the scale."""
+        """The fill of the element at an index; `BLANK` if fills show the order in memory and the element lies before or
+        behind the positions that are shown."""
         coordinates = self.view.coordinates(index)
         position = self.view.position(coordinates)
         if self.options.color == "memory" and not self.steps[0] <= position <= self.steps[-1]:
@@ -396,7 +401,8 @@ class Brush(NamedTuple):
         return " · ".join(parts)
 
     def tile(self, position: int, block: int) -> int:
-        """The number of a first tile; in the order of memory if tiles are contiguous."""
+        """The number of a tile of the layout's first level: in the order of memory if these tiles are contiguous, else
+        in the order of their coordinates, which is `block`."""
         return block if self.view.block_elements is None else position // self.view.block_elements
 
     def bank(self, position: int) -> int:

@@ -1,5 +1,5 @@
-"""Fills of cells. They are distinguishable with any kind of colour vision, and black text on them has a contrast of at
-least 4.5.
+"""Fills of cells: numbers, each of which stands for a colour. The colours are distinguishable with any kind of colour
+vision, and black text on them has a contrast of at least 4.5.
 
 The scale is the first part of Paul Tol's "iridescent", the palette his "light" (https://personal.sron.nl/~pault/). The
 fills are the same in light and dark pictures: a cell brings its own background.
@@ -41,22 +41,22 @@ INDEXED: dict[int, int] = {
     BLANK: 255,
     PADDING: 251,
 }
-"""The nearest colours of a terminal that has 256."""
+"""Fill → the nearest of the 256 colours of a terminal."""
 
 
 def hex_of(fill: int) -> str:
-    """The colour of a fill; for padding, the colour behind the hatching."""
+    """The colour of a fill, such as `#77aadd`; for padding, the colour behind the hatching."""
     return _COLOURS[fill]
 
 
 def rgb_of(fill: int) -> tuple[int, int, int]:
-    """Red, green and blue, 0 to 255."""
+    """The red, green and blue of a fill's colour, from 0 to 255."""
     text = hex_of(fill)
     return int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16)
 
 
 def of_scale(value: int, lowest: int, highest: int) -> int:
-    """The fill of a value between two others.
+    """The fill of `SCALE` for a value from `lowest` to `highest`.
 
     >>> of_scale(0, 0, 9), of_scale(9, 0, 9), of_scale(5, 5, 5)
     (0, 13, 0)
@@ -67,7 +67,7 @@ def of_scale(value: int, lowest: int, highest: int) -> int:
 
 
 def of_number(number: int) -> int:
-    """The fill of a number; the palette repeats."""
+    """The fill of `PALETTE` for a number, such as that of a tile. The palette repeats."""
     return PALETTE[number % len(PALETTE)]
 
 

@@ -1,4 +1,4 @@
-"""The panels of an array: grids of elements, maps of tiles, strips of memory."""
+"""The panels of an array, which are the parts of its scene: grids of elements, grids of tiles, strips of memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def coordinate_text(axis: Axis, coordinate: int) -> str:
 
 
 def _digits(axis: Axis, coordinate: int) -> list[str]:
-    """The indices of an axis' dimensions."""
+    """A coordinate of an axis as the indices of the axis' dimensions, in text."""
     digits: list[str] = []
     for size in reversed(axis.sizes):
         coordinate, digit = divmod(coordinate, size)
@@ -34,8 +34,8 @@ def _digits(axis: Axis, coordinate: int) -> list[str]:
 
 
 def slice_text(view: ArrayAxes, fixed: Sequence[int], extents: Sequence[int] | None = None) -> str:
-    """The slice of an array that a panel shows, as in NumPy: `[0, :, :]`. `extents` are the sizes along the outer axes,
-    1 each if not given."""
+    """The slice of an array that a panel shows, as in NumPy: `[0, :, :]`; `padding` for one without elements. `fixed`
+    has a coordinate for each axis, `extents` the number of coordinates along each outer axis, 1 each if not given."""
     parts = [":"] * len(view.shape.dimensions)
     for number, i in enumerate(view.outer_axes):
         axis, start = view.axes[i], fixed[i]
@@ -87,7 +87,7 @@ def grid_panel(brush: Brush, grid: SpotGrid, title: str, caption: str = "", styl
         "" if row_axis is None else row_axis.name,
         "" if is_scalar else column_axis.name,
         style,
-        # No path where an axis is cut into rows and the last tile groups elements: it would jump between the rows.
+        # No path where an axis is cut into rows and the last tile groups elements: the path would jump between rows.
         brush.options.path and 1 < count <= _MAX_PATH and not (grid.wrapped and view.group_elements > 1),
         caption,
     )
@@ -96,7 +96,7 @@ def grid_panel(brush: Brush, grid: SpotGrid, title: str, caption: str = "", styl
 def tile_panel(
     brush: Brush, grid: TileGrid, title: str, caption: str = "", style: str = "tile", opened: int | None = None
 ) -> Grid:
-    """The panel of a grid of tiles. `opened` is the number of the tile that gets a frame."""
+    """The panel of a grid of tiles. `opened` is the number of the tile that gets a frame; None for no frame."""
     view = brush.view
     column_axis = view.axes[view.column_axis]
     row_axis = None if view.row_axis is None else view.axes[view.row_axis]
@@ -150,7 +150,7 @@ def _range_text(axis: Axis, block: int) -> str:
 def strip_panel(
     brush: Brush, space: Space, focus: Iterable[int], title: str = "memory: the index at each position"
 ) -> Strip:
-    """The panel of a part of the buffer: as many rows as fit, around the positions in `focus`."""
+    """The panel of a part of the buffer: as many rows as fit, around the positions in `focus`, and both ends."""
     view = brush.view
     count = positions_in_a_row(view.bits)
     longest = min(36, sum(len(str(max(0, size - 1))) + 1 for size in view.shape.dimensions))

@@ -1,4 +1,4 @@
-"""The scene of the reads of an output: elements of the output, and the elements of the operands that they read, each
+"""The scene of a map or an instruction: elements of the output, and the elements of the operands that they read, each
 array in its layout."""
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ _MAX_TILE_CELLS = 4096
 
 
 class Readers(NamedTuple):
-    """The elements of an output whose reads are drawn: one element, a tile, or a warp."""
+    """Says which elements of an output are drawn with their reads: those of a tile or of a warp, or one element."""
 
     tile: tuple[int, ...] | None = None
+    """The sizes of the tile."""
     warp: int | None = None
+    """The number of elements of the warp, which are consecutive in memory."""
 
     def outputs(self, output: Shape, at: tuple[int, ...] | None) -> Outputs:
-        """The elements of `output` that this selects; the first is at `at`, or 0 along each dimension."""
+        """These elements of `output`; the first is at the index `at`, or at 0 along each dimension."""
         if 0 in output.dimensions:
             return Outputs((), None)
         start = (0,) * output.rank if at is None else at
@@ -57,7 +59,7 @@ def readers_of(tile: Sequence[int] | None, warp: int | None) -> Readers:
 
 
 class _Operand(NamedTuple):
-    """An array that is read."""
+    """An array that is read, by the maps from the output to it. `number`: that of the operand."""
 
     name: str
     shape: Shape
@@ -105,7 +107,7 @@ def instruction_scene(
     readers: Readers,
     options: Options,
 ) -> Callable[[Space], Scene]:
-    """A function that makes the scene of an instruction: what one of its outputs reads of all operands, or of one.
+    """A function that makes the scene of an instruction: the elements of all operands, or of one, that an output reads.
 
     NotFoundError for an output or an operand that the instruction does not have; errors as for `output_to_input`.
     """

@@ -2,7 +2,7 @@
 
 The HTML is small and escaped, and takes its colours from the page, light or dark.
 
-card      a box with a title, lines, a table and a picture, which all other files use
+card      the form of the HTML: a box with a title, lines, a table and a picture
 shapes    shapes, layouts and maps
 reading   pictures of the elements that maps and instructions read
 modules   modules, computations and instructions
@@ -24,12 +24,13 @@ _HOMES: Final = (
     ("xlashape.indexing", "reports"),
     ("xlashape.tables", "reports"),
 )
-"""The package of a class → the file here that makes its HTML. Files are loaded when they are needed: the HTML of a
-shape needs no HLO modules."""
+"""The package of a class → the file of this directory that makes the HTML of its objects. A file is loaded when it is
+needed: the HTML of a shape needs no HLO modules."""
 
 
 def html(value: object) -> str | None:
-    """The HTML of a shape, a layout, a map, a module or a part of it, a report, or a table; None for anything else.
+    """The HTML of a shape, a layout, a map, a module, computation or instruction, a report, or a table; None for
+    anything else.
 
     >>> from xlashape.shape import Shape
     >>> html(Shape.parse("f32[2,3]")).startswith("<div")

@@ -1,5 +1,5 @@
-"""A box with a title, the number that matters first, lines of text, a table and a picture. All colours come from the
-page, since notebooks have themes."""
+"""A box with a title, a large number, lines of text, a table and a picture. The colours of the text come from the
+notebook's page, since notebooks have themes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _ROW: Final = "border-bottom:1px solid rgba(128,128,128,.35);background:none"
 def card(
     title: str, lines: Sequence[str], picture: str = "", table: str = "", *, first: tuple[str, str] | None = None
 ) -> str:
-    """The HTML. `picture` and `table` are HTML, everything else is text.
+    """The box as HTML. `picture` and `table` are HTML, everything else is text.
 
-    `first` is the number that matters first, which is large, and the words behind it:
-    `("4.00 MiB", "buffer, 96.9 % of it padding")`. Names and code have letters of one width; sentences have those of
-    the page.
+    `first` is the most important number, which is shown large, and the words behind it:
+    `("4.00 MiB", "buffer, 96.9 % of it padding")`. The title, tables and lines with columns are in a monospace font,
+    sentences in the system's font.
     """
     text = "".join([_line(line) for line in lines])
     large = ""
@@ -46,7 +46,7 @@ def card(
 
 
 def _line(line: str) -> str:
-    """A line of text; one whose columns are made by spaces keeps them."""
+    """A line of text as HTML. If it has columns, which are separated by two spaces or more, it keeps them."""
     columns = f"white-space:pre-wrap;font:12px {escape(FONT)};" if "  " in line.strip() else ""
     return f'<div style="{columns}opacity:.75">{escape(cut(line, _MAX_TEXT))}</div>'
 
@@ -58,8 +58,8 @@ def short_size(size: int) -> str:
 
 
 def table_of(headings: Sequence[str], rows: Iterable[Sequence[object]], *, left: Container[int] = (0,)) -> str:
-    """A table as HTML; the columns `left` are aligned to the left. Long cells are shortened, with the whole text as
-    hover text."""
+    """A table as HTML. The columns whose numbers are in `left` are aligned to the left, the others to the right. Long
+    cells are shortened, with up to 600 characters of the text as hover text."""
 
     def cell(tag: str, number: int, value: object) -> str:
         text = str(value)

@@ -1,4 +1,4 @@
-"""The cards that notebooks show for modules, computations and instructions."""
+"""The HTML that notebooks show for modules, computations and instructions: a table of what they hold, and sizes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Small pictures of reads: elements of an output, and beside them the elements of each operand that they read, in the
-same colours."""
+"""Small pictures of reads: elements of an output, and beside them the elements of the operands that they read. An
+element of an operand has the colour of the first output that reads it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WARP: Final = 32
 
 
 def picture_of_map(indexing_map: IndexingMap) -> str:
-    """HTML with what a tile of a map's output, at most 6 × 10 elements, reads; empty where nothing can be drawn."""
+    """HTML that shows what a tile of a map's output, at most 6 × 10 elements, reads; empty if that cannot be drawn."""
     if indexing_map.is_undefined or not indexing_map.dims or not indexing_map.results:
         return ""
     sizes = [1] * len(indexing_map.dims)
@@ -33,7 +33,10 @@ def picture_of_map(indexing_map: IndexingMap) -> str:
 
 
 def picture_of_reads(instruction: HloInstruction, output: int, operand: int | None = None) -> str:
-    """HTML with what the first warp of an instruction's output reads; empty where nothing can be drawn."""
+    """HTML that shows what the first 32 elements of an instruction's output read; empty if that cannot be drawn.
+
+    `output` is the number of an array of the result; `operand` that of an operand, None for all.
+    """
     return _drawn(lambda: instruction_scene(instruction, output, operand, Readers(None, _WARP), options_of()))
 
 

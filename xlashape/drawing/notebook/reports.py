@@ -1,4 +1,4 @@
-"""The cards that notebooks show for reports, such as why buffers are as large as they are, and for tables."""
+"""The HTML that notebooks show for reports, such as why buffers are as large as they are, and for tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _READ_HEADINGS: Final = ("part read", "times", "stride", "segments", "ideal")
 
 
 def html(value: object) -> str | None:
-    """The HTML of an explanation of memory or of reads, or of a table; None for anything else."""
+    """The HTML of an explanation of memory or of reads, of the answer of another report, or of a table; None for
+    anything else."""
     if isinstance(value, ArrayMemory):
         return _array(str(value.shape), [], value)
     if isinstance(value, InstructionMemory) and isinstance(value.result, ArrayMemory):
@@ -38,11 +39,11 @@ def html(value: object) -> str | None:
 
 
 _TERMINAL: Final = 80
-"""The characters at which headlines are folded."""
+"""The most characters of a line of a headline, which is folded for terminals."""
 
 
 def _answer(answer: Answer) -> str:
-    """The card of any declared report: the first total large, the others as lines, and the first rows."""
+    """The HTML of a report's answer: a total in large letters, the headline, and the first rows as a table."""
     lines = _unfolded(answer.headline().splitlines())
     columns = answer.report.columns
     ranked = [number for number, column in enumerate(columns) if column.rank]
@@ -61,7 +62,7 @@ def _answer(answer: Answer) -> str:
 
 
 def _first_total(answer: Answer) -> tuple[str, str] | None:
-    """The first total in bytes that is known, or the first one that is a number."""
+    """The first total in bytes that is known, or else the first known number, with its meaning; None without any."""
     known = [column for column in answer.report.totals if column.kind in (Kind.INTEGER, Kind.NUMBER)]
     known = [column for column in known if getattr(answer, column.name) is not None]
     for column in [column for column in known if column.unit == "bytes"] + known:
@@ -70,7 +71,7 @@ def _first_total(answer: Answer) -> tuple[str, str] | None:
 
 
 def _unfolded(lines: list[str]) -> list[str]:
-    """Lines as they were before they were folded for a terminal: a card has its own width."""
+    """The lines as they were before they were folded for a terminal: a notebook folds them at its own width."""
     found: list[str] = []
     last = ""
     for line in lines:

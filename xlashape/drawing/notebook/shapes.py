@@ -50,7 +50,8 @@ def _shape(shape: Shape) -> str:
 
 
 def size_first(arrays: Sequence[Shape]) -> tuple[str, str] | None:
-    """The bytes of arrays together, large, and how much of them is padding; None where that is not known."""
+    """The `first` of a card: the bytes of all arrays together, and words that say how much of them is padding, if any
+    is. None if a size is not known."""
     try:
         sizes = [(tiling.physical_bytes(each), _element_bytes(each)) for each in arrays if each.is_array]
     except XlashapeError:
@@ -64,14 +65,15 @@ def _element_bytes(array: Shape) -> int:
 
 
 def leaf_line(leaf: Shape) -> str:
-    """An element of a tuple with its sizes."""
+    """A line about a leaf of a tuple, with its sizes if it is an array."""
     array = leaf.buffer_shape if leaf.is_buffer else leaf
     lines = size_lines(array) if array.is_array else []
     return f"{cut(str(leaf), 120)}{': ' if lines else ''}{'; '.join(lines)}"
 
 
 def size_lines(array: Shape) -> list[str]:
-    """The bytes of an array, and how much of them is padding."""
+    """Lines about the bytes of an array and how much of them is padding, or the message of the error if they are not
+    known."""
     try:
         buffer, elements = tiling.physical_bytes(array), _element_bytes(array)
     except XlashapeError as error:

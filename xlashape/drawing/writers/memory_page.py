@@ -188,7 +188,8 @@ regroup();
 
 
 def page_text(title: str, facts: Sequence[str], data: dict[str, Any], theme: str = "auto") -> str:
-    """The page. `data` is what `xlashape.drawing.memory_map` makes of a report."""
+    """The page. `data` is what `_data` of `memory_map.py` makes of a report; the page holds it as JSON. `facts` stand
+    below the title."""
     page = DARK if theme == "dark" else LIGHT
     dark = f"@media (prefers-color-scheme:dark){{body{{{_colours(DARK)}}}}}" if theme == "auto" else ""
     style = (
@@ -234,4 +235,5 @@ def page_text(title: str, facts: Sequence[str], data: dict[str, Any], theme: str
 
 
 def _colours(page: dict[str, str]) -> str:
+    """The colours of a page as CSS variables, such as `--ground`."""
     return "".join([f"--{name}:{value};" for name, value in page.items()])

@@ -1,7 +1,8 @@
 """Grids, strips and lists as SVG: each panel is measured first, then written at its coordinates. Also the style sheet
 of pictures, for light and dark pages.
 
-All names of classes begin with `xs`, since a picture shares them with the rest of the notebook or page.
+All names of CSS classes begin with `xs`, since a picture shares them with the rest of the notebook or page. A number
+behind it is that of a fill (`marks/colours.py`). Sizes and coordinates are pixels of the SVG.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ THEMES: Final = ("auto", "light", "dark")
 FONT: Final = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono','Liberation Mono',monospace"
 
 CHARACTER: Final = 6.65
-"""The width of a character of 11 pixels."""
+"""The width of a character at a font size of 11 pixels."""
 
 LIGHT: Final = {"ground": "#ffffff", "text": "#1b1b1b", "muted": "#595959", "rule": "#8a8a8a", "mark": "#b3003c"}
 DARK: Final = {"ground": "#15171c", "text": "#ededed", "muted": "#b4b4b4", "rule": "#9a9a9a", "mark": "#ff8fab"}
@@ -35,7 +36,10 @@ _PATH: Final = "#7a1fa2"
 
 
 def style_sheet(fills: Iterable[int], theme: str, scope: str) -> str:
-    """The rules for these fills. `scope` is the class of the picture's root."""
+    """The rules for all classes and for `fills`. `scope` is the class of the picture's root."""
+    # Texts: w title of the picture, f bold, n small, k label, q label of padding, h centred, e right-aligned. Lines: c
+    # around a cell, b between blocks, g between groups, p path, j jump of the path, m frame of a marked cell. o: the dot
+    # at which the path begins. In the colours of the page: l background, t text, u muted text, r line.
     rules = [
         f".{scope} text{{font:11px {FONT}}}",
         f".{scope} .xsw{{font-size:15px;font-weight:bold}}",
@@ -83,7 +87,7 @@ _GAP: Final = 18
 _LEAST_PART: Final = 3
 # The width that the path takes beside a label.
 _LANE: Final = 8
-# Rows and columns. A longer line between elements would cross too many labels.
+# The most rows and columns that a dashed line between elements spans: a longer one would cross too many labels.
 _LONGEST_JUMP: Final = (8, 1)
 
 
@@ -91,7 +95,7 @@ class Pen(NamedTuple):
     """How cells are written."""
 
     padding: str
-    """The id of the pattern of padding."""
+    """The id of the SVG pattern that fills padding."""
     tips: str
     """How hover texts are written. `title`: as SVG's own. `data`: as attributes for a script. `none`: not at all."""
 
@@ -105,7 +109,7 @@ class PlacedPanel(NamedTuple):
 
 
 def number(value: float) -> str:
-    """A coordinate, with one digit after the point at most."""
+    """A coordinate as text, with one digit after the point at most."""
     text = f"{value:.1f}"
     return text.removesuffix(".0")
 
@@ -116,7 +120,7 @@ def text_width(text: str, size: float = 11) -> float:
 
 
 def placed(panel: Panel, pen: Pen) -> PlacedPanel:
-    """A panel, measured."""
+    """A panel with its size, ready to be written at any coordinates."""
     if isinstance(panel, Grid):
         return _GridWriter(panel, pen).placed()
     if isinstance(panel, Strip):
@@ -173,7 +177,8 @@ def _data(cell: Cell) -> str:
 
 
 def _start(x: float, y: float, panel: Grid | Strip, pen: Pen) -> str:
-    """The group of a panel, which says to a script what it shows, and of which array."""
+    """The opening tag of a panel's group. With attributes for scripts, it says what the panel shows, and of which
+    array."""
     kind = "memory" if isinstance(panel, Strip) else "tiles" if panel.style == "tile" else "elements"
     data = f' data-panel="{kind}" data-array="{panel.array}"' if pen.tips == "data" else ""
     return f'<g transform="translate({number(x)},{number(y)})"{data}>'
@@ -280,8 +285,8 @@ class _GridWriter:
                 yield _text(middle - left, self._ys[r] + down, cell.label, style)
 
     def _place_of_texts(self, row: int, column: int, cell: Cell) -> tuple[float, float, str]:
-        """The middle and the first base line of the texts of a tile, and their style: in its elements or in its
-        padding, if they fit there."""
+        """Where the two texts of a tile stand: the x of their middle, the y of the first base line, and their style.
+        They stand in the part of the tile that holds elements, or in its padding if they fit only there."""
         x, y, height = self._xs[column], self._ys[row], self._cell_height
         width = self._cell_width - (_LANE if self._grid.has_path else 0)
         least = max(text_width(cell.label), text_width(cell.note, 9)) + 4
@@ -348,7 +353,7 @@ class _GridWriter:
             return
         runs: list[str] = []
         jumps: list[str] = []
-        # Beside a gap, neighbours in the grid may be far apart in memory.
+        # The distance in memory of neighbours that an arrow may join. Beside a gap, neighbours may be farther apart.
         unit = min([after[0] - before[0] for before, after in pairwise(ordered)])
         previous = ordered[0]
         arrow = ""
@@ -460,7 +465,8 @@ class _StripWriter:
         yield "</g>"
 
     def _ruler(self) -> Iterator[str]:
-        """Ticks at bits if elements are small, at bytes if they are large."""
+        """A number at the beginning of each element: of its first bit if elements have less than 32 bits or no whole
+        bytes, else of its first byte."""
         in_bits = self._bits < 32 or self._bits % 8 > 0
         yield _text(self._left - 6, self._top - 5, "bit" if in_bits else "", "xsu xse")
         for bit in range(0, self._strip.row_bits, self._bits):

@@ -1,4 +1,4 @@
-"""A scene as an SVG document of less than `MAX_BYTES`, or as a PNG image.
+"""A scene as an SVG document, without hover texts if it would be too large with them, or as a PNG image.
 
 PNG is rendered by resvg (the extra `png`), whose wheel needs no libraries of the system.
 """
@@ -18,7 +18,8 @@ from xlashape.drawing.writers.panels import CHARACTER, Pen, number, placed, styl
 from xlashape.errors import InvalidArgumentError, UnavailableError, is_a
 
 MAX_BYTES: Final = 200_000
-"""An upper bound of the size of an SVG file. Hover texts are left out if the file would exceed it."""
+"""The size from which on an SVG file is too large. Then hover texts are left out; if that is not enough, `Picture`
+draws less."""
 
 _WIDTH: Final = 1300
 _MARGIN: Final = 20
@@ -33,8 +34,9 @@ def svg_text(
 ) -> str:
     """The scene as SVG. `standalone`: with the name space that a file needs and an element in a page does not.
 
-    `bare`: panels alone, without title, margins and ground. `tips`: `title` for SVG's own hover text, `data` for
-    attributes that a script reads, `none`.
+    `bare`: panels alone, without title, margins and background. `tips`: the form of hover texts: `title` for SVG's own,
+    `data` for attributes that a script reads, `none` for none. Texts of the form `title` are left out if the SVG would
+    have `MAX_BYTES` or more.
     """
     text = _document(scene, theme, standalone, tips, bare)
     if tips == "title" and len(text.encode()) >= MAX_BYTES:
@@ -128,7 +130,7 @@ def _legend(legend: Legend, y: float, pen: Pen) -> Iterator[str]:
 
 def _path_legend(y: float) -> Iterator[str]:
     x = _MARGIN
-    # The path has its colour on cells, and here too.
+    # The colour of the path is made to be seen on cells: here, too, it runs over the fill of a cell.
     yield f'<rect x="{x}" y="{number(y)}" width="48" height="14" fill="{colours.hex_of(colours.BLANK)}"/>'
     yield f'<circle class="xso" cx="{x + 4}" cy="{number(y + 7)}" r="2.6"/>'
     yield (
@@ -182,6 +184,7 @@ _SIZE: Final = re.compile(r' width="([0-9.]+)" height="([0-9.]+)"')
 
 _MAX_SCALE: Final = 8
 _FONTS: Final = ("DejaVu Sans Mono", "Liberation Mono", "Noto Sans Mono", "Menlo", "Consolas", "Courier New")
+# An SVG that shows whether a font is installed: its image is then not that of an empty text.
 _PROBE: Final = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><text y="15" font-size="16" '
     'font-family="{}">{}</text></svg>'
@@ -197,8 +200,8 @@ def png_bytes(scene: Scene, theme: str = "light", scale: float = 2.0) -> bytes:
 def svg_as_png(text: str, scale: float = 2.0) -> bytes:
     """The text of an SVG file as PNG, `scale` pixels for each pixel of the SVG.
 
-    UnavailableError where resvg is not installed, or the system has no font; InvalidArgumentError for a scale that is
-    not above 0 and up to 8; LimitExceededError for an image of more than `MAX_PIXELS`.
+    UnavailableError if resvg is not installed, or none of the known monospace fonts; InvalidArgumentError for a scale
+    that is not above 0 and up to 8; LimitExceededError for an image of more than `MAX_PIXELS`.
     """
     if isinstance(scale, bool) or not is_a(scale, (int, float)) or not 0 < scale <= _MAX_SCALE:
         raise InvalidArgumentError(

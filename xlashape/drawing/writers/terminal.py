@@ -10,7 +10,7 @@ from xlashape.drawing.marks import colours
 from xlashape.drawing.marks.cells import Cell, Grid, Legend, Listing, Panel, Scene, Space, Strip
 
 DEPTHS: Final = ("none", "256", "full")
-"""How many colours a terminal has."""
+"""How many colours a terminal has: none, 256, or those of 24 bits."""
 
 _RESET: Final = "\x1b[0m"
 _PADDING: Final = "░"
@@ -20,7 +20,7 @@ _CONTROL: Final = dict.fromkeys([*range(32), *range(127, 160)], "�")
 
 
 def space_of(width: int) -> Space:
-    """The space of a terminal with lines of so many characters."""
+    """How much a picture can show on a terminal with lines of `width` characters."""
     characters = max(24, width - 8)
     return Space(
         rows=18,
@@ -35,7 +35,9 @@ def space_of(width: int) -> Space:
 
 
 def terminal_text(scene: Scene, depth: str = "none", width: int = 100) -> str:
-    """The scene as lines; panels that fit beside each other within `width` characters stand there."""
+    """The scene as lines in the colours of `depth`. Panels stand beside each other where they fit within `width`
+    characters, or 40 if `width` is less. A panel that is wider than that is not cut.
+    """
     return "\n".join(_Writer(depth, width).lines(scene)) + "\n"
 
 
@@ -44,7 +46,7 @@ def _plain(text: str) -> str:
 
 
 class _Line:
-    """A line of text, and how many characters of it are seen."""
+    """A line of text, and how many characters of it are seen: all but its escape sequences."""
 
     __slots__ = ("seen", "text")
 
@@ -54,6 +56,8 @@ class _Line:
 
 
 class _Writer:
+    """Writes scenes in the colours of one terminal."""
+
     def __init__(self, depth: str, width: int) -> None:
         self._depth = depth
         self._width = max(40, width)
