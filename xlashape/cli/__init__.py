@@ -5,20 +5,20 @@ drawing      `draw`: pictures
 comparing    `diff`, `fingerprint`: modules beside each other
 converting   `convert`: modules from one form to another
 scanning     `scan`: many dumps as tables
-opening      `open`, `report`: the page, in a browser and as a file
+opening      `open`, `report`: the HTML page about a module, a shape, …, in a browser and as a file
 serving      `serve`, `demo`, `mcp`: the server, and tools for agents
 health       `health`: whether a server answers
 documenting  `protos`, `schemas`: the schemas of messages and of JSON
 completing   `completion`, and the names that shells complete
 commands     the group of all commands: help, errors, exit codes
-modules      modules as commands take them
+modules      modules from the arguments of commands: files, standard input, modules that a server keeps
 connection   the options --server, --timeout and --json, and the connection that they describe
-local        the service in this process
-page_file    the page with recorded answers
+local        the calls of the service, answered in this process
+page_file    the page as one file, with the answers that it would ask a server for
 reporting    the commands of reports, made of their declarations
 many         several inputs of one command: directories, patterns, buckets
-rows         --filter, --sort, --limit and --format; tables for people
-output       JSON, facts and text; the progress bar
+rows         --filter, --sort, --limit and --format; rows as JSON lines, CSV and Parquet
+output       JSON documents, names with values, and other text; the progress bar
 """
 
 from __future__ import annotations

@@ -23,11 +23,12 @@ from xlashape.similar import did_you_mean
 
 _PIPE_IS_CLOSED: Final = 141
 _NO_PROGRESS: Final = frozenset(["serve", "mcp", "demo", "completion", "open"])
-"""Commands without a progress bar: they print while they run, and have no end."""
+"""Commands without a progress bar: they print while they run, or end at once."""
 
 
 class Commands(click.Group):
-    """A group of commands whose errors are a message and an exit code, never a traceback."""
+    """A group of commands. Errors of the library, of files and of the command line end a command with a message and an
+    exit code, without a traceback."""
 
     sections: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The headings of the help, and the commands below each."""
@@ -79,7 +80,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command under a progress bar."""
-        # click keeps the names of the commands that follow there until they are resolved.
+        # In this attribute click keeps the names of the commands that follow, until it resolves them.
         names = getattr(ctx, "_protected_args", None)  # `protected_args` before click 8.2
         if names is None:
             names = getattr(ctx, "protected_args", ())
@@ -100,7 +101,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands under the headings of `sections`; those that have none come last."""
+        """Writes the commands under the headings of `sections`, then those that no heading has."""
         named = {name for _, names in self.sections for name in names}
         rest = tuple([name for name in self.list_commands(ctx) if name not in named])
         known = set(self.list_commands(ctx))
@@ -117,7 +118,9 @@ class Commands(click.Group):
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Whether errors are to be JSON: as the answers are. The arguments are not parsed yet, and may be wrong."""
+    """Whether errors are written as JSON, which they are if answers are. The arguments are not parsed yet, and may be
+    wrong.
+    """
     forms = {"json", "jsonl"}
     return "--json" in arguments or any(
         (argument.startswith("--format=") and argument[len("--format=") :] in forms)
@@ -147,6 +150,7 @@ def _fail(
     field: str | None = None,
     details: dict[str, str] | None = None,
 ) -> NoReturn:
+    """Writes an error to standard error, as JSON or as `text`, and exits with `code`. `kind` is the error's code."""
     clear()
     if as_json:
         error = {"code": kind, "message": message, "field": field, "details": details or {}}

@@ -146,8 +146,8 @@ def _is_profile(name: str) -> bool:
 
 
 def _pairs(a: str, b: str, stage: str, load: Callable[[str], HloModule]) -> Iterator[tuple[str, str, str]]:
-    """The comparisons, each a title and two names of files. Modules of directories are matched by name, and by
-    fingerprint where several have a name or only one side has it."""
+    """The comparisons, each a title and two names of files. Modules of directories are matched by name. If several have
+    a name, or only one directory has it, they are matched by fingerprint."""
     if not Path(a).is_dir() and not Path(b).is_dir():
         yield f"{a} → {b}", a, b
         return
@@ -183,7 +183,7 @@ def _pairs(a: str, b: str, stage: str, load: Callable[[str], HloModule]) -> Iter
 
 
 def _by_fingerprint(ones: list[str], others: list[str], load: Callable[[str], HloModule]) -> list[tuple[str, str]]:
-    """Modules of one name: those of equal fingerprint together, the others in order."""
+    """Pairs of modules that have one name: those of equal fingerprint, then the others in their order."""
     if len(ones) == 1 == len(others):
         return [(ones[0], others[0])]
     left: dict[str, list[str]] = {}
@@ -216,7 +216,7 @@ def _compared(
     server: ServerAddress | None,
     timeout: float,
 ) -> Any:
-    """The answer of this process, or of a server."""
+    """The report `diff` of two files, made by this process or by a server."""
     from xlashape.reports.diff import diff as difference  # deferred, as above
 
     if one == other == "-":
@@ -232,7 +232,8 @@ def _compared(
 
 
 class _Written:
-    """Writes the comparisons. Those of two directories are one document or one table, whose rows name their module."""
+    """Writes the comparisons. As JSON, JSON lines, CSV or Parquet, those of two directories are one document or table
+    at the end, whose rows name their module. In other forms each is written when it is made."""
 
     def __init__(self, form: str, show: str | None, selection: Selection, directories: str | None) -> None:
         self.directories = directories
@@ -246,7 +247,7 @@ class _Written:
         self._columns: tuple[Column, ...] = ()
 
     def add(self, found: Any, title: str, reasons: list[str]) -> None:
-        """Writes one comparison, why it fails first."""
+        """Writes one comparison, or keeps its rows for `end`. The reasons why it fails, if any, are written first."""
         for reason in reasons:
             if self._form == "table":
                 echo(f"FAILED {reason}" if not self.directories else f"FAILED {title}: {reason}")

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from xlashape.hlo import HloModule
 
 _MOST_TEXT_BYTES: Final = 64 << 20
-"""The most bytes of a file that is searched: completion runs while the user waits after a key."""
+"""The most bytes of a file that is searched as text, since completion runs while the user waits after a key. A larger
+file is loaded as a module."""
 _MOST_NAMES: Final = 2_000
 _LINE: Final = re.compile(rb"^[ \t]*(?:ROOT[ \t]+)?%?([A-Za-z_][\w.\-]*) = ", re.MULTILINE)
 _COMPUTATION: Final = re.compile(rb"^(?:ENTRY[ \t]+)?%?([A-Za-z_][\w.\-]*)[ \t]*(?:\([^\n]*)?\{[ \t]*$", re.MULTILINE)
@@ -70,7 +71,7 @@ def _of_computations(module: HloModule) -> Iterator[str]:
 def _names(
     context: click.Context, incomplete: str, pattern: re.Pattern[bytes], of_module: Callable[[HloModule], Iterator[str]]
 ) -> list[str]:
-    # Where an option still lacks its value, click has not given the arguments their names.
+    # While an option still lacks its value, click has not matched the arguments with their names yet.
     named = (context.params[name] for name in ("file", "what", "subject") if context.params.get(name))
     given: Any = next(named, context.args[0] if context.args else None)
     given = cast("tuple[str, ...]", given)[0] if isinstance(given, tuple) else given
@@ -83,7 +84,9 @@ def _names(
 
 
 def _found(file: str, pattern: re.Pattern[bytes], of_module: Callable[[HloModule], Iterator[str]]) -> Iterator[str]:
-    """The names in a file. HLO text is searched, which takes a fiftieth of the time that it takes to read it."""
+    """The names in a file. HLO text is searched by `pattern`, in a fiftieth of the time that parsing it would take. Any
+    other file is loaded, and `of_module` gives its names.
+    """
     path = Path(file)
     if path.is_file() and path.stat().st_size <= _MOST_TEXT_BYTES:
         data = path.read_bytes()

@@ -58,7 +58,7 @@ class Certificates(NamedTuple):
 
 
 class ServerAddress(NamedTuple):
-    """The server that a command asks."""
+    """The server that a command asks: HOST:PORT or unix:PATH, and the files for TLS."""
 
     address: str
     certificates: Certificates = Certificates()
@@ -72,8 +72,8 @@ def query_options(command: F) -> F:
 
 
 def answer_options(command: F) -> F:
-    """Adds the options of `query_options` to a command that this process answers in any case: a server only gives it
-    modules.
+    """Adds the options of `query_options` to a command that this process always answers itself. The server of --server
+    only gives it the module of a name `modules/…`.
     """
     return _options(
         command, f"The server that keeps the module where FILE is modules/…, {_TOKEN}. This process answers."
@@ -155,8 +155,8 @@ def _option(name: str) -> str:
 
 @contextmanager
 def connected(server: ServerAddress | None, timeout: float) -> Generator[ServiceMethods, None, None]:
-    """The service: a client of `server`, or the handlers in this process. Both give the same answers. The variable
-    XLASHAPE_TOKEN is the client's bearer token.
+    """The service: a client of `server`, or, if that is None, the handlers in this process. Both give the same answers.
+    `timeout` is in seconds. The variable XLASHAPE_TOKEN is the client's bearer token.
     """
     if server is None:
         from xlashape.cli.local import Local

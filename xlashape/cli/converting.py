@@ -85,9 +85,11 @@ class _Made(NamedTuple):
     target: str
     format: str
     lost: list[str]
+    """What the form of the file cannot hold, a sentence each."""
 
 
 def _written(document: Any, target: str, form: str | None, lossy: bool, for_version: str | None) -> _Made:
+    """Writes a module to `target`. Raises LossyConversionError if the form cannot hold everything, unless `lossy`."""
     # Deferred: the writer of HLO text takes longer to load than the command line.
     from xlashape.hlo.files.convert import format_of_name, left_out_of_text, write
 
@@ -146,8 +148,9 @@ def _convert_many(
 
 
 def _targets(names: list[str], target: str, form: str) -> list[Path]:
-    """The file that each of these inputs is written to: its path below the folder that all have in common, with the
-    extension of `form`. Raises InvalidArgumentError where two inputs would have one file.
+    """The file below the directory `target` that each input is written to: the input's path within the folder that all
+    inputs have in common, with the extension of `form`. Raises InvalidArgumentError if two inputs would be written to
+    one file.
     """
     common = common_folder(names)
     found: dict[Path, str] = {}
@@ -161,7 +164,7 @@ def _targets(names: list[str], target: str, form: str) -> list[Path]:
 
 
 def _converted(task: tuple[Input, Path], form: str, lossy: bool, for_version: str | None) -> dict[str, Any]:
-    """A row of the answer about several files."""
+    """Converts one of several files. Returns its row of the answer, with the error as text if it is refused."""
     each, target = task
     from xlashape.hlo.files.convert import decode  # deferred, as above
 

@@ -66,7 +66,7 @@ def _names() -> list[str]:
 
 
 def schema_text(name: str) -> str:
-    """The JSON Schema of this name, as text. Raises InvalidArgumentError for another name."""
+    """The JSON Schema called `name`, as text. Raises InvalidArgumentError if there is none."""
     names = _names()
     if name not in names:
         raise InvalidArgumentError(

@@ -163,8 +163,8 @@ def draw(
 def _subject(
     text: str, instruction: str | None, target: str | None, server: ServerAddress | None, timeout: float
 ) -> HloInstruction | Shape | str:
-    """A shape or a map as text, or the instruction of a module; on a device the result of an instruction that has no
-    operands.
+    """What the arguments say to draw: a shape or a map as text, or an instruction of a module. On the device `target`,
+    shapes have its layouts, and of an instruction without operands the shape of its result is drawn.
     """
     if instruction is None:
         if "->" not in text and is_module(text) and ("{" not in text or Path(text[:1024]).exists()):
@@ -205,7 +205,9 @@ def _number_or_text(text: str | None) -> int | str | None:
 
 
 def _depth() -> str:
-    """How many colours standard output shows: none if it is not a terminal, or NO_COLOR is set."""
+    """How many colours standard output shows, as a value of `DEPTHS` in `writers/terminal.py`: none if it is not a
+    terminal, or NO_COLOR is set.
+    """
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty():
         return "none"
     return "full" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else "256"

@@ -17,7 +17,7 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.extras import require
 from xlashape.probe import ANY_HOST, SECONDS, SERVICE, STATES
 
-# The length of a name of so many bytes takes one byte.
+# In a protobuf message, the length of a name of so many bytes takes one byte.
 _MAX_NAME_BYTES = 127
 
 

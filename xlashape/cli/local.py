@@ -1,4 +1,4 @@
-"""RPCs answered in this process: the service's handlers, without a server and without its limits."""
+"""RPCs answered in this process by the handlers of the service, without a server and without a server's limits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _UNLIMITED = Config(
 
 
 class Local(ServiceMethods):
-    """Answers every RPC of the service in this process. `timeout`: seconds that one answer may take."""
+    """The methods of a client, answered in this process. `timeout`: the most seconds that an answer may take."""
 
     inline_bytes = INT64_MAX
 
@@ -44,7 +44,7 @@ class Local(ServiceMethods):
         self._handlers = {rpc.method.name: rpc.handler for rpc in rpcs(_UNLIMITED, self._modules)}
 
     def module(self, module: bytes | str) -> HloModule:
-        """The decoded module from the handlers' store. The handlers need not decode it again."""
+        """A module, decoded. The handlers keep it, so that later calls need not decode it again."""
         return self._modules.read(finished(self._transport.module_input(module, None)), ("module",))
 
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:

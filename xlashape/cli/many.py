@@ -1,4 +1,5 @@
-"""The rows of a report about many inputs of one command: those that `xlashape.hlo.files.inputs` finds."""
+"""Several inputs of one command, which `xlashape.hlo.files.inputs` finds: the rows of a report about all of them, and
+the processes that compute them."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def jobs_option(text: str) -> Callable[[F], F]:
 
 
 class Refused(NamedTuple):
-    """An input that is not answered."""
+    """The answer about an input that raised an error, with its message."""
 
     message: str
 
@@ -53,7 +54,7 @@ def many_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def common_folder(names: Sequence[str]) -> str:
-    """The folder that all files are in, with its last slash; "" where they have none in common, and for one file.
+    """The folder that all files are in, with a slash at its end; "" if they have none in common, and for a single file.
 
     >>> common_folder(["s3://b/x/1.hlo", "s3://b/y/2.hlo"]), common_folder(["x/1.hlo"])
     ('s3://b/', '')
@@ -73,10 +74,10 @@ def many_rows(
     jobs: int,
     totals: list[Row],
 ) -> Iterator[tuple[Row, bool]]:
-    """The rows of all inputs in their order, and of each whether it says that an input is refused. `jobs` processes
-    compute them.
+    """The rows about all inputs, in the order of the inputs. With each row comes whether it says that an input is
+    refused. `jobs` processes compute the rows.
 
-    `totals` gets the totals of each input that is not refused, behind its file and module.
+    To `totals` a row is added for each input that is not refused: its file, its module and its totals.
     """
     declared = report_of(report)
     columns = declared.columns_of(section)
@@ -110,8 +111,8 @@ def many_rows(
 
 
 def in_processes(compute: Callable[[T], R], tasks: Iterator[T], jobs: int) -> Iterator[R]:
-    """What `compute` returns for each task, in their order, in this process or in several. Raises UnavailableError
-    where one of them ends."""
+    """What `compute` returns for each task, in the order of the tasks. More than one job is a process each. Raises
+    UnavailableError if one of these processes ends."""
     if jobs <= 1:
         yield from map(compute, tasks)
         return

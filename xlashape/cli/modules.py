@@ -1,4 +1,5 @@
-"""Modules as the commands take them: a file, `-` for standard input, or the name of a module that a server keeps."""
+"""The modules that arguments of commands name: a file, `-` for standard input, or a name `modules/…` of a module that a
+server keeps."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def document_of(file: str, server: ServerAddress | None, timeout: float) -> Docu
 
 
 def loaded(file: str, server: ServerAddress | None, timeout: float) -> HloModule:
-    """The module that `document_of` reads, as views."""
+    """The module that `document_of` reads, as an HloModule."""
     from xlashape.hlo import HloModule  # deferred, as above
 
     return HloModule.of_document(document_of(file, server, timeout))
@@ -56,7 +57,7 @@ def loaded(file: str, server: ServerAddress | None, timeout: float) -> HloModule
 
 @contextmanager
 def naming(file: str) -> Generator[None, None, None]:
-    """Names the file in an error about its content, which is all that the service knows."""
+    """Adds the name of the file to an error about its content: the service knows only the content."""
     try:
         yield
     except DecodeError as error:
@@ -70,8 +71,8 @@ def naming(file: str) -> Generator[None, None, None]:
 
 
 def is_module(what: str) -> bool:
-    """Whether `what` is the name of a stored module, an existing file, or text without the brackets of a shape, which
-    is taken for a path.
+    """Whether `what` names a module: `-`, `modules/…`, FILE#NAME, a file or a directory. Other text without the
+    brackets of a shape is taken for the path of a file that does not exist, and names one too.
     """
     if what == "-" or what.startswith("modules/"):
         return True

@@ -1,4 +1,5 @@
-"""The commands `open`, which shows the page in a browser, and `report`, which writes the page as one file."""
+"""The commands `open`, which shows the page about a module, a shape, … in a browser, and `report`, which writes this
+page as one file. The page itself is in server/page."""
 
 from __future__ import annotations
 
@@ -95,8 +96,8 @@ def open_page(files: tuple[str, ...], browser: bool, port: int) -> None:
 
 
 def _leading_to(address: str, folder: Path) -> Path:
-    """A file that leads to the address. Other people on the machine may read the arguments of a browser, and not a file
-    of this folder."""
+    """A file of `folder` that leads a browser to the address. Other users of the machine may read the arguments of the
+    browser, which would have the token of the address, but not this file."""
     path = folder / f"{secrets.token_hex(4)}.html"
     path.write_text(
         f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(address, quote=True)}">',

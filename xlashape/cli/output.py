@@ -1,8 +1,9 @@
-"""The output of commands: JSON documents with the name of their schema, facts, other text, and a progress bar.
+"""The output of commands: JSON documents with the name of their schema, names with values, other text, and a progress
+bar.
 
-Everything goes through `echo`, which removes the progress bar before it writes to a terminal. The bar appears on
-standard error once a command has taken longer than a second, and only on a terminal. Commands say with `progress` what
-they are doing; the group of commands begins and ends the bar.
+Commands that have the bar write their results with `echo`, which removes the bar before it writes to a terminal. The
+bar appears on standard error once a command has taken longer than a second, and only on a terminal. Commands say with
+`progress` what they are doing; the group of commands (`commands.py`) begins and ends the bar.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ _REMOVED: Final = "\r\x1b[2K\x1b[?25h"
 
 
 class _Bar:
-    """A bar that appears after a delay, in a thread: the command may then be in the middle of a long step."""
+    """A bar that appears after a delay. A thread of its own draws it then, since the command may be in the middle of a
+    long step."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -120,7 +122,7 @@ def progress(what: str, done: int | None = None, total: int | None = None) -> No
 
 
 def clear() -> None:
-    """Removes the bar for good: before results are written to the same terminal."""
+    """Removes the bar for the rest of the command, before results are written to the same terminal."""
     global _bar
     bar, _bar = _bar, None
     if bar is not None:
@@ -145,8 +147,8 @@ def _in_ascii(error: UnicodeError) -> tuple[str, int]:
 
 
 def allow_any_encoding() -> None:
-    """Lets standard output and error write characters that their encoding lacks, by ASCII. Without this the first one
-    ends the command.
+    """Lets standard output and error write ASCII in place of characters that their encoding lacks. Without this, the
+    first such character ends the command with an error.
     """
     codecs.register_error("xlashape-ascii", _in_ascii)
     for stream in (sys.stdout, sys.stderr):
@@ -160,11 +162,11 @@ def _is_unicode(stream: TextIO | None) -> bool:
 
 
 _PIECE: Final = 1 << 15
-"""The most characters that are written at once: no more than a pipe takes."""
+"""The most characters or bytes that are written at once: no more than a pipe takes."""
 
 
 def echo(text: str | bytes = "", *, newline: bool = True, color: bool | None = None) -> None:
-    """Writes to standard output."""
+    """Writes to standard output. `color` None leaves colours out where it is not a terminal."""
     if sys.stdout is not None and sys.stdout.isatty():
         clear()
     # In pieces, so that a reader that stops early is noticed.
@@ -175,23 +177,23 @@ def echo(text: str | bytes = "", *, newline: bool = True, color: bool | None = N
 
 
 def one_line(error: XlashapeError) -> str:
-    """An error as one line, for the cell of a table. An error in text has its line and column, but does not show the
-    line.
+    """An error as one line, for the cell of a table. A ParseError gives the line number and the column, but does not
+    show the line of the text.
     """
     text = str(error).splitlines()[0] if isinstance(error, ParseError) else str(error)
     return " ".join(text.split())
 
 
 def print_json(schema: str, document: dict[str, Any]) -> None:
-    """One JSON document on standard output. `schema` is the name of its schema in xlashape/cli/schemas, such as
-    `shape.v1`.
+    """Writes one JSON document to standard output. `schema` is the name of its schema, such as `shape.v1`, as
+    `xlashape schemas` lists them.
     """
     made = {"schema": f"xlashape.{schema}", **document}
     echo(json.dumps(made, indent=2, ensure_ascii=not _is_unicode(sys.stdout)))
 
 
 def print_facts(facts: Iterable[tuple[str, object]]) -> None:
-    """Names and values in two columns. The lines of a value are aligned."""
+    """Writes names and values in two columns. The lines of a value are aligned."""
     rows = [(name, str(value).splitlines() or [""]) for name, value in facts]
     width = max((len(name) for name, _ in rows), default=0)
     for name, lines in rows:
@@ -201,12 +203,12 @@ def print_facts(facts: Iterable[tuple[str, object]]) -> None:
 
 
 def terminal_width() -> int | None:
-    """The characters of a line, if standard output is a terminal."""
+    """The characters of a line, if standard output is a terminal; else None."""
     return get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
 
 
 def share_text(part: int, whole: int) -> str:
-    """A share in per cent; `0%` if the whole is 0.
+    """The share of `part` in `whole` in per cent; `0%` if `whole` is 0.
 
     >>> share_text(36, 96)
     '37.5%'

@@ -1,5 +1,5 @@
-"""The page as one file: its code, its style, and the answers that it asks for. It works without a server and without a
-network.
+"""The HTML page about a module, a shape, a map, a report of exhausted memory or a profile, as one file: its code, its
+style, and the answers that it asks for. It works without a server and without a network.
 
     page_file("step.hlo.pb")        # a PageFile: .html, .save("report.html"); a notebook shows it
 
@@ -46,15 +46,17 @@ from xlashape.whole_file import replace_file
 from xlashape_client.results import Module
 
 _REPORTS: Final = ("memory", "copies", "reads", "cost", "why", "size", "verify")
-"""The reports about a module that the file has."""
+"""The reports about a module whose answers the file has."""
 _PAGE_ROWS: Final = 2_000
 """The number of rows that the page asks for at once."""
 _MOST_TABLE_BYTES: Final = 4 << 20
 """The most bytes of the answers that make one table. Further rows are left out, and the page says so."""
 _MOST_PICTURES: Final = 40
+"""The most shapes of a module, the largest ones, whose pictures the file has."""
 _MOST_ELEMENTS: Final = 40
 """The most instructions, those with the worst reads, whose elements can be pointed at."""
 _SECONDS: Final = 3600.0
+"""The most time that an answer may take."""
 
 
 class PageFile:
@@ -119,13 +121,13 @@ class Subject(NamedTuple):
     kind: str
     """`shape`, `map`, `module`, `report` or `profile`."""
     state: dict[str, str]
-    """The fragment of the page's address that shows it, by names."""
+    """The names and values of the fragment (the part behind `#`) of the page's address that shows the subject."""
     data: bytes = b""
     """The content of a report or a profile, which no server keeps."""
 
     @property
     def fragment(self) -> str:
-        """The state as the page writes it."""
+        """The state as the text of the fragment."""
         return urlencode({name: value for name, value in self.state.items() if value})
 
     @property
@@ -136,8 +138,8 @@ class Subject(NamedTuple):
 
 
 def subject_of(x: Any, upload: Callable[[HloModule | bytes], Module]) -> Subject:
-    """The subject that the page shows for `x`. A module is given to `upload`. If `x` is no subject, raises the error of
-    the kind that `x` resembles most."""
+    """The subject that the page shows for `x`. A module is given to `upload`, which keeps it under a name. If `x` is
+    nothing that the page can show, raises the error of the kind that `x` resembles most."""
     if isinstance(x, os.PathLike) or (isinstance(x, str) and (_is_file(x) or _is_path(x))):
         path = os.fspath(cast("str | os.PathLike[str]", x))
         x = _content_of(path)
@@ -225,7 +227,7 @@ def _content_of(path: str) -> bytes | HloModule:
 
 
 class _Recorder:
-    """Makes the page's requests to the handlers, and keeps requests and answers."""
+    """Sends the requests that the page would make to the handlers, and keeps requests and answers."""
 
     def __init__(self, local: Local, note: Callable[[str], None]) -> None:
         self._local = local
@@ -233,7 +235,7 @@ class _Recorder:
         self._records: dict[tuple[str, bytes], bytes] = {}
 
     def record(self, subject: Subject) -> None:
-        """Records the page's requests about the subject."""
+        """Records the requests that the page makes about the subject."""
         if subject.kind == "shape":
             self._shape(subject.title)
         elif subject.kind == "map":
@@ -368,7 +370,7 @@ def _is_file(text: str) -> bool:
 
 
 def _deflated(data: bytes) -> str:
-    """The data as an address of the page carries it; empty where that would be too long."""
+    """The data, deflated and in base64, as the address of the page has it; empty if that would be too long."""
     packer = zlib.compressobj(9, wbits=-15)
     text = base64.urlsafe_b64encode(packer.compress(data) + packer.flush()).decode().rstrip("=")
     return text if len(text) <= 30_000 else ""

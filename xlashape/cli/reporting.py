@@ -1,9 +1,9 @@
-"""The commands of reports: one for each line of the register, made of the report's declaration.
+"""The commands of reports, such as `memory`: one for each entry of `REPORTS`, made of the report's declaration.
 
     xlashape NAME X... [--OPTION …] [--show SECTION | --SECTION ARGUMENT] [--filter --sort --limit --format --json]
 
-The report is computed in this process, or by the server that --server names. Text, JSON, CSV and Parquet are made of
-the declared columns.
+The report is computed in this process, or by the server that --server names. A section is a further table of a report;
+some take an argument. Text, JSON, CSV and Parquet are made of the declared columns.
 """
 
 from __future__ import annotations
@@ -40,12 +40,14 @@ if TYPE_CHECKING:
 _MOST_TOTALS: Final = 20
 """The most files whose totals stand above the rows."""
 _CONTENT: Final = "the profile"
+"""The beginning of messages about the content of a profile, which is replaced by the name of the file."""
 _JSON_NAMES: Final = {"totals": "totals_of_files"}
-"""Names of tables that differ in a document about several files: the totals are rows there."""
+"""Section → the name of its table in a JSON document about several files, where that differs: the totals of the files
+are rows there."""
 
 
 def report_command(name: str) -> click.Command:
-    """The command of a registered report."""
+    """The command of the report with this name in `REPORTS`."""
     report = report_of(name)
     in_section = [each.argument._replace(name=each.name) for each in report.sections if each.argument is not None]
     plain_sections = [each.name for each in report.sections if each.argument is None]
@@ -122,7 +124,9 @@ def report_command(name: str) -> click.Command:
 
 
 def _split(report: Report, what: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The inputs, and the positional options behind one: arguments that name no file."""
+    """The arguments as inputs, and as values of the report's positional options by name. Behind a single input, the
+    arguments are such values if none of them names a file.
+    """
     names = [each.name for each in report.options if each.positional]
     rest = what[1:]
     if 0 < len(rest) <= len(names) and not any(is_many((each,)) or Path(each).exists() for each in rest):
@@ -158,6 +162,7 @@ def _sentence(option: Option) -> str:
 
 
 def _value(option: Option, value: Any) -> Any:
+    """The value of an option as the report takes it: a number that fits int64, bytes from text such as `10MiB`."""
     if isinstance(value, int):
         checked_int64(value, option.name, field=option.name)
     if value is not None and option.unit == "bytes" and isinstance(value, str):
@@ -173,9 +178,11 @@ def _answer(
     report: Report, what: str, options: dict[str, Any], tables: tuple[list[str], Any], server: ServerAddress | None,
     timeout: float,
 ) -> Answer:  # fmt: skip
-    """The answer of this process, or of a server with these tables."""
+    """The answer, computed in this process or by a server. `tables`: the names of the sections that a server is asked
+    for, and the argument of the section that takes one.
+    """
     named = _naming_profile(what, tables[1]) if report.inputs == ("profile",) else naming(what)
-    # Reports that take shapes too are answered here, with modules that the server keeps.
+    # Reports that take shapes too are computed in this process; the server only gives it modules.
     if server is not None and "shape" not in report.inputs:
         with named, connected(server, timeout) as service:
             progress("asking the server")
@@ -195,7 +202,8 @@ def _answer(
 
 @contextmanager
 def _naming_profile(what: str, earlier: Any) -> Generator[None, None, None]:
-    """Names the file in an error about the content of a profile, where that is all that is known."""
+    """Puts the name of the file into an error about the content of a profile. `earlier` is the file of an earlier
+    profile that the profile is compared with."""
     try:
         yield
     except DecodeError as error:
@@ -213,7 +221,7 @@ def _asked(
     tables: tuple[list[str], Any],
     timeout: float,
 ) -> Answer:
-    """The answer of a server. Options that name something on this machine are not sent."""
+    """The answer of a server. InvalidArgumentError for an option that names something on this machine."""
     local = [each.name for each in report.options if each.is_local and options.pop(each.name)]
     if local:
         message = f"--{local[0]} names something of this machine: leave it out with --server"
@@ -258,7 +266,7 @@ def _write_many(
         nonlocal refused, failed
         for row, is_refused in many_rows(report.name, found, options, section, argument, jobs, totals):
             refused += is_refused
-            failed += bool(report.failures) and not section  # its rows are failures
+            failed += bool(report.failures) and not section  # each row of such a report is a failure
             if is_refused:  # filters, --sort and --limit may leave its row out
                 # Mistakes in content name the file by themselves.
                 message = row[-1] if row[-1].startswith((f"{row[0]}:", f"{row[0]} ")) else f"{row[0]}: {row[-1]}"
@@ -312,7 +320,7 @@ def _write(answer: Answer, what: str, section: str, argument: Any, form: str, se
 
 
 def _objects(answer: Answer, selection: Selection) -> list[Any]:
-    """The objects of the rows that are wanted, in their order."""
+    """The objects behind the rows that `selection` chooses, in the order that it gives them."""
     rows = ((*row, each) for row, each in zip(answer.rows_of(), answer.objects_of(), strict=True))
     return [row[-1] for row in selection.chosen(answer.report.columns_of(), rows)]
 
@@ -371,7 +379,9 @@ def _text(
 
 
 def _together(columns: Sequence[Column], rows: Sequence[Row], passed: int, of: int | None) -> str:
-    """How many rows passed the filters, and the sums of those that are shown."""
+    """Lines that say how many rows passed the filters, and the sums of columns of bytes over the rows that are shown.
+    `of` is the number of all rows, None if it is not known.
+    """
     facts = [f"{passed:,} rows pass the filters" if of is None else f"{passed:,} of {of:,} rows pass the filters"]
     for number, column in enumerate(columns):
         if column.kind is Kind.INTEGER and column.unit == "bytes" and column.rank:

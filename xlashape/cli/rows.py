@@ -1,6 +1,7 @@
-"""Rows of the commands that list things: the options --filter, --sort, --limit and --format, and rows as lines.
+"""Rows of the commands that list things: the options --filter, --sort, --limit and --format, and rows as JSON lines,
+CSV and Parquet.
 
-xlashape/reports/selection.py chooses the rows.
+xlashape/reports/selection.py chooses the rows. xlashape/reports/text.py makes tables for people.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ FORMATS: Final = ("table", "json", "jsonl", "csv", "parquet")
 
 
 def row_options(default_limit: int, what: str, tests: str, formats: Sequence[str] = FORMATS) -> Callable[[F], F]:
-    """Adds --filter, --sort and --limit to a command, which takes them as `filters`, `sort` and `limit`; and --format
-    as `form`. `tests` are examples of filters for help; the last one is a regular expression.
+    """Adds --filter, --sort, --limit and --format to a command, which takes them as `filters`, `sort`, `limit` and
+    `form`.
+
+    The others are for the help: `default_limit`, the most rows of a table without --limit (0: all); `what`, the word
+    for the rows; `tests`, examples of filters, of which the last is a regular expression.
     """
 
     def add(command: F) -> F:
@@ -58,7 +62,7 @@ def row_options(default_limit: int, what: str, tests: str, formats: Sequence[str
 
 
 def examples(columns: Sequence[Column]) -> str:
-    """Tests of some of these columns; the last one is a regular expression."""
+    """Examples of filters of some of these columns, for `row_options`; the last one is a regular expression."""
     named = [column.name for column in columns if column.kind is Kind.TEXT]
     who = next((name for name in ("instruction", "name") if name in named), named[0])
     sizes = sorted([column.name for column in columns if column.unit == "bytes"], key=lambda name: name != "bytes")
@@ -77,7 +81,7 @@ def write_rows(form: str, columns: Sequence[Column], rows: Iterable[Row]) -> Non
         echo(Table(columns, rows).to_parquet(), newline=False)
         return
     rows = iter(rows)
-    first = list(islice(rows, 1))  # before the headings, so that an error instead of rows stands alone
+    first = list(islice(rows, 1))  # before the headings are written, so that an error in the first row stands alone
     if form == "csv":
         echo(csv_line(names), newline=False)
     for row in chain(first, rows):

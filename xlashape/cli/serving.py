@@ -1,4 +1,4 @@
-"""The server from the shell: `serve`, and `demo`, which starts a server and asks it."""
+"""The commands that serve: `serve`, a gRPC server; `demo`, which starts one and asks it; `mcp`, tools for agents."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _ask(service: ServiceMethods) -> None:
 # The seconds that one answer may take.
 _DEMO_SECONDS = 60.0
 _MODULE = "attention.hlo.pb"
-# One head's share of a packed projection; the softmax's division.
+# A fusion that takes one head's share of a packed projection, and one that divides in a softmax.
 _FUSIONS = ("transpose_copy_fusion", "convert_convert_fusion")
 
 

@@ -35,16 +35,16 @@ target_option = click.option(
     "--target", type=click.Choice(tuple(TARGETS)), default=None,
     help="The device: TPUs give layouts without tiles their own order and tiles.",
 )  # fmt: skip
-"""The option --target of commands about one shape."""
+"""The option --target of the commands that take a shape."""
 
 
 def text_on_target(text: str, target: str | None) -> str:
-    """A shape, given as text, with the layout that it has on a device; without a device the text as it is."""
+    """The text of a shape with the layout that it has on the device `target`; the text as it is if `target` is None."""
     return text if target is None else str(shape_on_target(Shape.parse(text), target))
 
 
 def shape_on_target(shape: Shape, target: str | None) -> Shape:
-    """A shape with the layouts that its arrays have on a device."""
+    """A shape with the layouts that its arrays have on the device `target`. Only TPUs change layouts."""
     if shape.is_tuple:
         return Shape.tuple([shape_on_target(each, target) for each in shape.tuple_shapes])
     is_tpu = target is not None and Target.of(target).is_tpu
@@ -247,7 +247,7 @@ def _is_file(text: str, numbers: tuple[str, ...]) -> bool:
 
 
 def _result(module: HloModule, name: str) -> Shape:
-    """The array that an instruction makes."""
+    """The shape of the array that an instruction makes. InvalidShapeError for a tuple."""
     found = module.instruction(name).shape
     if found.is_tuple:
         raise InvalidShapeError(
@@ -258,6 +258,7 @@ def _result(module: HloModule, name: str) -> Shape:
 
 
 def _lines(arguments: tuple[str, ...]) -> Iterator[str]:
+    """The arguments, with the lines of standard input in place of `-`."""
     for argument in arguments:
         if argument == "-":
             yield from (line.strip() for line in sys.stdin if line.strip())
@@ -266,8 +267,8 @@ def _lines(arguments: tuple[str, ...]) -> Iterator[str]:
 
 
 def numbers_of(text: str, field: str = "INDEX", what: str = "an index") -> tuple[int, ...]:
-    """The numbers of `2,3`, with or without parentheses. InvalidIndexError for other text, SizeOverflowError beyond
-    int64.
+    """The numbers in text such as `2,3`, with or without parentheses. InvalidIndexError for other text,
+    SizeOverflowError beyond int64; `field` and `what` name the text in the message.
     """
     inner = text.strip()
     if inner.startswith("(") and inner.endswith(")"):
@@ -282,6 +283,7 @@ def numbers_of(text: str, field: str = "INDEX", what: str = "an index") -> tuple
 
 
 def _position(text: str, step: int) -> int:
+    """A position in elements from text, which counts in units of which an element has `step`."""
     numbers = numbers_of(text)
     if len(numbers) != 1:
         raise InvalidIndexError(f"expected one position, found {text[:60]!r}", field="INDEX")

@@ -6,7 +6,7 @@
     dataset = xlashape.scan.on_ray(["s3://dumps/"])        a Dataset of Ray Data
 
 datasets    the data sets: their columns, and the rows of one file
-worker      a process that answers files, and may be ended by one
+worker      a process that makes the rows of files, and that a file may end
 batches     record batches of files in, record batches of rows out; on Ray a Dataset of them
 corpus      a scan that writes Parquet and can be resumed
 """

@@ -1,4 +1,5 @@
-"""The function that every engine runs: batches of files in, batches of rows out, in the form of Spark's mapInArrow.
+"""The function that data engines run (Spark, Daft, Ray Data): batches of files in, batches of rows out, in the form of
+Spark's mapInArrow.
 
     Iterator[RecordBatch(path, bytes)] → Iterator[RecordBatch(dataset, path, key, module, and a struct for each data
     set)]
@@ -26,6 +27,7 @@ from xlashape.scan.worker import DEFAULT_MEMORY_BYTES, DEFAULT_SECONDS, Worker, 
 from xlashape.tables import arrow_schema
 
 _ROWS: Final = 65_536
+"""The most rows of a batch."""
 _FILES: Final = 64
 """The number of files of a call by Ray, whose contents are in memory at the same time."""
 _idle: Final[dict[tuple[float, int], list[Worker]]] = {}
@@ -35,7 +37,7 @@ _idle_lock: Final = threading.Lock()
 
 
 def schema(datasets: Iterable[str] | None = None) -> Any:
-    """The Arrow schema of the batches that `batches` gives for these data sets. Raises as `batches` does."""
+    """The Arrow schema of the batches that `batches` gives for these data sets. Errors as for `batches`."""
     pa = _arrow()
     fields = [pa.field("dataset", pa.string(), nullable=False)]
     fields += [pa.field(each.name, pa.string()) for each in KEYS]
@@ -90,7 +92,7 @@ def batches(
 
 def tables_of(worker: Worker, path: str, data: bytes | None, datasets: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """The rows that a file has in each of these data sets, as Arrow tables of some thousand rows, each with the name of
-    its data set. The content is read where `data` is None: by the worker, or from a bucket."""
+    its data set. If `data` is None, the content is read: by the worker, or from a bucket."""
     pa = _arrow()
     each = Input(path, "")
     try:
@@ -130,7 +132,7 @@ def _files(batch: Any) -> Iterator[tuple[str, bytes | None]]:
 
 
 def _tall(name: str, tables: Sequence[Any], whole: Any) -> Iterator[Any]:
-    """The rows of tables of a data set as batches of the schema for all data sets."""
+    """The rows of the tables of one data set, as batches with the schema `whole`, which has all data sets."""
     pa = _arrow()
     if not any(map(len, tables)):
         return
@@ -148,7 +150,7 @@ def _tall(name: str, tables: Sequence[Any], whole: Any) -> Iterator[Any]:
 
 @contextmanager
 def borrowed_worker(seconds: float, memory_bytes: int) -> Generator[Worker, None, None]:
-    """A worker that nobody else uses meanwhile. It stays alive for the next call."""
+    """A worker with these bounds that nobody else uses meanwhile. It stays alive for the next call."""
     require("tables", "a scan")
     with _idle_lock:
         workers = _idle.get((seconds, memory_bytes))

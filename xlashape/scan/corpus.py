@@ -4,12 +4,12 @@
     OUT/scan.json                          how many digits
     OUT/_done/5fa0….json                   the record of a unit: version, data sets, bounds, inputs, errors, files
 
-A unit is a set of inputs whose hashes begin with the same digits. Its data files are written first, each whole or not
-at all, its record in `_done` last. Files without a record belong to an interrupted unit; the next scan deletes them and
-does the unit again. When an input has changed, the rows of its earlier content are removed from the files of its unit:
-each file is replaced as a whole, then the record. If this is interrupted, the next scan repeats it. The same happens to
-an input whose errors may be gone: it could not be read, or the bounds are larger now. Only one scan at a time may write
-into a directory.
+An input is a file to scan. A unit is a set of inputs, the hashes of whose contents begin with the same digits. Its data
+files are written first, each whole or not at all, its record in `_done` last. Files without a record belong to an
+interrupted unit; the next scan deletes them and does the unit again. When an input has changed, the rows of its earlier
+content are removed from the files of its unit: each file is replaced as a whole, then the record. If this is
+interrupted, the next scan repeats it. The same happens to an input whose errors may be gone: it could not be read, or
+the bounds are larger now. Only one scan at a time may write into a directory.
 """
 
 from __future__ import annotations
@@ -43,16 +43,21 @@ Progress = Callable[[str, int, int], None]
 
 _VERSION: Final = version("xlashape")
 _UNIT_FILES: Final = 512
+"""The most inputs of a unit; more only if their contents are equal."""
 _UNIT_BYTES: Final = 64 << 20
+"""The most bytes of the inputs of a unit that has several."""
 _UNITS_PER_JOB: Final = 8
+"""The least number of units for each job, if there are enough inputs."""
 _ROWS: Final = 65_536
+"""The rows after which a Parquet file gets a row group."""
 _WRITTEN: Final = re.compile(r"[a-z]+/(?:hash=[0-9a-f]+/)?[0-9a-f]{24}\.parquet")
 """The names of the files of units. No others are ever deleted."""
 _OF_THE_MOMENT: Final = frozenset(
     {"UnavailableError", "OSError", "FileNotFoundError", "PermissionError", "TimeoutError"}
 )
-"""The classes of errors that say nothing about the content of a file."""
+"""The names of classes of errors that say nothing about the content of a file."""
 _OF_BOUNDS: Final = frozenset({"LimitExceededError"})
+"""The names of classes of errors that larger bounds may avoid."""
 ENGINES: Final = ("local", "ray")
 
 
@@ -74,21 +79,26 @@ class _Item(NamedTuple):
 
     input: Input
     stamp: str
+    """A text that changes when the file changes: its size and the time of its last change, or that of an object in a
+    bucket. Empty if the file cannot be read."""
     key: str
+    """The SHA-256 of the content; of the name if the file cannot be read."""
     size: int
+    """In bytes."""
 
 
 class _Unit(NamedTuple):
     """Files that one task scans. Everything about it can be sent to another process."""
 
     name: str
+    """The name of the unit's files, without the extension: a hash of its items."""
     part: str
-    """The first digits of the hashes of its content."""
+    """The digits with which the keys of its items begin."""
     items: tuple[_Item, ...]
 
 
 class _Done(NamedTuple):
-    """A file that is scanned."""
+    """A file that was scanned, as the record of its unit has it."""
 
     path: str
     stamp: str
@@ -97,6 +107,8 @@ class _Done(NamedTuple):
 
 
 class _Settings(NamedTuple):
+    """What a unit's task needs to know about the scan. The bounds are those of one file."""
+
     out: str
     datasets: tuple[str, ...]
     seconds: float
@@ -120,14 +132,16 @@ def scan(
 
     names: files, directories, patterns, prefixes of buckets. datasets: None makes all but the maps. stage: which dumps
     of a module count, as the commands' `--stage`. jobs: processes that scan; None is one per processor. seconds,
-    memory_bytes: bounds of one file. engine: "local", or "ray" for the tasks of a Ray cluster, whose machines must read
-    the names and write `out`.
+    memory_bytes: the most processor time and memory of one file. engine: "local", or "ray" for the tasks of a Ray
+    cluster, whose machines must be able to read the files and to write `out`. ray_address: the cluster; None lets Ray
+    find or start one. progress: see `Progress`.
 
     An unchanged file whose rows from this version of the library are in `out` is not done again, unless it could not be
     read, or exceeded a bound that is larger now. A file that is broken, too large or too slow is a row of `errors`.
-    Raises NotFoundError for a name that stands for no file,
-    InvalidArgumentError for a data set or an engine that does not exist and for bounds that are not positive or too
-    large, DecodeError for a damaged `out`, UnavailableError without the extra `scan`.
+
+    Raises NotFoundError for a name that stands for no file, InvalidArgumentError for a data set or an engine that does
+    not exist and for bounds that are not positive or too large, DecodeError for a damaged `out`, UnavailableError
+    without the extra `scan`, or if `out` cannot be read or written.
     """
     require("scan", "a scan")
     if engine not in ENGINES:
@@ -197,8 +211,8 @@ def open(out: str | os.PathLike[str]) -> dict[str, Any]:  # noqa: A001 - `xlasha
 
 
 def _digits(target: _Target, count: int) -> int:
-    """How many digits of a hash name a part: enough for a part to have some thousand files. Later scans keep the number
-    that the first one has chosen."""
+    """How many digits of the hashes divide the files of a data set: none below 10,000 inputs, one below a million, else
+    two. Later scans keep the number that the first one has chosen."""
     known = target.read("scan.json", missing=b"")
     if known:
         try:
@@ -215,6 +229,7 @@ def _say_nothing(what: str, done: int, total: int) -> None:
 
 
 def _document(target: _Target, name: str) -> dict[str, Any]:
+    """The record of a unit, read from `_done`. Raises DecodeError if it is damaged."""
     try:
         found: dict[str, Any] = json.loads(target.read(name))
         found["inputs"] = [_Done(*each) for each in found["inputs"]]
@@ -266,7 +281,8 @@ def _resumed(target: _Target, settings: _Settings, stamps: dict[str, str]) -> di
 
 
 def _without(target: _Target, name: str, document: dict[str, Any], paths: set[str]) -> dict[str, Any]:
-    """The document of a unit, after the rows of these inputs are taken out of its files."""
+    """Removes the rows of the inputs `paths` from the files of a unit. Returns the new record of the unit, which is
+    written too, or deleted if no input is left."""
     shown = import_module("pyarrow").array([shown_path(path) for path in paths])
     compute, parquet = import_module("pyarrow.compute"), import_module("pyarrow.parquet")
     files: list[str] = []
@@ -293,6 +309,7 @@ def _without(target: _Target, name: str, document: dict[str, Any], paths: set[st
 
 
 def _stamp(name: str) -> str:
+    """The stamp of a local file, see `_Item`."""
     try:
         status = os.stat(name)  # noqa: PTH116 - a name as it was given
     except OSError:
@@ -321,6 +338,7 @@ def _item(pair: tuple[Input, str]) -> _Item:
 
 
 def _units(items: Iterable[_Item], digits: int, jobs: int) -> Iterator[_Unit]:
+    """Divides the inputs into units. Inputs of equal content are in one unit."""
     ordered = sorted(items, key=lambda item: (item.key, item.input.name))
     most = max(1, min(_UNIT_FILES, len(ordered) // (jobs * _UNITS_PER_JOB)))
     for part, group in groupby(ordered, key=lambda item: item.key[:digits]):
@@ -345,7 +363,7 @@ def _unit(part: str, items: Sequence[_Item]) -> _Unit:
 
 
 def _do(settings: _Settings, unit: _Unit) -> dict[str, int]:
-    """Scans a unit and writes its files. Returns the rows of each data set."""
+    """Scans a unit, writes its files and its record. Returns the number of rows of each data set."""
     target = _Target(settings.out)
     counts: dict[str, int] = {}
     files: list[str] = []
@@ -381,7 +399,7 @@ def _do(settings: _Settings, unit: _Unit) -> dict[str, int]:
 
 
 def _named(table: Any, path: str) -> Any:
-    """The rows of another file with the same content."""
+    """The rows of a file, with the path of another file that has the same content."""
     pa: Any = import_module("pyarrow")
     return table.set_column(0, table.schema.field(0), pa.array([shown_path(path)] * len(table), pa.string()))
 
@@ -420,6 +438,7 @@ class _Writer:
 
 
 _Run = Callable[[Callable[[_Unit], dict[str, int]], Sequence[_Unit]], Iterator[tuple[_Unit, dict[str, int]]]]
+"""Calls a function (`_do`) for each unit. Gives the units as they are done, each with the function's result."""
 
 
 def _locally(jobs: int) -> _Run:
@@ -477,7 +496,8 @@ def _on_ray(address: str | None) -> _Run:
 
 
 class _Target:
-    """The directory or the prefix of a bucket that a scan writes to. An object is whole or absent."""
+    """The directory or the prefix of a bucket that a scan writes to. Its files are called objects, and have names below
+    it. An object is whole or absent. The methods raise UnavailableError if the system or the bucket refuses them."""
 
     def __init__(self, out: str) -> None:
         require("store", "what a scan writes")
@@ -496,11 +516,11 @@ class _Target:
             raise self._error("write to", error) from None
 
     def about(self, name: str) -> str:
-        """The name of an object for people."""
+        """The full path or URI of an object, for messages."""
         return f"{self._root}/{name}"
 
     def filesystem(self) -> tuple[Any, str]:
-        """The file system of Arrow, and the root in it."""
+        """The file system of Arrow that has the directory or the bucket, and the path of `out` in it."""
         fs: Any = import_module("pyarrow.fs")
         if self._is_local:
             return fs.LocalFileSystem(), self._root
@@ -515,7 +535,7 @@ class _Target:
         return found
 
     def read(self, name: str, missing: bytes | None = None) -> bytes:
-        """The content of an object; `missing` where there is none. Raises NotFoundError."""
+        """The content of an object. If there is none: `missing`, or NotFoundError if that is None."""
         try:
             return bytes(self._obstore.get(self._store, name).bytes())
         except FileNotFoundError:

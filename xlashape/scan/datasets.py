@@ -9,8 +9,8 @@
     maps           a row per indexing map: the rows of the report `map`, only where asked for
     errors         a row per file, or step of a file, that could not be answered
 
-Every row begins with `path`, `key` and `module`. A row is named by its key, the SHA-256 of the file's content, together
-with the path.
+Every row begins with `path`, `key` and `module`. The key is the SHA-256 of the file's content; for a file in the store
+of a server, that of the module in it.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Subject:
         return [*found, canonical.fingerprint()]
 
     def attempt(self, step: str, compute: Callable[[], Any]) -> Any:
-        """What `compute` returns; None where it raises."""
+        """What `compute` returns. If it raises, None, and the error is added to the failures; a MemoryError is raised."""
         try:
             return compute()
         except MemoryError:
@@ -125,7 +125,7 @@ class Subject:
 
 def _totals_of(answer: Answer) -> dict[str, Any]:
     declared = {column.name: column for column in answer.report.totals}
-    # Only these totals: `answer.totals()` would compute those that are no columns, too.
+    # Only the totals of `_TOTALS`: `answer.totals` would compute the others, too.
     return {total: plain(declared[total], getattr(answer, total)) for _, total in _TOTALS.get(answer.report.name, ())}
 
 
@@ -135,17 +135,17 @@ class DataSet(NamedTuple):
     name: str
     meaning: str
     columns: tuple[Column, ...]
-    """The columns after KEYS, with which the rows of every data set begin."""
+    """The columns behind `KEYS`."""
     rows: Callable[[Subject], Iterable[Sequence[Any]]]
     """The rows of a module, with the values of `columns`."""
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
-        """KEYS and the columns."""
+        """`KEYS`, with which the rows of every data set begin, and the columns."""
         return (*KEYS, *self.columns)
 
     def table(self, rows: Iterable[Sequence[Any]] = ()) -> Table:
-        """Rows with all columns."""
+        """A table of rows that have values for all columns."""
         return Table(self.all_columns, rows)
 
 
@@ -267,8 +267,8 @@ BY_DEFAULT: Final = tuple(name for name in DATASETS if name not in ("maps", "err
 
 
 def chosen(names: Iterable[str] | None) -> tuple[str, ...]:
-    """The data sets of these names in the order of DATASETS, with `errors`. Raises InvalidArgumentError for a name that
-    none has."""
+    """The names of data sets in the order of `DATASETS`, with `errors`; None stands for those of `BY_DEFAULT`. Raises
+    InvalidArgumentError for a name that no data set has."""
     wanted = set(BY_DEFAULT if names is None else names)
     for name in sorted(wanted):
         if name not in DATASETS:
@@ -278,8 +278,8 @@ def chosen(names: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def rows_of_file(path: str, content: bytes, names: Sequence[str]) -> Iterator[tuple[str, Table]]:
-    """The rows that a file has in each of these data sets, as tables of some thousand rows with the name of their data
-    set. The rows of `errors` come last.
+    """The rows that a file has in each of these data sets, as tables of at most 2,048 rows, each with the name of its
+    data set. The table of `errors`, which has all errors, comes last.
 
     Every error about the file is a row of `errors`. The only exception raised is MemoryError.
 
@@ -328,12 +328,13 @@ def key_of(path: str, content: bytes) -> str:
 
 
 def failed_file(path: str, key: str | None, error: BaseException) -> Table:
-    """The row of `errors` of a file that could not be answered at all."""
+    """The table of `errors` for a file that could not be answered at all: one row. `key` None: it could not be read."""
     return DATASETS["errors"].table([(path, key, None, *_failure("read", error))])
 
 
 def failed_table(name: str, table: Table, error: BaseException) -> Table:
-    """The row of `errors` of rows of a data set that cannot be written, since a number in them is too large."""
+    """The row of `errors` that stands for rows of a data set which cannot be written, since a number in them does not
+    fit int64. `table` has these rows."""
     return DATASETS["errors"].table([(*[table[key.name][0] for key in KEYS], *_failure(name, error))])
 
 

@@ -1,10 +1,10 @@
-"""A process that answers files one after the other. A file may end it: by its time, by its memory, or by a fault in
-compiled code.
+"""A process that makes the rows of files, one file after the other. A file may end the process: by its time, by its
+memory, or by a fault in compiled code.
 
 The process reads requests from its standard input and writes tables to its standard output. A timer ends it when a file
 takes too long, whatever the process is doing then; an allocation beyond its memory fails. Seconds are those of the
 processor, so that a busy machine refuses no file; the elapsed time may be ten times as long, which bounds a hanging
-file system. `Worker`, at the other end, starts a new process for the next file.
+file system. `Worker`, at the other end, starts a new process if a file has ended the last one.
 
     request     <I> size, JSON: {"path": …, "file": its absolute path, "datasets": […], "seconds": …,
                 "content": bytes of content or null}, content
@@ -46,6 +46,7 @@ DEFAULT_MEMORY_BYTES: Final = 2 << 30
 """Twice the memory that a module of 100 MB took for all data sets but the maps."""
 
 _PATIENCE: Final = 10
+"""How many times as long as its processor time the elapsed time of a file may be."""
 _TIMERS: Final = (-signal.SIGPROF, -signal.SIGALRM)
 """The exit codes of a process that has ended itself by a timer."""
 
@@ -63,6 +64,7 @@ _READY: Final = b"r"
 
 _SIZE: Final = struct.Struct("<I")
 _MEMORY: Final = "XLASHAPE_SCAN_MEMORY"
+"""The environment variable by which the process gets the most memory of a file, in bytes."""
 _START: Final = "from xlashape.scan.worker import serve; serve()"
 
 
@@ -101,13 +103,13 @@ class Worker:
         self._lock = threading.Lock()
 
     def tables(self, path: str, content: bytes | None, datasets: Sequence[str]) -> dict[str, Any]:
-        """The Arrow table of each of these data sets for a file, as `streams` gives them."""
+        """The rows of each of these data sets for a file as an Arrow table, otherwise as `streams`."""
         return {name: stream.read_all() for name, stream in self.streams(path, content, datasets).items()}
 
     def streams(self, path: str, content: bytes | None, datasets: Sequence[str]) -> dict[str, Any]:
-        """The rows of each of these data sets for a file, which is read where `content` is None, as a reader of Arrow's
-        record batches: those of large files are compressed until they are read. Raises nothing for what is wrong with
-        the file."""
+        """The rows of each of these data sets for a file, as a reader of Arrow's record batches by the name of the data
+        set. If `content` is None, the process reads the file `path`. The batches of large files are compressed until
+        they are read. A file that is broken or that ends the process raises no error: it has a row in `errors`."""
         request = {
             "path": path,
             # The process may have been started in another directory.
@@ -143,6 +145,7 @@ class Worker:
             }
 
     def _reason(self, code: int) -> Exception:
+        """The error of a file that has ended the process with this exit code."""
         if code in _TIMERS:
             what = "of the processor's time" if code == -signal.SIGPROF else "in all"
             seconds = self._seconds if code == -signal.SIGPROF else self._seconds * _PATIENCE
@@ -162,7 +165,7 @@ class Worker:
         )
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process, if there is one. The next file starts another."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -191,7 +194,7 @@ def shown_path(path: str) -> str:
 
 
 def _key(path: str, content: bytes | None) -> str | None:
-    """The key of a file that could not be answered, so that its row names its content, too."""
+    """The key of a file that could not be answered, for its row in `errors`; None if it cannot be read."""
     try:
         return key_of(path, _content(path) if content is None else content)
     except OSError:
@@ -242,7 +245,8 @@ def _own_bytes() -> int:
 
 
 def _answer(path: str, file: str, content: bytes | None, datasets: Sequence[str]) -> dict[str, Any]:
-    """The Arrow IPC stream of each data set."""
+    """The rows of a file, as an Arrow IPC stream for each data set. `path` is for the rows; `file` is read if `content`
+    is None. OSError and MemoryError become a row of `errors`."""
     shown = shown_path(path)
     try:
         size = os.stat(file).st_size if content is None else len(content)  # noqa: PTH116 - a path as it was given

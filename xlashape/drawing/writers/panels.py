@@ -37,9 +37,9 @@ _PATH: Final = "#7a1fa2"
 
 def style_sheet(fills: Iterable[int], theme: str, scope: str) -> str:
     """The rules for all classes and for `fills`. `scope` is the class of the picture's root."""
-    # Texts: w title of the picture, f bold, n small, k label, q label of padding, h centred, e right-aligned. Lines: c
-    # around a cell, b between blocks, g between groups, p path, j jump of the path, m frame of a marked cell. o: the dot
-    # at which the path begins. In the colours of the page: l background, t text, u muted text, r line.
+    # The letters behind `xs`. Texts: w title of the picture, f bold, n small, k label, q label of padding, h centred,
+    # e right-aligned. Lines: c around a cell, b between blocks, g between groups, p path, j jump of the path, m around a
+    # marked cell. Dot: o, at which the path begins. In the colours of the page: l background, t text, u muted text.
     rules = [
         f".{scope} text{{font:11px {FONT}}}",
         f".{scope} .xsw{{font-size:15px;font-weight:bold}}",
