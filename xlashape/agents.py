@@ -117,7 +117,7 @@ class Agent:
 
     def map(self, x: str, instruction: str, output: int = 0) -> dict[str, Any]:
         """Which elements of its operands an instruction reads, as indexing maps. x: the path of a dump, or HLO text;
-        instruction: its name; output: the leaf of its result.
+        instruction: its name; output: the number of an array of its result, from 0.
         """
         return self._report("map", x, instruction=instruction, output=output)
 

@@ -1,4 +1,4 @@
-"""The exceptions of the library. A mistake in an argument raises one of these.
+"""The exceptions of the library. A mistake in its input raises one of these.
 
     XlashapeError                     code
     ├── InvalidArgumentError          invalid_argument      also a ValueError: an argument is wrong

@@ -1,8 +1,8 @@
 """Recognizes what a text or a file is: a shape, a layout, an indexing map, a line of HLO, a module, a report about
 memory, or a profile.
 
-`recognize` reads as little as possible: it recognizes a module or a profile by its beginning, and leaves the rest to
-the caller.
+`recognize` recognizes a profile, a module in binary and HLO text that begins with a head by their beginning alone, and
+leaves the rest to the caller. It parses anything else.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class Column(NamedTuple):
     """A column: its name, the kind of its values, and what they mean, in words.
 
     `unit` says what numbers count, such as "bytes" or "seconds"; "fraction" is a number from 0 to 1 that people read in
-    per cent. `rank` is for tables on a terminal: 0 is never shown there, 1 is kept longest where the terminal is
-    narrow, and higher ranks go first. `heading` is what people read there instead of the name.
+    per cent. `rank` is for tables on a terminal: 0 is never shown there; on a narrow terminal, columns of high
+    rank are left out first, those of rank 1 last. `heading` is what people read there instead of the name.
     """
 
     name: str

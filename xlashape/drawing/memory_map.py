@@ -36,7 +36,8 @@ _MOST_POINTS: Final = 600
 
 
 class Rectangle(NamedTuple):
-    """A value: the steps in which it lives, and the bytes that it takes, counted from the bottom of the picture."""
+    """A value, drawn from the first to the last step of `buffer`, and from `bottom`, in bytes above the bottom of the
+    picture, as high as its bytes."""
 
     buffer: LiveBuffer
     bottom: int
@@ -221,7 +222,7 @@ class MemoryPicture(AnswerPicture):
 
 
 def _columns(values: Sequence[int], count: int) -> list[int]:
-    """The largest of each of `count` runs of values; the values themselves if they are fewer."""
+    """The largest value of each of `count` runs of consecutive values; the values themselves if they are fewer."""
     if len(values) <= count:
         return list(values)
     ends = [number * len(values) // count for number in range(count + 1)]

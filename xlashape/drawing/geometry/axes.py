@@ -212,7 +212,7 @@ class MemoryCell(NamedTuple):
 
 
 class MemoryRow(NamedTuple):
-    """Consecutive positions."""
+    """Consecutive positions of a buffer."""
 
     bit: int
     """The first bit of the row, counted from the start of the buffer."""

@@ -30,7 +30,7 @@ from xlashape.errors import InvalidArgumentError, InvalidShapeError, XlashapeErr
 from xlashape.math import byte_text, ceil_div, product, round_up
 from xlashape.shape import Shape, tiling
 
-# An array of at most this many cells is shown whole.
+# The most cells of an array that is shown whole.
 _SMALL_CELLS = 480
 # If a tile has fewer cells than these rows × columns, neighbouring tiles are shown with it.
 _LEAST = (8, 12)
@@ -179,7 +179,7 @@ def _first_cell(view: ArrayAxes, options: Options) -> tuple[int, ...]:
 
 
 def is_small(view: ArrayAxes, space: Space) -> bool:
-    """Whether every cell can be shown."""
+    """Whether the array is small enough for every cell to be shown."""
     if product([axis.padded for axis in view.axes]) > _SMALL_CELLS:
         return False
     slices = product([view.axes[i].padded for i in view.outer_axes])
@@ -315,8 +315,8 @@ def _row(path: tuple[int, ...], leaf: Shape, array: Shape, options: Options) -> 
 
 
 def thumbnail(shape: Shape, options: Options) -> Grid | None:
-    """A small picture of an array: its tiles, or its elements if it has no tiles. None if it has no elements or cannot
-    be drawn."""
+    """A small picture of an array: its tiles; or its elements, if it has no tiles, few elements, or tiles that would
+    say little. None if its buffer is empty or it cannot be drawn."""
     try:
         view = axes_of(shape)
     except XlashapeError:

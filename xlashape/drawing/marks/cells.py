@@ -175,7 +175,7 @@ class Grid(NamedTuple):
     row_name: str
     column_name: str
     style: str = "element"
-    """`element`, `tile` or `thumbnail`."""
+    """`element`, `tile` or, for a small grid without labels, `thumbnail`."""
     has_path: bool = False
     """Whether a line through the cells shows the order of memory."""
     caption: str = ""
@@ -184,11 +184,11 @@ class Grid(NamedTuple):
 
 
 class StripCell(NamedTuple):
-    """An element in memory."""
+    """A position of the buffer in a row of memory: an element or padding."""
 
     cell: Cell
     bit: int
-    """The first bit of the element, counted from the start of the row."""
+    """The first bit of the position, counted from the start of the row."""
     bits: int
 
 

@@ -59,7 +59,7 @@ def readers_of(tile: Sequence[int] | None, warp: int | None) -> Readers:
 
 
 class _Operand(NamedTuple):
-    """An array that is read, by the maps from the output to it. `number`: that of the operand."""
+    """An array that is read, with the maps from indices of the output to its own. `number`: that of the operand."""
 
     name: str
     shape: Shape

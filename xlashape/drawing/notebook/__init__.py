@@ -6,7 +6,7 @@ card      the form of the HTML: a box with a title, lines, a table and a picture
 shapes    shapes, layouts and maps
 reading   pictures of the elements that maps and instructions read
 modules   modules, computations and instructions
-reports   why buffers are as large as they are, how instructions read, tables
+reports   answers of reports, such as why buffers are as large as they are; tables
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from xlashape.symbolic import IndexingMap
 
 _ROWS, _COLUMNS = 6, 10
 _SPACE: Final = Space(_ROWS, _COLUMNS, 1000, _ROWS, _COLUMNS, 1, 0, 0)
+# The output and the operands that are drawn.
 _MOST_ARRAYS: Final = 4
 _WARP: Final = 32
 

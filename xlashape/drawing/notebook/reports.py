@@ -112,7 +112,7 @@ def _reads(reads: InstructionReads) -> str:
 
 
 def _read_rows(read: OperandReads) -> list[tuple[str, ...]]:
-    """A row for each way in which the operand is read, or one row that says that it is not read."""
+    """A row for each way in which the operand is read; without any, one row that only says how much of it is read."""
     use = read.utilisation
     part = ("≤ " if use.is_upper_bound else "") + _number(use.utilisation, ".1%")
     times = _number(use.reads_per_element, ".4g")

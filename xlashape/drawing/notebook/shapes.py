@@ -1,5 +1,5 @@
-"""The cards that notebooks show for shapes, layouts and maps: their text, their sizes, and a small picture of the
-layout.
+"""The HTML that notebooks show for shapes, layouts and maps: their text, their sizes, and a small picture of the layout
+or of what the map reads.
 """
 
 from __future__ import annotations

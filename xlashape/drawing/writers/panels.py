@@ -38,8 +38,8 @@ _PATH: Final = "#7a1fa2"
 def style_sheet(fills: Iterable[int], theme: str, scope: str) -> str:
     """The rules for all classes and for `fills`. `scope` is the class of the picture's root."""
     # The letters behind `xs`. Texts: w title of the picture, f bold, n small, k label, q label of padding, h centred,
-    # e right-aligned. Lines: c around a cell, b between blocks, g between groups, p path, j jump of the path, m around a
-    # marked cell. Dot: o, at which the path begins. In the colours of the page: l background, t text, u muted text.
+    # e right-aligned. Lines: c around a cell, b between blocks, g between groups, p path, j jump of the path, m around
+    # a marked cell. Dot: o, at which the path begins. In the colours of the page: l background, t text, u muted text.
     rules = [
         f".{scope} text{{font:11px {FONT}}}",
         f".{scope} .xsw{{font-size:15px;font-weight:bold}}",
@@ -313,7 +313,7 @@ class _GridWriter:
         )
 
     def _lines(self) -> Iterator[str]:
-        """Lines around blocks and groups, and between them."""
+        """Thick lines around the grid and between blocks, thin lines between groups."""
         if self._grid.style != "element":
             return
         thick: list[str] = []
@@ -329,7 +329,7 @@ class _GridWriter:
             for side, (row, column, line) in enumerate(sides):
                 other = self._at(row, column)
                 if other is None:
-                    # Beyond a gap the tile may go on.
+                    # No line beside a gap, since the block may go on behind it.
                     is_edge = not (0 <= row < len(self._grid.cells)) or not (0 <= column < len(self._grid.cells[0]))
                     if is_edge:
                         thick.append(line)

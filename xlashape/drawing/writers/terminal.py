@@ -16,7 +16,7 @@ _RESET: Final = "\x1b[0m"
 _PADDING: Final = "░"
 _PARTLY: Final = "▒"
 _CONTROL: Final = dict.fromkeys([*range(32), *range(127, 160)], "�")
-"""Control characters, on which a terminal would act."""
+"""Control characters, on which a terminal would act → what is written instead."""
 
 
 def space_of(width: int) -> Space:
