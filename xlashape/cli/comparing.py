@@ -304,7 +304,7 @@ class _Written:
         rows = [row[-1] for row in selection._replace(limit=0).chosen(found.report.columns_of(), every)]
         text = answer_text(found, rows, selection.limit, width=terminal_width(), hint=": --limit 0 shows all")
         first, _, rest = text.partition("\n")
-        # The verdict is first. Of files, what was compared follows; of directories, the module stands before it.
+        # The verdict is in the first line. The names of two files follow it; the name of a module stands before it.
         return f"{title}: {text}\n" if self.directories else "\n".join([first, title, *([rest] if rest else [])])
 
 

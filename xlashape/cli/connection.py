@@ -51,7 +51,7 @@ class Certificates(NamedTuple):
         return ca, key, certificate
 
     def without_variables(self) -> Certificates:
-        """The options of the command line alone. Variables of the environment may be about another server."""
+        """The values that the command line gives. Variables of the environment may be about another server."""
         context = click.get_current_context()
         variables = click.core.ParameterSource.ENVIRONMENT
         return self._replace(**{name: None for name in self._fields if context.get_parameter_source(name) is variables})

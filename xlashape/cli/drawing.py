@@ -187,7 +187,7 @@ def _subject(
 
 
 def _on_target(instruction: HloInstruction, target: str) -> HloInstruction:
-    """The instruction in a module in which it and its operands have the layouts of a device."""
+    """The instruction, in a copy of its module in which it and its operands have the layouts of the device `target`."""
     from xlashape.hlo import HloModule  # deferred, as in `modules`
 
     name = instruction.computation.name

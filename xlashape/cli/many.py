@@ -111,8 +111,8 @@ def many_rows(
 
 
 def in_processes(compute: Callable[[T], R], tasks: Iterator[T], jobs: int) -> Iterator[R]:
-    """What `compute` returns for each task, in the order of the tasks. More than one job is a process each. Raises
-    UnavailableError if one of these processes ends."""
+    """What `compute` returns for each task, in the order of the tasks. If `jobs` is more than 1, it is the number of
+    processes that compute. Raises UnavailableError if one of them ends."""
     if jobs <= 1:
         yield from map(compute, tasks)
         return

@@ -34,8 +34,8 @@ _REMOVED: Final = "\r\x1b[2K\x1b[?25h"
 
 
 class _Bar:
-    """A bar that appears after a delay. A thread of its own draws it then, since the command may be in the middle of a
-    long step."""
+    """A bar that appears after a delay. The first time, a thread of its own draws it, since the command may be in the
+    middle of a long step then."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -56,7 +56,7 @@ _MOST_PICTURES: Final = 40
 _MOST_ELEMENTS: Final = 40
 """The most instructions, those with the worst reads, whose elements can be pointed at."""
 _SECONDS: Final = 3600.0
-"""The most time that an answer may take."""
+"""The most seconds that an answer may take."""
 
 
 class PageFile:
@@ -331,8 +331,8 @@ class _Recorder:
                         break
 
     def _ask(self, rpc: str, *, is_needed: bool = False, **fields: Any) -> Any:
-        """The answer to a request, which is recorded; None where the handler refuses it: the page then says what it
-        asked for.
+        """The answer to a request, which is recorded. None if the handler refuses the request: the page then says that
+        the file does not carry the answer.
         """
         made = getattr(v1, f"{rpc}Request")
         request = made(**fields).SerializeToString(deterministic=True)

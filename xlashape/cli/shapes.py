@@ -238,8 +238,8 @@ def index(
 
 
 def _is_file(text: str, numbers: tuple[str, ...]) -> bool:
-    """Whether the first argument is a module: one that a server keeps, a file, or a name without the brackets of a
-    shape before two more arguments.
+    """Whether the first argument is a module: one that a server keeps, a file, or, if an instruction and an index
+    follow, a name without the brackets of a shape.
     """
     if text.startswith("modules/") or Path(text[:1024]).is_file():
         return True

@@ -57,8 +57,8 @@ def batches(
     """The rows of the files in `batches`, record batches with the columns `path` and `bytes`; lazily.
 
     A file whose `bytes` are null is read from its path, which may be that of an object in a bucket. datasets: their
-    names, see `xlashape.scan.DATASETS`; None makes all but the maps. seconds and memory_bytes bound each file, in a
-    process of its own. A file that is broken, too large or too slow is a row of `errors`.
+    names, see `xlashape.scan.DATASETS`; None makes all but the maps. seconds and memory_bytes bound each file, whose
+    rows another process makes. A file that is broken, too large or too slow is a row of `errors`.
 
     Raises InvalidArgumentError for batches without these columns and for a data set that is not there, UnavailableError
     without the extra `tables`.
@@ -191,8 +191,8 @@ def on_ray(
     and memory_bytes are those of `batches`, and `mapping` goes to Ray's map_batches: `concurrency`, `num_cpus`, … Ray
     manages retries, memory and output: `on_ray("s3://dumps/").write_parquet(…, partition_cols=["dataset"])`.
 
-    The files are read here and not by ray.data.read_binary_files, which decompresses files by their names: the key of a
-    file is the hash of its content as it is stored.
+    `batches` reads the files on the machines of the cluster. ray.data.read_binary_files does not read them, since it
+    decompresses files by their names, and the key of a file is the hash of its content as it is stored.
 
     Raises NotFoundError for a name that stands for no file, InvalidArgumentError for a data set that is not there,
     UnavailableError without the extra `ray`, and what Ray raises.
@@ -213,5 +213,5 @@ def _rows_of_ray(files: Any, datasets: Sequence[str], seconds: float, memory_byt
     for batch in batches(named.to_batches(), datasets=datasets, seconds=seconds, memory_bytes=memory_bytes):
         found = True
         yield pa.Table.from_batches([batch])
-    if not found:  # Ray asks for a table of every call
+    if not found:  # Ray needs a table from every call
         yield schema(datasets).empty_table()

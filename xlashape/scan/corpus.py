@@ -103,7 +103,7 @@ class _Done(NamedTuple):
     path: str
     stamp: str
     errors: dict[str, int]
-    """How many rows of `errors` the file has, by the class of the error."""
+    """How many rows of `errors` the file has, by the name of the error's class."""
 
 
 class _Settings(NamedTuple):
@@ -182,7 +182,7 @@ def open(out: str | os.PathLike[str]) -> dict[str, Any]:  # noqa: A001 - `xlasha
     """The data sets that a scan wrote, each as a pyarrow.dataset.Dataset, by name. A data set that was not made has no
     rows.
 
-    Raises NotFoundError where no scan has written, UnavailableError without the extra `tables`.
+    Raises NotFoundError where no scan has written, UnavailableError without the extra `scan`.
     """
     require("tables", "a corpus")
     pa: Any = import_module("pyarrow")  # an extra, without types
@@ -244,8 +244,9 @@ def _resumed(target: _Target, settings: _Settings, stamps: dict[str, str]) -> di
     """The names and stamps of inputs that are done, each with its number of errors.
 
     Deletes the files of interrupted units, the rows of earlier content of inputs, the rows of inputs whose errors may
-    be gone, and files of other versions or data sets, whose inputs are done again. Raises InvalidArgumentError where
-    such an input is not named now, and so has no stamp: its rows would be lost.
+    be gone, and the files that another version or a scan of other data sets wrote, whose inputs are done again. Raises
+    InvalidArgumentError if the present scan does not name one of these inputs: its rows would be lost. `stamps`: those
+    of the inputs of the present scan, by name.
     """
     known: dict[tuple[str, str], int] = {}
     kept: set[str] = set()

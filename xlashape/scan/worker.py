@@ -297,7 +297,7 @@ def _error(path: str, key: str | None, error: Exception) -> dict[str, Any]:
 
 
 def opened(data: bytes) -> Any:
-    """The record batches in an Arrow IPC stream."""
+    """A reader of the record batches in an Arrow IPC stream."""
     return import_module("pyarrow").ipc.open_stream(data)
 
 
