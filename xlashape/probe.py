@@ -26,7 +26,8 @@ _OTHER_WAYS = ("CA", "CLIENT_KEY", "CLIENT_CERTIFICATE", "SERVER_NAME")
 _MAX_TEXT = 100
 _MAX_ANSWER = 1 << 16
 
-_DATA, _HEADERS, _RESET, _SETTINGS, _GOAWAY = 0, 1, 3, 4, 7  # frames of HTTP/2
+# Types of HTTP/2 frames, and their flags: those of data and headers, and that of settings.
+_DATA, _HEADERS, _RESET, _SETTINGS, _GOAWAY = 0, 1, 3, 4, 7
 _END_STREAM, _END_HEADERS, _PADDED = 1, 4, 8
 _ACKNOWLEDGED = 1
 

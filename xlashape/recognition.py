@@ -1,8 +1,8 @@
 """Recognizes what a text or a file is: a shape, a layout, an indexing map, a line of HLO, a module, a report about
 memory, or a profile.
 
-`recognize` recognizes a profile, a module in binary and HLO text that begins with a head by their beginning alone, and
-leaves the rest to the caller. It parses anything else.
+`recognize` recognizes a profile, a binary module and HLO text that begins with `HloModule` or `ENTRY` by their
+beginning alone, and leaves the rest to the caller. In other content it reads further.
 """
 
 from __future__ import annotations

@@ -29,10 +29,12 @@ from xlashape.shape import Shape
 KINDS: Final = ("parameter", "constant", "output", "temporary")
 """The kinds of values, in the order in which they stand in the picture, from the bottom."""
 _FILLS: Final = dict(zip(KINDS, (20, 21, 23, 24), strict=True))
+# In pixels: the size of the map, the height of the curve of bytes above it, and the margins.
 _WIDTH, _HEIGHT, _CURVE, _LEFT, _TOP = 960, 420, 90, 92, 64
 _MOST_RECTANGLES: Final = 1_500
 """The most rectangles of an SVG, which shows the largest ones by bytes times steps. The HTML page has all."""
 _MOST_POINTS: Final = 600
+"""The most points of the curve of an SVG."""
 
 
 class Rectangle(NamedTuple):

@@ -30,6 +30,7 @@ KINDS: Final = {
 }
 """The meanings of a bar's colour, in the order of the legend."""
 _FILLS: Final = dict(zip(KINDS, (20, 23, 24, 27, 40), strict=True))
+# The widths of the columns in pixels, and the heights of a row and of its bar.
 _NAMES, _LINES, _BARS, _NUMBERS = 236, 176, 420, 216
 _ROW, _BAR = 22, 15
 _LEFT: Final = 20
@@ -47,6 +48,7 @@ class Bar(NamedTuple):
     time: float
     """The time, without that of other instructions' events within the events of this one."""
     share: float
+    """The fraction of the profile's time."""
     least: float | None
     """The least time in which the device could run it; None if that is not known."""
     kind: str

@@ -113,7 +113,9 @@ class Subject:
         return [*found, canonical.fingerprint()]
 
     def attempt(self, step: str, compute: Callable[[], Any]) -> Any:
-        """What `compute` returns. If it raises, None, and the error is added to the failures; a MemoryError is raised."""
+        """What `compute` returns. If it raises, None, and the error is added to the failures; but MemoryError is raised
+        to the caller.
+        """
         try:
             return compute()
         except MemoryError:

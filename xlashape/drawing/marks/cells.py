@@ -25,7 +25,7 @@ LABELS = ("position", "index", "byte", "tile", "bank", "segment")
 
 
 class Options(NamedTuple):
-    """The options of a picture, checked by `options_of`."""
+    """The options of a picture as `draw` describes them, checked by `options_of`."""
 
     at: tuple[int, ...] | None = None
     rows: Window | None = None

@@ -81,6 +81,7 @@ def _page_rules(page: dict[str, str], scope: str) -> list[str]:
 # -- panels ------------------------------------------------------------------------------------
 
 
+# The heights of a title and of the labels of columns, the size of a gap, the least size of a cell's part with elements.
 _TITLE: Final = 20
 _HEAD: Final = 16
 _GAP: Final = 18

@@ -21,6 +21,7 @@ MAX_BYTES: Final = 200_000
 """The size from which on an SVG file is too large. Then hover texts are left out; if that is not enough, `Picture`
 draws less."""
 
+# In pixels: the width at which panels and texts are broken, the margins, the gap between panels, the height of a line.
 _WIDTH: Final = 1300
 _MARGIN: Final = 20
 _BETWEEN: Final = 36
