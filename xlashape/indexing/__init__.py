@@ -2,20 +2,23 @@
 the other way round.
 
     maps = output_to_input(root)                   # one OperandIndexingSet for each operand
-    print(maps[0].map)                             # its map; SeveralMaps if it is read in several ways
-    [access.map for access in maps[0]]             # its maps, as a list
+    print(maps[0].map)                             # the operand's map; SeveralMaps if it is read in several ways
+    [access.map for access in maps[0]]             # the operand's maps, as a list
 
 - Maps: `output_to_input`, `input_to_output`, `output_to_ancestor`, `output_to_ancestors`, `module_indexing`; `Analysis`
   for many questions.
 - Answers: `OperandIndexingSet` of `OperandIndexing`, `SeveralMaps`, with `RuntimeVariable`, `ReplicaIndexing` and
   `Knowledge`.
 - Positions in memory: `logical_to_physical`, `physical_to_logical`, `output_to_input_physical`.
-- Reports: `operand_utilisation`, `coalescing`; both with `operand_reads`, `module_reads`, which
-  `xlashape.reports.reads` builds on; tiles with `operand_tiles`, `push_tile`, `symbolic_tile`, and of all instructions
-  of a fusion with `tile_fusion`.
+- Reports: `operand_utilisation` (how much of an operand is read), `coalescing` (how far apart in memory neighbouring
+  reads lie), and both together for an instruction (`operand_reads`) or a module (`module_reads`, on which
+  `xlashape.reports.reads` builds).
+- Tiles: the tile of an operand that a tile of the output reads (`operand_tiles`, `push_tile`, `symbolic_tile`), and the
+  tiles of all instructions of a fusion (`tile_fusion`).
 
-The packages, each built on those before: `answers` (what an answer is), `ops` (a rule for each opcode), `walk` (maps
-through whole computations), `queries` (the questions), `reports` (what maps are used for).
+The parts of this package, each built on those before: `answers` (what an answer is), `ops` (the rules of opcodes),
+`walk` (maps through whole computations), `queries` (the functions for the questions), `reports` (what maps are used
+for).
 
 Differences from XLA
 --------------------
@@ -40,9 +43,9 @@ given here.
 - scan: XLA's map from element i of an output leads to element i of the scanned array alone. The map here leads to all
   elements up to i, where the carried value depends on them.
 - dimensions without a bound: where a map depends on their size (reversed, padded at the end, an array behind them in a
-  concatenation), XLA takes the largest int64 for it. The answer here is UNKNOWN. XLA's maps of a reshape or bitcast
-  with such a dimension lead to index 0 or to wrong elements; the maps here hold for every size, if the dimension stays
-  as it is or is the first.
+  concatenation), XLA takes the largest int64 for it. The answer here is `Knowledge.UNKNOWN`. XLA's maps of a reshape
+  or bitcast with such a dimension lead to index 0 or to wrong elements; the maps here hold for every size, if the
+  dimension stays as it is or is the first.
 - bitcast of tiled layouts: XLA uses the order of dimensions alone; the map here uses positions in memory.
 - compositions of two accesses with runtime variables: XLA lists the producers in another order than the variables, and
   loses the producers that another producer depends on. Here they are all listed, in the order of the variables.
@@ -57,14 +60,14 @@ Limits of what a map says
   instruction computes several values. Reads at such offsets count as one access, though the values may differ. Offsets
   that are arguments of the call are different accesses.
 - In a branch of a conditional or a called computation, an array that is reached in more than 32 ways (in more than one,
-  where its results have so many paths that following them takes too long) is named in every element, and the access is
-  marked EVERY_ELEMENT. Fusions are followed exactly, up to 1,024 ways; a fusion in a branch or called computation that
-  has more ways is followed like a called computation.
+  where so many paths lead through the computation that following them takes too long) is named in every element, and
+  the access is marked `Knowledge.EVERY_ELEMENT`. Fusions are followed exactly, up to 1,024 ways; a fusion in a branch
+  or called computation that has more ways is followed like a called computation.
 - Where values decide what is read (the order of a sort, the sizes of groups, how often a loop runs and at which offsets
   it reads), maps name every element that is read for some values.
 - The maps of a while loop or scan follow the maps of its computation from iteration to iteration until they repeat.
-  Where they do not repeat within a bound, or the computation is very large, every element of each array that matters is
-  named, and the access is marked EVERY_ELEMENT.
+  Where they do not repeat within a bound, or the computation is very large, the answer names every element of each
+  array that the result depends on, and the access is marked EVERY_ELEMENT.
 - The map of a dynamic-update-slice's update leads outside the update where the result does not come from it, as in XLA.
 - Range variables name sets of elements, as in XLA. From the output to the kernel of a convolution, kernel elements that
   are multiplied with padding only are named too; from the kernel to the output they are not.

@@ -1,11 +1,11 @@
-"""Questions about the maps of an instruction, of all instructions before it, and of a whole module.
+"""Questions about the maps of an instruction, of all instructions that it depends on, and of a whole module.
 
     maps = output_to_input(root)                     # one OperandIndexingSet for each operand
-    print(maps[0].map)                               # the map, or all of them
-    [access.map for access in maps[0]]               # as a list, for any number of accesses
+    print(maps[0].map)                               # the operand's map, or all of its maps
+    [access.map for access in maps[0]]               # its maps as a list
 
 Arrays inside a tuple are counted depth first: output 1 of an instruction that returns `(f32[2], (s32[], pred[3]))` is
-the s32[]. A budget in force (`xlashape.limits.budget`) bounds every analysis; the error names the instruction.
+the s32[]. A budget in force (`xlashape.limits.budget`) bounds every analysis; its error names the instruction.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ from xlashape.shape.parts.checks import integer
 def output_to_input(instruction: HloInstruction, output: int = 0) -> tuple[OperandIndexingSet, ...]:
     """From an element of an output to the elements of each operand that it is computed from.
 
-    One set for each operand, as the operation defines it; `.simplify()` on a set (or a member) gives the simplified
-    form. Maps through a fusion are simplified already. An operand that is not read has an empty set. Where nothing is
-    known the map is UNDEFINED; a map is never wrong.
+    The answer has one set for each operand. Its maps are as the operation's definition gives them; `.simplify()` on a
+    set, or on one access of it, gives the simplified form. Maps through a fusion are simplified already. An operand
+    that is not read has an empty set. Where nothing is known the map is UNDEFINED; a map is never wrong.
 
-    `output` is the leaf of the result, 0 unless the result is a tuple; output 0 of an empty tuple reads nothing.
+    `output` is the number of an array within the result, 0 unless the result is a tuple; output 0 of an empty tuple
+    reads nothing.
     InvalidArgumentError for an output that does not exist, InvalidModuleError for an instruction whose operands or
     attributes do not fit it, LimitExceededError or DeadlineExceededError by the budget in force.
 
@@ -64,8 +65,8 @@ def output_to_input(instruction: HloInstruction, output: int = 0) -> tuple[Opera
 def input_to_output(instruction: HloInstruction, operand: int = 0, leaf: int = 0) -> tuple[OperandIndexingSet, ...]:
     """From an element of an operand to the elements of each output that it takes part in.
 
-    One set for each leaf of the result. `leaf` is the leaf of the operand, where that is a tuple. Errors as for
-    `output_to_input`.
+    The answer has one set for each array within the result. `leaf` is the number of an array within the operand, 0
+    unless the operand is a tuple. Errors as for `output_to_input`.
 
     >>> text = "HloModule m ENTRY e { p = f32[20] parameter(0) ROOT b = f32[10,20] broadcast(p), dimensions={1} }"
     >>> (writes,) = input_to_output(HloModule.parse(text).entry.root, operand=0)
@@ -81,11 +82,11 @@ def input_to_output(instruction: HloInstruction, operand: int = 0, leaf: int = 0
 
 
 def output_to_ancestors(instruction: HloInstruction, output: int = 0) -> dict[HloInstruction, OperandIndexingSet]:
-    """From an element of an output to the elements of every instruction before it in its computation, through every
-    path; simplified.
+    """From an element of an output to the elements of every ancestor: each instruction of the same computation that the
+    output depends on, through every path; simplified.
 
-    `leaf` of each member says which array of the ancestor is meant. The instruction itself is included, with the
-    identity. Errors as for `output_to_input`.
+    Where an ancestor's result is a tuple, `leaf` of each access says which of its arrays is meant. The instruction
+    itself is included, with the identity. Errors as for `output_to_input`.
 
     >>> text = '''HloModule m ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p)
     ... ROOT r = f32[4] reverse(n), dimensions={0} }'''
@@ -105,11 +106,11 @@ def output_to_ancestors(instruction: HloInstruction, output: int = 0) -> dict[Hl
 
 
 def output_to_ancestor(instruction: HloInstruction, ancestor: HloInstruction, output: int = 0) -> OperandIndexingSet:
-    """From an element of an output to the elements of one instruction before it in its computation, through every path;
-    simplified.
+    """From an element of an output to the elements of one other instruction of the same computation, through every
+    path; simplified.
 
-    Empty where no path leads there. InvalidArgumentError for instructions of different computations, else errors as for
-    `output_to_input`.
+    The set is empty where no path leads from the output to `ancestor`. InvalidArgumentError for instructions of
+    different computations, else errors as for `output_to_input`.
 
     >>> text = '''HloModule m ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p)
     ... ROOT r = f32[4] reverse(n), dimensions={0} }'''
@@ -145,7 +146,8 @@ class _Indexing(NamedTuple):
 
 class InstructionIndexing(Frozen, _Indexing):
     """The maps of one output of an instruction: a tuple of `instruction`, the number of the `output`, and `operands`,
-    one set for each, which is UNDEFINED where there is an `error`.
+    one set for each operand. Where there is an `error`, the maps of the sets are UNDEFINED, or `operands` is empty
+    (an instruction whose shape is not well-formed).
     """
 
     error: XlashapeError | None = None
@@ -164,9 +166,9 @@ def is_of_budget(error: XlashapeError) -> bool:
 def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
     """The maps of every output of every instruction with operands, computation by computation; lazily.
 
-    Equal operations on equal shapes are analysed once, and so is every computation. An instruction that
-    `output_to_input` refuses, or that exceeds a limit, has an `error`, and the others are answered. Errors of the
-    budget in force are raised.
+    Equal operations on equal shapes are analysed once, and so is every computation. The answers of an instruction that
+    `output_to_input` refuses, or that exceeds a limit, have an `error`; the instructions after it are answered. Errors
+    of the budget in force are raised.
 
     >>> text = '''HloModule m ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p)
     ... ROOT r = f32[4] reverse(n), dimensions={0} }'''
@@ -204,11 +206,11 @@ def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
 
 
 def _failures(instruction: HloInstruction, first: int, error: XlashapeError) -> Iterator[InstructionIndexing]:
-    """The outputs from `first` on, whose maps are not known because of the error."""
+    """The answers for the outputs from `first` on, whose maps are not known because of the error."""
     error = _with_name(instruction, error)
     try:
         count, operands = leaf_count(instruction.shape), unknown_from_output(instruction)
-    except XlashapeError:  # of a shape that is not well-formed
+    except XlashapeError:  # the shape is not well-formed
         count, operands = 1, ()
     for output in range(first, max(count, first + 1)):
         failed = InstructionIndexing(instruction, output, operands)
@@ -223,8 +225,8 @@ def check_module(module: HloModule) -> None:
 
 
 def checked_number(instruction: HloInstruction, number: int, field: str, instruction_field: str = "instruction") -> int:
-    """The number of a leaf or an operand as an int; it may be NumPy's. InvalidArgumentError unless it is an integer and
-    `instruction` an HloInstruction.
+    """The number of a leaf or an operand as an int; `number` may be an integer of NumPy. InvalidArgumentError unless it
+    is an integer and `instruction` an HloInstruction.
     """
     if type(instruction) is not HloInstruction:
         raise InvalidArgumentError(

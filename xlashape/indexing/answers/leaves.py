@@ -1,7 +1,8 @@
-"""The leaves of a shape: the arrays (tokens, opaques, buffers) within it, counted depth first. A shape that is not a
-tuple is its own leaf 0. And the integers that a constant instruction holds.
+"""The leaves of a shape, and the integers that a constant instruction holds.
 
-Answers name an array within a tuple by the number of its leaf: of `(f32[2], (s32[], pred[3]))`, leaf 1 is the s32[].
+The leaves are the arrays (tokens, opaques, buffers) within a shape, counted depth first. A shape that is not a tuple is
+its own leaf 0. Answers name an array within a tuple by the number of its leaf: of `(f32[2], (s32[], pred[3]))`, leaf 1
+is the s32[].
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from xlashape.shape import UNBOUNDED_SIZE, PrimitiveType, Shape
 from xlashape.symbolic import IndexingMap
 
 WITHOUT_BOUND = 1 << 63
-"""How many indices a dimension without a bound has in maps."""
+"""The size that maps give to a dimension without a bound: its indices end with the largest int64."""
 
 
 def leaves(shape: Shape) -> tuple[Shape, ...]:
@@ -55,10 +56,10 @@ def element_starts(shape: Shape) -> tuple[int, ...]:
 
 
 def dims_of(leaf: Shape) -> tuple[int, ...]:
-    """The sizes of a leaf. A buffer has the sizes of its array, a token or opaque none. A dynamic size counts with its
-    bound.
+    """The sizes of a leaf's dimensions. A buffer has the sizes of its array, a token or opaque none. A dynamic
+    dimension counts with its bound.
 
-    A dimension without a bound has indices up to the largest int64, as in XLA's maps: 2⁶³ of them.
+    A dimension without a bound has indices up to the largest int64, as in XLA's maps: `WITHOUT_BOUND` of them.
     """
     is_buffer = leaf.element_type is PrimitiveType.BUFFER and leaf.tuple_shapes
     sizes = leaf.tuple_shapes[0].dimensions if is_buffer else leaf.dimensions
@@ -81,14 +82,15 @@ def is_unbounded(shape: Shape) -> bool:
     return _holds_unbounded(shape) if shape.tuple_shapes else UNBOUNDED_SIZE in shape.dimensions
 
 
-# A loop is asked about each of its leaves; its tuple may have a thousand. A third of the time of the maps of Gemma 2.
+# Keeping results saves a third of the time of the maps of Gemma 2: a loop is asked about each leaf of its tuple, which
+# may have a thousand.
 @cached(max_bytes=1 << 20, entry_bytes=200)
 def _holds_unbounded(shape: Shape) -> bool:
     return any(WITHOUT_BOUND in dims_of(leaf) for leaf in leaves(shape))
 
 
 def map_bytes(map: IndexingMap) -> int:  # noqa: A002  # the proto's name
-    """An estimate of the bytes of a map, its expressions and its simplified form.
+    """An estimate of the bytes that a map takes in memory, with its expressions and its simplified form.
 
     >>> map_bytes(IndexingMap.parse("(d0) -> (d0), domain: d0 in [0, 9]"))
     1060
@@ -102,11 +104,11 @@ def map_bytes(map: IndexingMap) -> int:  # noqa: A002  # the proto's name
 
 
 MAX_ELEMENTS = 1 << 16
-"""The most elements of a constant that are read."""
+"""Constants of more elements are not read."""
 
 
 def scalar_value(instruction: HloInstruction) -> int | None:
-    """The value of an integral scalar constant, else None."""
+    """The value of a scalar constant of an integral type or pred (0 or 1); else None."""
     if instruction.fields.opcode != Opcode.CONSTANT or instruction.shape.dimensions:
         return None
     values = integers(instruction)
@@ -155,8 +157,8 @@ def integers(instruction: HloInstruction) -> Sequence[int] | None:
 
 
 _PRINTED_IN_FULL = 10
-"""Constants of more elements are printed as `{...}`. Reading such text fills the literal's bytes with the 32-bit
-numbers 0, 1, 2, … instead.
+"""XLA prints constants of more elements as `{...}`. A literal that is read from such text holds the 32-bit numbers
+0, 1, 2, … in place of its bytes.
 """
 
 

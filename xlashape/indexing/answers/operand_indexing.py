@@ -25,8 +25,8 @@ from xlashape.symbolic.expr.expression import substitute, substitute_in_map, var
 
 
 class RuntimeVariable(FrozenValue):
-    """Where the value of a runtime variable of a map comes from. Frozen and hashable; equal if producers are the same
-    instruction.
+    """Where the value of a runtime variable of a map comes from. Frozen and hashable. Two are equal if all fields are;
+    `instruction` has to be the same object.
 
     - `instruction` produces the value, in its leaf `leaf`.
     - `map` leads to the element of the leaf that is the value. It starts from the variables of the outer map, in which
@@ -36,7 +36,7 @@ class RuntimeVariable(FrozenValue):
       collective `instruction`.
     - `is_clamped`: how the operation treats a value beyond `bounds`. Where it is true (dynamic-slice, gather) the
       nearest bound is used, else (scatter) nothing is accessed.
-    - `bounds`: the bounds that the operation sets. None: those that the variable has in the map.
+    - `bounds`: the bounds that the operation sets for the value. None: those that the variable has in the map.
 
     In a composition, the variable's bounds in the map may be narrower than `bounds`: an offset into an array that was
     padded first may lead into the padding. Nothing is accessed where the value, clamped or not, lies outside the
@@ -117,8 +117,8 @@ class ReplicaIndexing(FrozenValue):
     A replica that stands in its group several times stands for one of its partitions each time: partition 0 the first
     time, then partition 1, …
 
-    A range variable of `map` means every replica of the list. `map` is undefined where the size of the group is not
-    known.
+    A range variable of `map` means every replica of the list. `map` is undefined where the position is not known, for
+    example because groups differ in size.
 
     >>> every_second = ReplicaIndexing(IndexingMap.parse("(d0) -> (1), domain: d0 in [0, 3]"), ((0, 2), (1, 3)))
     >>> every_second.partners(3)
@@ -182,7 +182,8 @@ class OperandIndexing(FrozenValue):
     - `leaf`: which array, where the operand is a tuple: its leaves counted depth first.
     - `is_conservative`: the map names every element because nothing narrower is known to be true.
 
-    Two are equal if all of these are; producers are equal if they are the same instruction. `str()` is XLA's text.
+    Two are equal if all of these fields are; producers are equal if they are the same instruction. `str()` is XLA's
+    text.
 
     >>> from xlashape.hlo import HloModule
     >>> from xlashape.indexing import output_to_input
@@ -258,7 +259,8 @@ class OperandIndexing(FrozenValue):
     def simplify(self) -> OperandIndexing:
         """The same access in simplified form, without range and runtime variables that nothing depends on.
 
-        A runtime variable's producer goes with it; a range variable stays while a producer's map depends on it.
+        The producer of a runtime variable that is removed is removed too. A range variable stays while the map of a
+        producer depends on it.
         """
         simplified = self._simplified
         if simplified is None:
@@ -270,10 +272,10 @@ class OperandIndexing(FrozenValue):
         return self if simplified is _ITSELF else simplified
 
     def compose(self, second: OperandIndexing) -> OperandIndexing:
-        """`self` leads from A to B, `second` from B to C: from A to C, simplified.
+        """The access from A to C, simplified, where `self` leads from A to B and `second` from B to C.
 
-        Range and runtime variables of both are kept, those of `second` first, producers in the order of their
-        variables.
+        It has the range and runtime variables of both that are used, those of `second` first, and the producers in the
+        order of their variables.
         """
         is_conservative = self.is_conservative or second.is_conservative
         if self.map.is_undefined or second.map.is_undefined:
@@ -318,10 +320,10 @@ class OperandIndexing(FrozenValue):
         return producer.with_map(_producer_map(self.map.compose_unsimplified(widened)))
 
     def _without_unused(self) -> OperandIndexing:
-        """Without the range and runtime variables that neither the map nor a producer of a variable that stays depends
-        on.
+        """The same access without the range and runtime variables that neither the map nor a producer of a variable
+        that stays depends on.
 
-        A runtime variable whose value may lie outside its bounds stays too: then nothing is accessed.
+        A runtime variable whose value may lie outside its bounds stays too: where it does, nothing is accessed.
         """
         own_map = self.map
         if not own_map.ranges and not own_map.runtime:
@@ -437,7 +439,7 @@ def _declared(own: tuple[Var, ...], of_composition: tuple[Var, ...]) -> tuple[Va
 def _producer_map(producer: IndexingMap) -> IndexingMap:
     """A producer's map without constraints, and without the kinds of variables that its results do not use.
 
-    The domain of a producer's map is that of the map it belongs to.
+    It needs no constraints: its domain is that of the access's map.
     """
     if producer.is_known_empty or producer.is_undefined:
         return producer
@@ -451,10 +453,10 @@ def _producer_map(producer: IndexingMap) -> IndexingMap:
 
 
 class SeveralMaps(tuple[IndexingMap, ...]):
-    """The maps of an array that is accessed in several ways: `map` of such an OperandIndexingSet. `str()` has a line
-    for each.
+    """The maps of an array that is accessed in several ways: what `map` of its OperandIndexingSet returns. `str()` has
+    a line for each.
 
-    It is not an IndexingMap, and a type checker says so: go through its members to evaluate or compose them.
+    It is a tuple and not an IndexingMap, and a type checker says so: go through its maps to evaluate or compose them.
 
     >>> maps = SeveralMaps(
     ...     IndexingMap.parse(f"(d0) -> ({result}), domain: d0 in [0, 3]") for result in ("d0", "3 - d0")
@@ -492,9 +494,10 @@ class SeveralMaps(tuple[IndexingMap, ...]):
 class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
     """Every way in which an array is accessed, each once, in the order in which they were found. Frozen and hashable.
 
-    Empty: no element is accessed. `map`, `runtime`, `replica` and `leaf` are those of the only member; `map` of an
-    empty set is KNOWN EMPTY, `map` of several members is SeveralMaps, and the other three then raise
-    InvalidArgumentError. Two sets are equal if they hold the same members, in any order.
+    Each way is a member. In a set of one member, `map`, `runtime`, `replica` and `leaf` are those of the member. A set
+    without members means that no element is accessed: `map` is KNOWN EMPTY, the other three are (), None and 0. With
+    several members `map` is SeveralMaps, and the other three raise InvalidArgumentError. Two sets are equal if they
+    hold the same members, in any order.
 
     >>> from xlashape.hlo import HloModule
     >>> from xlashape.indexing import output_to_input
@@ -566,7 +569,9 @@ class OperandIndexingSet(FrozenValue, Sequence[OperandIndexing]):
 
     @property
     def knowledge(self) -> Knowledge:
-        """The least knowledge of any member: UNKNOWN is less than EVERY_ELEMENT, which is less than EXACT."""
+        """The least knowledge of any member: UNKNOWN is less than EVERY_ELEMENT, which is less than EXACT. An empty set
+        is EXACT.
+        """
         known = {member.knowledge for member in self.members}
         if Knowledge.UNKNOWN in known:
             return Knowledge.UNKNOWN

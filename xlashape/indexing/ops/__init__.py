@@ -1,5 +1,6 @@
-"""The rules: for each opcode and direction a pure function from shapes and attributes to maps. Importing this package
-registers them all: `OUTPUT_TO_INPUT` and `INPUT_TO_OUTPUT` then hold a rule for each opcode.
+"""The rules: for an opcode and a direction, a pure function from shapes and attributes to maps. Importing this package
+registers them all in `OUTPUT_TO_INPUT` and `INPUT_TO_OUTPUT`. Opcodes whose maps come from the computations that they
+call are in `CALLS` instead, opcodes without maps in `UNKNOWN`.
 
 What rules are made of:
 

@@ -1,5 +1,5 @@
-"""Maps of operations across replicas. A map says which element is read; `Replicas` says which replica of the group
-holds it.
+"""The rules of collectives: operations across replicas. A map says which element is read; `Replicas` says which replica
+holds that element.
 
 Where the element depends on the executing replica, the position of that replica in its group is a runtime variable. A
 replica group lists the replicas that exchange data, in order; without groups, all replicas form one group in the order
@@ -51,7 +51,7 @@ from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng, rt
 
 MAX_REPLICAS = 1 << 20
-"""The most replicas that the short form of replica groups may stand for."""
+"""The most replicas that replica groups in the short (iota) form may stand for, and the most parts of an array."""
 
 
 class Groups(NamedTuple):
@@ -90,7 +90,9 @@ def replica_groups(instruction: xla.HloInstructionProto) -> Groups:
 
 
 def _numbered(op: Op, count: int) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The sizes of each operand and its output. Raises Malformed unless there are `count` of both."""
+    """The sizes of each operand and of the output with the same number. Raises Malformed unless there are `count` of
+    both, and each operand is one array.
+    """
     require(
         len(op.operands) == count == len(op.outputs) and all(len(operand) == 1 for operand in op.operands),
         "returns as many arrays as it takes",
@@ -109,7 +111,9 @@ def group_size(groups: Groups) -> int | None:
 
 
 def all_of_group(dims: tuple[int, ...], groups: Groups, size: int | None = None) -> Replicas | None:
-    """Every replica of the group; None if the group is the replica itself."""
+    """Every replica of the group; None if the group is the executing replica alone. `size` is the number of replicas in
+    a group; None: that of `groups`.
+    """
     size = group_size(groups) if size is None else size
     if size == 1:
         return None
@@ -178,7 +182,7 @@ def _axis(op: Op, rank: int) -> int:
 
 def _blocks(op: Op, number: int) -> tuple[tuple[int, ...], tuple[int, ...], int, int, Groups]:
     """The sizes of the whole array and of a part, the dimension along which the parts are joined, how many parts there
-    are, and who holds them.
+    are, and the groups of replicas that hold them.
     """
     operand, out = dims_of(op.operands[number][0]), dims_of(op.outputs[number])
     require(len(operand) == len(out), "changes the rank")
@@ -205,12 +209,12 @@ def _blocks(op: Op, number: int) -> tuple[tuple[int, ...], tuple[int, ...], int,
 
 
 def _with_index(rank: int, axis: int, index: Expr) -> list[Expr]:
-    """The index of the map's own dimensions, except along `axis`."""
+    """The index of an element: the map's own dimensions, and `index` along `axis`."""
     return [index if d == axis else dim(d) for d in range(rank)]
 
 
 def _from_whole(op: Op, number: int) -> Row:
-    """From the whole array: the index within the part, on the replica whose part it is."""
+    """From an element of the whole array: its index within its part, on the replica that holds this part."""
     _numbered(op, len(op.operands))
     whole, part, axis, _, groups = _blocks(op, number)
     size = max(1, part[axis])
@@ -232,7 +236,7 @@ def _from_part(op: Op, number: int) -> Row:
 
 @output_to_input(Opcode.ALL_GATHER, attributes=replica_groups)
 def all_gather_output_to_input(op: Op, output: int) -> Rows:
-    """The index within the part, on the replica whose part it is."""
+    """The element's index within its part, on the replica that holds this part."""
     _numbered(op, len(op.operands))
     require(
         all(a <= b for (a, b) in zip(dims_of(op.operands[output][0]), dims_of(op.outputs[output]), strict=False)),
@@ -255,15 +259,17 @@ def reduce_scatter_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.REDUCE_SCATTER, attributes=replica_groups)
 def reduce_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The index within the part, on the replica whose part it is."""
+    """The element's index within its part, on the replica that gets this part."""
     return SparseRows(len(op.outputs), {operand: _from_whole(op, operand)})
 
 
 @output_to_input(Opcode.ALL_TO_ALL, attributes=replica_groups)
 def all_to_all_output_to_input(op: Op, output: int) -> Rows:
-    """Block b of the result comes from replica b, where it is the block of the executing replica's position.
+    """Block b of the result comes from replica b of the group. There, the block's number is the executing replica's
+    position in the group.
 
-    Without a dimension, result b comes from replica b, where it is the operand of the executing replica's position.
+    Without a dimension, result b comes from replica b, where the operand's number is the executing replica's position:
+    the map names the element of this index in every operand.
     """
     if not op.attributes.dimensions:
         dims = dims_of(op.outputs[output])
@@ -279,7 +285,7 @@ def all_to_all_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.ALL_TO_ALL, attributes=replica_groups)
 def all_to_all_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The inverse: block b goes to replica b."""
+    """The inverse: block b goes to replica b of the group."""
     if not op.attributes.dimensions:
         dims = dims_of(op.operands[operand][0])
         require(all(dims_of(shape) == dims for shape in op.outputs), "exchanges arrays of different sizes")
@@ -300,7 +306,7 @@ def _exchanged(op: Op) -> tuple[Access, ...]:
     axis, count = _axis(op, len(dims)), group_size(op.attributes)
     require(source == dims, "changes the shape")
     if count is None:
-        # The number of blocks is not known, so a block may go anywhere.
+        # The number of blocks is not known, so an element may go to any index along the dimension.
         moved = make_map(dims, _with_index(len(dims), axis, rng(0)), ranges=[dims[axis]])
         return (Access(moved, replicas=Replicas(IndexingMap.undefined(), op.attributes.groups), is_conservative=True),)
     require(dims[axis] % count == 0, f"splits {dims[axis]} elements into {count} blocks")
@@ -317,7 +323,9 @@ def _exchanged(op: Op) -> tuple[Access, ...]:
 
 @output_to_input(Opcode.COLLECTIVE_PERMUTE, attributes=SOURCE_TARGET_PAIRS)
 def collective_permute_output_to_input(op: Op, output: int) -> Rows:
-    """The same index on the source of the executing replica; without a source, the result is 0."""
+    """The same index on the source of the executing replica; without a source, the result is 0. Of an operation in
+    place (`_is_in_place`): the same index of the array that is written to, and every element of the other operands.
+    """
     if not _is_in_place(op):
         return _permuted(op, output)
     dims = dims_of(op.outputs[output])
@@ -336,7 +344,7 @@ def collective_permute_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.COLLECTIVE_PERMUTE, attributes=SOURCE_TARGET_PAIRS)
 def collective_permute_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The same index on the target of the executing replica."""
+    """The same index on the target of the executing replica; of an operation in place, every element there."""
     if not _is_in_place(op):
         return _permuted(op, operand)
     dims = dims_of(op.operands[operand][leaf])
@@ -443,12 +451,12 @@ def _started(op: Op) -> tuple[int, int]:
     return first, second
 
 
-# -- ragged all-to-all -------------------------------------------------------------------------
-
-
 # -- ragged-dot ---------------------------------------------------------------------------------
 
 _Label: TypeAlias = tuple[str, int]
+"""The role of a dimension, and a number: of the pair for "batch" and "contracted", of the dimension for "left" and
+"right".
+"""
 _GROUP: _Label = ("group", 0)
 _SIZES: _Label = ("sizes", 0)
 
@@ -468,7 +476,7 @@ class _RaggedDot:
 
     - free: each index is multiplied by its own group's part of rhs;
     - contracted: the products of each group are summed separately, and the group is the first dimension of the result;
-    - batch: the operation is a dot.
+    - batch: the operation is an ordinary dot.
 
     `group_sizes` may have dimensions before its last: the batch dimensions, and the dimensions of the ragged
     dimension's role that precede it.
@@ -525,7 +533,7 @@ class _RaggedDot:
                 require(known == size, f"pairs dimensions of {known} and {size} elements")
 
     def access(self, source: _LabelledArray, target: _LabelledArray) -> tuple[Access, ...]:
-        """From an element of an array to the elements of the other that have its indices in the roles that both
+        """From an element of `source` to the elements of `target` that have the same indices in the roles that both
         have.
         """
         index_of: dict[_Label, Expr] = {label: dim(d) for d, label in enumerate(source.labels)}
@@ -592,10 +600,11 @@ def _exchange(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]
 
 @output_to_input(Opcode.RAGGED_ALL_TO_ALL, attributes=replica_groups)
 def ragged_all_to_all_output_to_input(op: Op, output: int) -> Rows:
-    """The element of `output`; or an element that a replica of the group sends, at any index along the first dimension.
+    """The element of operand 1, the array that is written to, at the same index; or an element that a replica of the
+    group sends, at any index along the first dimension.
 
-    The elements of a replica's offsets and sizes at the executing replica's position say what it sends to the executing
-    replica.
+    The elements of a replica's offsets and sizes at the executing replica's position say what that replica sends to the
+    executing replica.
     """
     operand, dims, rows, share = _exchange(op)
     group = all_of_group(dims, op.attributes)
@@ -612,8 +621,8 @@ def ragged_all_to_all_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.RAGGED_ALL_TO_ALL, attributes=replica_groups)
 def ragged_all_to_all_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """An element that is sent goes to any index along the first dimension, on any replica of the group; an offset takes
-    part in one replica's whole result.
+    """An element that is sent goes to any index along the first dimension, on any replica of the group. An offset or
+    size takes part in the whole result of the replica that receives the slice.
     """
     source, dims, rows, share = _exchange(op)
     if operand == 1:

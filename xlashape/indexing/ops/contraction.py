@@ -1,4 +1,4 @@
-"""Operations that multiply and sum over shared dimensions: dot, scaled-dot, convolution.
+"""The rules of operations that multiply and sum over shared dimensions: dot, scaled-dot, convolution.
 
 Equal values of the range variables of a dot's two maps name the elements that are multiplied. The range variables of a
 convolution are the index in the window and the input feature, in the order in which the window reads the input; a
@@ -84,14 +84,14 @@ class _Dot:
         self.contracted = tuple(self.sides[0][d] for d in n.lhs_contracting_dimensions)
 
     def output_position(self, side: int, d: int) -> int:
-        """The output dimension that dimension `d` of a side is."""
+        """The output dimension that dimension `d` of lhs (`side` 0) or rhs (1) becomes."""
         if d in self.batch[side]:
             return self.batch[side].index(d)
         return len(self.batch[0]) + (len(self.free[0]) if side else 0) + self.free[side].index(d)
 
     def read(self, side: int, sizes: Sequence[int] | None = None) -> IndexingMap:
-        """From the output to lhs or rhs; with `sizes` to a scale of these sizes, each of whose elements belongs to a
-        block of elements.
+        """From the output to lhs (`side` 0) or rhs (1). With `sizes`: to its scale of these sizes, where each element
+        belongs to a block of elements of lhs or rhs.
         """
         results: list[Expr] = []
         for d, size in enumerate(self.sides[side]):
@@ -104,8 +104,8 @@ class _Dot:
         return make_map(self.out, results, ranges=self.contracted)
 
     def written(self, side: int, sizes: Sequence[int] | None = None) -> IndexingMap:
-        """From lhs or rhs (or a scale of it) to the output: every index along the other side's free dimensions, and
-        along a scale's block.
+        """From lhs or rhs (with `sizes`: from its scale) to the output: every index along the other side's free
+        dimensions, and along the block of a scale's element.
         """
         own = self.sides[side]
         dims = own if sizes is None else sizes
@@ -127,7 +127,7 @@ class _Dot:
 
 
 def _is_sparse(op: Op) -> bool:
-    """Whether a dot has the operands of a sparse one, as XLA had before jaxlib 0.7: one or two after lhs and rhs."""
+    """Whether a dot is a sparse one, as XLA had before jaxlib 0.7: with one or two operands after lhs and rhs."""
     return 2 < len(op.operands) <= 4
 
 
@@ -138,8 +138,8 @@ without_bounds(Opcode.DOT, Opcode.CONVOLUTION)
 def dot_output_to_input(op: Op, output: int) -> Rows:
     """The output's index along batch and free dimensions, every index along contracted dimensions.
 
-    Further operands say which elements a sparse lhs or rhs holds, so which elements are multiplied is known when the
-    dot runs.
+    The further operands of a sparse dot say which elements lhs or rhs holds. Which elements are multiplied is then
+    known at run time only, so the maps name every element.
     """
     if _is_sparse(op):
         return every_element(op, output)
@@ -365,7 +365,7 @@ def _from_simple_dimensions(c: _Convolution) -> Rows | None:
 
 
 def _kernel_index(w: WindowDimension, window_index: Expr) -> Expr:
-    """The kernel's index at an index of the window, counted in the order of the input that it reads."""
+    """The kernel's index for an index within the window, which counts in the order of the input."""
     return -window_index + (w.size - 1) if w.window_reversal and w.size > 1 else window_index
 
 
@@ -374,16 +374,16 @@ def _variable(variable: Variable, size: int) -> Expr:
 
 
 def _input_feature(output_features: int, group: int, input_features: int) -> Expr:
-    """The input feature of output feature d0 and channel s0 of its group, simplified."""
+    """The input feature that is channel s0 in the group of output feature d0, simplified."""
     feature = (dim(0) // group) * input_features + rng(0)
     return make_map([output_features], [feature], ranges=[input_features]).simplify().results[0]
 
 
 def _input_batch(batches: int, features: int, group: int, *, in_order: bool) -> Expr:
-    """The input batch of output batch d0 and output feature d1, simplified. Unless `in_order`, of output batch d1 and
-    output feature d0.
+    """The input batch of output batch d0 and output feature d1, or unless `in_order` of output batch d1 and output
+    feature d0; simplified.
 
-    The order of the two variables decides the order of terms.
+    The order of the two variables decides the order of terms in the expression.
     """
     batch, feature = (dim(0), dim(1)) if in_order else (dim(1), dim(0))
     sizes = (batches, features) if in_order else (features, batches)

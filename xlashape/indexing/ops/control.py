@@ -1,5 +1,6 @@
-"""Operations that pass arrays on: tuples, copies, barriers, tokens, the two halves of asynchronous operations; and
-those that call computations.
+"""The rules of operations that pass arrays on (tuples, copies, barriers, the halves of asynchronous operations), of
+tokens and data from outside the module (infeed, send, …), and of custom calls. And the declarations of opcodes whose
+maps come from the computations that they call.
 
 A map between tokens is `() -> ()`: it says which operation must come before, not what is read.
 """
@@ -119,13 +120,13 @@ without_bounds(Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.ADD_DEPENDENCY, *_
 
 @output_to_input(*_PASSED_ON)
 def pass_output_to_input(op: Op, output: int) -> Rows:
-    """The same leaf."""
+    """The same index of the same leaf."""
     return (_passed(op, 0, output, output), *((NOT_ACCESSED,) * (len(op.operands) - 1)))
 
 
 @input_to_output(*_PASSED_ON)
 def pass_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The same leaf."""
+    """The same index of the same leaf."""
     return SparseRows(len(op.outputs), {leaf: _passed_to(op, operand, leaf, leaf)})
 
 
@@ -147,7 +148,7 @@ def add_dependency_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.SET_DIMENSION_SIZE)
 def set_dimension_size_output_to_input(op: Op, output: int) -> Rows:
-    """The same index, and the size."""
+    """The same index of the array, and the size, which is operand 1."""
     dims = output_dims(op, output)
     require(len(op.operands) == 2, "takes an array and a size")
     return _passed(op, 0, 0, 0), to_scalar(dims)
@@ -185,7 +186,7 @@ _DONE = (
 
 @output_to_input(*_DONE, attributes=_opcode)
 def done_output_to_input(op: Op, output: int) -> Rows:
-    """The result, which an element of the start's tuple holds."""
+    """The same index of the result, which the tuple that the start returns holds; for a token, its last token."""
     before = _results_before(op)
     if op.outputs[output].is_token:
         tokens = [leaf for leaf, shape in enumerate(op.operands[0]) if shape.is_token]
@@ -195,7 +196,7 @@ def done_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(*_DONE, attributes=_opcode)
 def done_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The result, which an element of the start's tuple holds."""
+    """The leaves of the start's tuple that are the result keep their index; the other leaves go nowhere."""
     output = leaf - _results_before(op)
     if op.operands[operand][leaf].is_token:
         tokens = [output for output, shape in enumerate(op.outputs) if shape.is_token]
@@ -207,14 +208,14 @@ def done_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.COPY_START)
 def copy_start_output_to_input(op: Op, output: int) -> Rows:
-    """The result is (copy, operand, context)."""
+    """The result is (copy, operand, context): the first two hold the operand's elements."""
     require(len(op.operands) == 1 and len(op.outputs) >= 2, "returns a copy, the operand and a context")
     return (_passed(op, 0, 0, output),) if output < 2 else (NOT_ACCESSED,)
 
 
 @input_to_output(Opcode.COPY_START)
 def copy_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The result is (copy, operand, context)."""
+    """The result is (copy, operand, context): the first two hold the operand's elements."""
     require(len(op.operands) == 1 and len(op.outputs) >= 2, "returns a copy, the operand and a context")
     both = _passed_to(op, operand, leaf, 0)
     return SparseRows(len(op.outputs), {0: both, 1: both})
@@ -224,8 +225,8 @@ def copy_start_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _after(op: Op, output: int, first: int = 0) -> Rows:
-    """A token comes after the tokens among the operands, from operand `first` on; data comes from outside the
-    module.
+    """An output that is a token comes after the tokens among the operands, from operand `first` on; data comes from
+    outside the module.
     """
     if not op.outputs[output].is_token:
         return (NOT_ACCESSED,) * len(op.operands)
@@ -238,7 +239,7 @@ def _after(op: Op, output: int, first: int = 0) -> Rows:
 
 
 def _before(op: Op, operand: int, leaf: int) -> Rows:
-    """A token comes before the tokens of the result; data goes outside the module."""
+    """A token among the operands comes before the tokens of the result; data goes outside the module."""
     if not op.operands[operand][leaf].is_token:
         return (NOT_ACCESSED,) * len(op.outputs)
     return tuple(to_scalar(()) if shape.is_token else NOT_ACCESSED for shape in op.outputs)
@@ -284,12 +285,12 @@ def send_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.CUSTOM_CALL)
 def custom_call_output_to_input(op: Op, output: int) -> Rows:
-    """Every element: nothing narrower is known to be true."""
+    """Every element of every operand: nothing narrower is known to be true."""
     return every_element(op, output)
 
 
 @input_to_output(Opcode.CUSTOM_CALL)
 def custom_call_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Every element: nothing narrower is known to be true."""
+    """Every element of every output: nothing narrower is known to be true."""
     own = operand_dims(op, operand, leaf)
     return tuple((everything(own, dims_of(shape), is_conservative=True),) for shape in op.outputs)

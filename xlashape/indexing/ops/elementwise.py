@@ -1,7 +1,7 @@
-"""Operations that compute each element from the elements of the same index, and operations without operands.
+"""The rules of operations that compute each element from the elements of the same index (among them map and
+bitcast-convert), of operations that read no element (constants, iota, parameters, …), and of random numbers.
 
-Matches XLA's elementwise ops, map, constants and random numbers. A scalar operand of clamp or select takes part in
-every element.
+A scalar operand of clamp or select takes part in every element.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def elementwise_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(*UNARY, *BINARY, *TERNARY, Opcode.MAP)
 def elementwise_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The element of the same index; every element from a scalar operand."""
+    """The element of the same index; a scalar operand takes part in every element."""
     dims = output_dims(op, leaf)
     own = _dims(op, operand)
     if len(own) == len(dims):
@@ -119,7 +119,7 @@ def elementwise_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _dims(op: Op, operand: int) -> tuple[int, ...]:
-    """The sizes of an operand, which are those of the result or of a scalar."""
+    """The sizes of an operand. Raises Malformed unless they are those of the result or of a scalar."""
     require(
         not op.shape.is_tuple and not op.operand_shapes[operand].is_tuple,
         "is elementwise, but takes or returns a tuple",
@@ -132,7 +132,7 @@ def _dims(op: Op, operand: int) -> tuple[int, ...]:
 
 
 def _same_without_bounds(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-    """Whether the sizes may be equal, where some dimensions have no bound."""
+    """Whether the sizes may be equal; a dimension without a bound may have any size."""
     return len(a) == len(b) and all(m == n or WITHOUT_BOUND in (m, n) for m, n in zip(a, b, strict=True))
 
 
@@ -150,8 +150,8 @@ def get_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.BITCAST_CONVERT)
 def bitcast_convert_output_to_input(op: Op, output: int) -> Rows:
-    """The same index. A result of a narrower type has one more dimension, which is dropped; of a wider type, it reads
-    the whole last dimension.
+    """The same index. A result of a narrower type has one dimension more than the operand, which the map drops. A
+    result of a wider type has one less; each element reads the operand's whole last dimension.
     """
     dims, source = output_dims(op, output), _bitcast_convert_source(op)
     if len(dims) == len(source):
@@ -163,7 +163,7 @@ def bitcast_convert_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.BITCAST_CONVERT)
 def bitcast_convert_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The inverse."""
+    """The inverse of the map from the output."""
     dims, source = output_dims(op, 0), _bitcast_convert_source(op)
     if len(dims) == len(source):
         return (identity(dims),)
@@ -203,8 +203,9 @@ def rng_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.RNG_BIT_GENERATOR, attributes=RNG_ALGORITHM)
 def rng_bit_generator_output_to_input(op: Op, output: int) -> Rows:
-    """The bits depend on the whole state, the new state on the old state. With an unspecified algorithm, every element
-    depends on every element.
+    """The bits depend on the whole state. In the new state, the key is that of the old state, and an element of the
+    counter depends on itself and the lower elements. With another algorithm than `_COUNTING`, every element depends on
+    every element.
     """
     state = _random_state(op)
     if op.attributes not in _COUNTING:
@@ -222,8 +223,8 @@ def rng_bit_generator_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.RNG_BIT_GENERATOR, attributes=RNG_ALGORITHM)
 def rng_bit_generator_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Each element of the state takes part in all bits. In the new state, the key is the same, and a carry of the
-    counter goes to its higher elements.
+    """Each element of the state takes part in all bits. In the new state, the key takes part in itself, and an element
+    of the counter in itself and the higher elements, to which a carry goes.
     """
     state = _random_state(op)
     if op.attributes not in _COUNTING:
@@ -238,7 +239,9 @@ def rng_bit_generator_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 _COUNTING = frozenset({"rng_three_fry", "rng_philox"})
-"""Algorithms whose state is a key and a counter, lowest element first, that is only increased."""
+"""Algorithms whose state is a key (element 0) and a counter (the other elements, the lowest first), which an operation
+only increases.
+"""
 
 
 def _random_state(op: Op) -> tuple[int, ...]:

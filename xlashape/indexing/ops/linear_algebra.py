@@ -1,4 +1,4 @@
-"""Solvers and transforms over whole matrices or lines: fft, cholesky, triangular-solve.
+"""The rules of fft, cholesky and triangular-solve, whose elements depend on whole rows, columns or triangles.
 
 The maps follow from the definition of the result, not from how a backend computes it.
 """
@@ -34,7 +34,7 @@ class _Transform(NamedTuple):
 
 
 def _transform(instruction: xla.HloInstructionProto) -> _Transform:
-    # The complex side of a real transform of n values stores n / 2 + 1 of them.
+    # The complex array of a transform of n real values (the result of RFFT, the operand of IRFFT) holds n // 2 + 1.
     lengths: tuple[int, ...] = FFT_LENGTH.of(instruction)
     half = (*lengths[:-1], lengths[-1] // 2 + 1) if lengths else ()
     kind = FFT_TYPE.of(instruction)
@@ -116,7 +116,8 @@ def _triangle(batch: list[Expr], row: Expr, column: Expr, *, lower: bool) -> lis
 
 @output_to_input(Opcode.CHOLESKY, attributes=CHOLESKY_LOWER)
 def cholesky_output_to_input(op: Op, output: int) -> Rows:
-    """Element (i, j) of the lower factor depends on columns 0 to j of row i, and on rows 0 to j of the lower triangle.
+    """Element (i, j) of the lower factor depends on columns 0 to j of row i, and on rows 0 to j of the operand's lower
+    triangle. For the upper factor, rows and columns are swapped.
 
     The other triangle of the result is not specified; the map names the same elements there.
     """
@@ -134,8 +135,8 @@ def cholesky_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.CHOLESKY, attributes=CHOLESKY_LOWER)
 def cholesky_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """Element (k, l) of the triangle takes part in row k from column l on, and in all elements of the triangle in
-    columns from k on.
+    """Element (k, l) of the lower triangle takes part in row k from column l on, and in all columns from k on. For the
+    upper factor, rows and columns are swapped.
     """
     dims, n, batch, k, l_ = _cholesky(op)
     s, t = rng(0), rng(1)
@@ -158,8 +159,10 @@ def _cholesky(op: Op) -> tuple[tuple[int, ...], int, list[Expr], Expr, Expr]:
 
 
 class _Solve:
-    """op(a) x = b (left) or x op(a) = b. Along the solved dimension, x[i] depends on b[k] and the elements of a for k =
-    i and the k solved before i.
+    """The equations of a triangular-solve: op(a) x = b with `left`, else x op(a) = b. op(a) is a or its transpose.
+
+    Unknown i depends on the right-hand sides b[k] of itself (k = i) and of the unknowns k that are solved before it,
+    and on the elements of a in these equations.
     """
 
     def __init__(self, op: Op) -> None:
@@ -211,8 +214,8 @@ def triangular_solve_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.TRIANGULAR_SOLVE, attributes=_options)
 def triangular_solve_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """A right-hand side takes part in its own unknown and those solved later; an element of a in the unknowns from its
-    equation on.
+    """A right-hand side takes part in its own unknown and those solved later; an element of a in the unknown of its
+    equation and those solved later.
     """
     solve = _Solve(op)
     n, s = solve.n, rng(0)

@@ -28,7 +28,7 @@ from xlashape.limits import spend
 from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
-# The steps of a budget that the map of an operand counts: it takes tens of microseconds.
+# The steps of a budget that making the map of one operand takes: tens of microseconds.
 _OPERAND_STEPS = 8
 
 unknown(Opcode.SHUFFLE, "XLA has no maps of it, which would say in which direction it rotates")
@@ -123,7 +123,7 @@ def _reversed(op: Op, dims: tuple[int, ...]) -> IndexingMap:
 
 @output_to_input(Opcode.CONCATENATE, attributes=DIMENSIONS)
 def concatenate_output_to_input(op: Op, output: int) -> Rows:
-    """Each operand is read by its own part of the concatenated dimension."""
+    """An operand is read by the output elements in its own part of the concatenated dimension."""
     axis, starts = _concatenate(op)
     out = output_dims(op, output)
     rows: list[tuple[Access, ...]] = []

@@ -1,5 +1,5 @@
-"""Operations that combine many elements into one, or order many: reduce, reduce-window, select-and-scatter, sort, topk,
-batch-norm-*.
+"""The rules of operations whose elements depend on many elements: reduce, reduce-window, select-and-scatter, sort,
+topk, batch-norm-*.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _inputs_and_initial_values(op: Op) -> int:
 
 @output_to_input(Opcode.REDUCE_WINDOW, attributes=window_dimensions)
 def reduce_window_output_to_input(op: Op, output: int) -> Rows:
-    """The elements within the window; a cumulative operation has a window as long as the array."""
+    """The elements within the output's window. A cumulative operation is a window as long as the array."""
     count, source, windows = _reduce_window(op)
     out = output_dims(op, output)
     read = (_read_by_window(out, source, windows),)
@@ -155,9 +155,9 @@ def _simplified(indexing_map: IndexingMap) -> Access:
 
 @output_to_input(Opcode.SELECT_AND_SCATTER, attributes=window_dimensions)
 def select_and_scatter_output_to_input(op: Op, output: int) -> Rows:
-    """An element may be the selected element of any window that covers it.
+    """The operand's element of the same index may be the selected one of any window that covers it.
 
-    Then it reads that window's source element, and all elements of the window are compared with it.
+    The output then reads that window's source element, and the operand's elements in the window, which are compared.
     """
     source_dims, dims, windows = _select_and_scatter(op)
     window_of: list[Expr] = []
@@ -316,7 +316,9 @@ def batch_norm_inference_input_to_output(op: Op, operand: int, leaf: int) -> Row
 
 @output_to_input(Opcode.BATCH_NORM_GRAD, attributes=FEATURE_INDEX)
 def batch_norm_grad_output_to_input(op: Op, output: int) -> Rows:
-    """Operands are (operand, scale, mean, variance, grad_output), outputs the gradients of (operand, scale, offset)."""
+    """Operands are (operand, scale, mean, variance, grad_output), outputs the gradients of (operand, scale, offset). A
+    gradient depends on numbers of its own feature, and on all elements of the feature in operand and grad_output.
+    """
     feature, dims = _batch_norm(op, 5, 3)
     if output == 0:
         whole, number = (_all_of_feature(dims, dims, feature),), _number_of_feature(dims, feature)
@@ -330,7 +332,7 @@ def batch_norm_grad_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.BATCH_NORM_GRAD, attributes=FEATURE_INDEX)
 def batch_norm_grad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The inverse."""
+    """The inverse of the maps from the outputs."""
     feature, dims = _batch_norm(op, 5, 3)
     own = (dims[feature],)
     if operand in (0, 4):
@@ -360,7 +362,9 @@ def _number_of_feature(dims: tuple[int, ...], feature: int) -> tuple[Access, ...
 
 
 def _all_of_feature(dims: tuple[int, ...], target: tuple[int, ...], feature: int) -> Access:
-    """All elements of the feature that an element (or number) of an array of the sizes `dims` belongs to."""
+    """From an element of an array (`dims` is `target`), or from a feature's number (`dims` has one dimension): all
+    elements of the feature in an array of sizes `target`.
+    """
     own: Expr = dim(0) if dims is not target else dim(feature)
     results: list[Expr] = []
     ranges: list[int] = []

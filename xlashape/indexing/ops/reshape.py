@@ -1,4 +1,4 @@
-"""Operations that give the same elements other indices: reshape, dynamic-reshape, bitcast.
+"""The rules of operations that give the same elements other indices: reshape, dynamic-reshape, bitcast.
 
 A reshape keeps the row-major position of every element, a bitcast its position in memory. Dimensions form groups of
 equal product that are independent of each other: [4,8,12] → [32,3,4] is [4,8] → [32] and [12] → [3,4].
@@ -88,8 +88,8 @@ def _between_unbounded(sizes: Sequence[int]) -> list[int]:
 
 @output_to_input(Opcode.DYNAMIC_RESHAPE)
 def dynamic_reshape_output_to_input(op: Op, output: int) -> Rows:
-    """A reshape whose sizes are operands. Where a size is dynamic, an element may come from any index, which depends on
-    the sizes.
+    """A reshape whose sizes are operands. Where a dimension is dynamic, an element may come from any index, since the
+    sizes are known at run time only.
     """
     dims = output_dims(op, output)
     require(len(op.operands) >= 1 and all(len(operand) == 1 for operand in op.operands), "takes arrays")
@@ -102,7 +102,9 @@ def dynamic_reshape_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.DYNAMIC_RESHAPE)
 def dynamic_reshape_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The element of the same row-major position; a size takes part in every element."""
+    """The element of the same row-major position, or any element where a dimension is dynamic; a size takes part in
+    every element.
+    """
     dims = operand_dims(op, operand, leaf)
     if operand:
         return ((everything(dims, output_dims(op, 0)),),)
@@ -221,7 +223,9 @@ def _reshape(source: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
 
 
 def _countable(sizes: Sequence[int]) -> list[int]:
-    """The sizes. A first dimension without a bound has the largest size for which an int64 counts the elements."""
+    """The sizes, with a first dimension that has no bound replaced by the largest size for which an int64 counts the
+    elements.
+    """
     if sizes[:1] and sizes[0] == WITHOUT_BOUND:
         return [WITHOUT_BOUND // max(1, product(sizes[1:])), *sizes[1:]]
     return list(sizes)

@@ -1,4 +1,4 @@
-"""Maps of slices, dynamic slices, gathers and scatters.
+"""The rules of slices, dynamic slices, gathers and scatters.
 
 A gather's slice, like a scatter's update, is a *window*: it starts at an index vector, and has all dimensions of the
 operand except those that are collapsed or shared with the indices (batching). The other dimensions of the output
@@ -44,7 +44,7 @@ without_bounds(Opcode.SLICE, Opcode.DYNAMIC_SLICE, Opcode.DYNAMIC_UPDATE_SLICE)
 
 @output_to_input(Opcode.SLICE, attributes=SLICE)
 def slice_output_to_input(op: Op, output: int) -> Rows:
-    """The index start + index · stride."""
+    """Index i of the output reads index start + i · stride."""
     parts = _slice(op)
     return (
         (
@@ -59,7 +59,7 @@ def slice_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.SLICE, attributes=SLICE)
 def slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """From every stride-th element between the first and the last element of the slice."""
+    """Element start + i · stride of the operand goes to index i; the elements between go nowhere."""
     out = output_dims(op, 0)
     bounds: list[Interval] = []
     results: list[Expr] = []
@@ -105,7 +105,9 @@ def _offsets(op: Op, dims: tuple[int, ...], first: int, rank: int) -> tuple[Runt
 
 @output_to_input(Opcode.DYNAMIC_SLICE, attributes=DYNAMIC_SLICE_SIZES)
 def dynamic_slice_output_to_input(op: Op, output: int) -> Rows:
-    """The index offset + index. Offsets are clamped so that the whole slice stays inside the operand."""
+    """Index i of the output reads index i + offset. Offsets are clamped so that the whole slice stays inside the
+    operand.
+    """
     out, source, offset_bounds = _dynamic_slice(op)
     runtime = _offsets(op, out, 1, len(source))
     read = make_map(out, [dim(d) + rt(d) for d in range(len(out))], runtime=offset_bounds)
@@ -114,7 +116,9 @@ def dynamic_slice_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.DYNAMIC_SLICE, attributes=DYNAMIC_SLICE_SIZES)
 def dynamic_slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The index index - offset where that lies in the slice; an offset takes part in every element."""
+    """Index i of the operand goes to index i - offset, if that lies in the slice; an offset takes part in every
+    element.
+    """
     out, source, offset_bounds = _dynamic_slice(op)
     if operand:
         return ((everything(operand_dims(op, operand, leaf), out),),)
@@ -161,8 +165,8 @@ def _offset_rows(op: Op, dims: tuple[int, ...], first: int) -> list[tuple[Access
 
 @output_to_input(Opcode.DYNAMIC_UPDATE_SLICE)
 def dynamic_update_slice_output_to_input(op: Op, output: int) -> Rows:
-    """The operand at the same index, the update at index - offset. An index outside the update means that the update is
-    not read, as in XLA's maps.
+    """Index i of the output reads the operand at i and the update at i - offset. An index outside the update means that
+    the update is not read, as in XLA's maps.
     """
     out, update, offset_bounds = _dynamic_update_slice(op)
     written = make_map(out, [dim(d) - rt(d) for d in range(len(out))], runtime=offset_bounds)
@@ -171,7 +175,9 @@ def dynamic_update_slice_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.DYNAMIC_UPDATE_SLICE)
 def dynamic_update_slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The operand at the same index, the update at index + offset; an offset takes part in every element."""
+    """Index i of the operand goes to index i, index i of the update to i + offset; an offset takes part in every
+    element.
+    """
     out, update, offset_bounds = _dynamic_update_slice(op)
     if operand == 0:
         return (identity(out),)
@@ -204,7 +210,7 @@ class _IndexNumbers(NamedTuple):
     - `index_map`: the operand's dimension for each element of an index vector.
     - `index_vector_dim`: the dimension of the indices that an index vector extends along.
     - `operand_batching` and `index_batching`: dimensions that operand and indices share, pair by pair.
-    - `sizes`: those of a gather's slice; empty for a scatter.
+    - `sizes`: the sizes of a gather's slice; empty for a scatter.
     """
 
     window_dims: tuple[int, ...]

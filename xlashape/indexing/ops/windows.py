@@ -34,7 +34,7 @@ def check_window(w: WindowDimension, size: int, out: int) -> None:
         "has a window with a negative size, or a stride or dilation below 1",
     )
     if size == WITHOUT_BOUND:
-        # The result ends where the last whole window ends. The start of padding at the end is not known.
+        # Where such a dimension ends is not known, so padding at its end would begin at an unknown index.
         require(out == size and w.padding_high <= 0, "has windows beyond the end of a dimension without a bound")
         return
     base = (size - 1) * w.base_dilation + 1 if size > 0 else 0
@@ -50,7 +50,7 @@ def window_input(w: WindowDimension, size: int, output: Expr, window_index: Expr
     element.
     """
     position = output * w.stride + window_index * w.window_dilation - w.padding_low
-    # Without a bound, the last position is chosen so that positions in the padding fit int64.
+    # In a dimension without a bound, the last position is chosen so that positions in the padding fit int64.
     last = size - 1 - max(w.padding_low, 0) if size == WITHOUT_BOUND else (size - 1) * w.base_dilation
     inside: Conditions = [(position, Interval(0, last))]
     if w.base_dilation == 1:
@@ -95,7 +95,7 @@ def _simple_at_once(
     w: WindowDimension, size: int, out_size: int, output: Variable, window_index: Variable
 ) -> SimpleDimension | None:
     """The result where nothing has to be simplified: a sum of variables with no condition, or with one that is simple
-    already. None for any other result, and for an input with dilation.
+    already. None for any other result. The caller has excluded a dilated input and sizes of 0.
 
     Saves a tenth of the time of all maps of mobilenet_v2 with empty caches: 28 ms instead of 31.
     """
@@ -128,7 +128,7 @@ def _simplified_input(w: WindowDimension, size: int, out_size: int) -> IndexingM
 def window_output(w: WindowDimension, out: int, index: Expr, window_index: Expr) -> tuple[Expr, Conditions]:
     """The output that reads an input index at an index within its window, and the conditions under which there is one.
 
-    In a reversed window, indices count from its end.
+    The index within the window counts in the order of the input, also where the window is reversed.
     """
     alone = w.size == w.stride == w.base_dilation == 1 and w.padding_low == w.padding_high == 0
     require(out != WITHOUT_BOUND or alone, "has windows of unknown number")

@@ -1,10 +1,10 @@
 """Coalescing: how far apart in memory the elements lie that neighbouring outputs read, and how many segments of memory
-a group of them touches.
+the reads of a group of neighbours (a warp) touch.
 
-Neighbours are successive elements of the output in the order of its buffer, as the threads of a GPU's warp compute
-them. A segment is what one transaction fetches, aligned to its size; every buffer is taken to begin at the start of a
-segment. Where an output combines several elements (reductions, contractions, windows), a warp may as well read the
-successive elements of one output: the better of the two orders counts.
+Neighbours are successive elements of the output in the order of its buffer, as the threads (lanes) of a GPU's warp
+compute them. A segment is what one transaction fetches, aligned to its size; every buffer is taken to begin at the
+start of a segment. Where an output combines several elements (reductions, contractions, windows), a warp may as well
+read the successive elements of one output: the better of the two orders counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_SEGMENT_BYTES = 1 << 40
 SAMPLED_WARPS = 64
 """The most warps of an output that are sampled."""
 SAMPLED_STEPS = 64
-"""The most values of the range variables that are sampled. A warp has one read for each value."""
+"""The most values of the range variables that are sampled. A warp makes one read for each value."""
 SAMPLED_READS = 1 << 18
 """The most elements that are sampled: the wider the warps, the fewer are sampled."""
 EXACT_READS = 1 << 16
@@ -45,7 +45,9 @@ class Sample(NamedTuple):
     """The memory that reads of warps touch, on average. Attributes are None where nothing is known or read."""
 
     stride: int | None
-    """Elements between what two neighbouring outputs read; None where that differs, or there are no neighbours."""
+    """The distance, in elements of the operand's buffer, between what two neighbouring outputs read; None where that
+    differs, or there are no neighbours.
+    """
     segments: float | None
     """Segments that one read of a warp touches."""
     ideal: float | None
@@ -60,9 +62,11 @@ class OperandCoalescing(NamedTuple):
     operand: int
     leaf: int
     indexing: OperandIndexing
-    """The map between positions."""
+    """The map from positions in the output's buffer to positions in the buffer of the operand's leaf."""
     stride: int | None
-    """Elements between what two neighbouring outputs read; None where that differs, or there are no neighbours."""
+    """The distance, in elements of the operand's buffer, between what two neighbouring outputs read; None where that
+    differs, or there are no neighbours.
+    """
     segments: float | None
     """Segments that one read of a warp touches, on average. None where nothing is known or read."""
     ideal: float | None
@@ -83,9 +87,9 @@ def coalescing(
 
     `warp` successive outputs read together; `segment_bytes` is what one transaction fetches. Up to 64 warps, spread
     over the output, and up to 64 values of the range variables are sampled, with runtime variables at their lower
-    bounds; all of them where the sampled warps differ and there are no more than 2¹⁶ reads. InvalidArgumentError for a
-    warp or segment below 1, LimitExceededError for a warp beyond `MAX_WARP`, else errors as for
-    `output_to_input_physical`.
+    bounds; all warps where the sampled ones differ and the output makes no more than 2¹⁶ reads. InvalidArgumentError
+    for a warp or segment below 1, LimitExceededError for one beyond `MAX_WARP` or `MAX_SEGMENT_BYTES`, else errors as
+    for `output_to_input_physical`.
 
     >>> from xlashape.hlo import HloModule
     >>> text = "HloModule m ENTRY e { p = f32[64,64] parameter(0) ROOT t = f32[64,64] transpose(p), dimensions={1,0} }"
@@ -140,7 +144,9 @@ def coalescing_of(
 # Modules repeat their maps, so results are kept.
 @cached(max_bytes=8 << 20, weigh=lambda key, value: 400 + map_bytes(key[0]))
 def sampled(indexing_map: IndexingMap, bits: int, warp: int, segment_bytes: int) -> Sample:
-    """The memory that warps touch whose reads follow a map between positions. Elements have `bits` bits."""
+    """The memory that the reads of warps touch, where reads follow a map between positions; an element has `bits`
+    bits.
+    """
     if indexing_map.is_undefined or indexing_map.is_known_empty:
         return Sample(None, None, None, None)
     by_output = _sample(indexing_map, bits, warp, segment_bytes, combines=False)
@@ -163,7 +169,7 @@ def _sample(indexing_map: IndexingMap, bits: int, warp: int, segment_bytes: int,
 
 
 class PositionsRead(NamedTuple):
-    """Elements that warps read: a row for each read of a warp, a column for each of its lanes."""
+    """Elements that warps read. The arrays have a row for each read of a warp, and a column for each lane."""
 
     outputs: NDArray[np.int64]
     """Positions in the output's buffer."""
@@ -220,8 +226,8 @@ def positions_read(
 
 
 def _by_stride(indexing_map: IndexingMap) -> list[int]:
-    """The numbers of the range variables, counted behind the dimension, in descending order of the distance in memory
-    to the element of their next value.
+    """The numbers of the range variables, in descending order of how far the read moves in memory from a variable's
+    first value to its second. Number 0 is the map's dimension; range variables count from 1.
     """
     import numpy as np
 
@@ -235,7 +241,9 @@ def _by_stride(indexing_map: IndexingMap) -> list[int]:
 
 
 def _touched(found: PositionsRead, bits: int, segment_bytes: int) -> tuple[Sample, bool]:
-    """The memory that the reads touch, and whether all reads touch equally many segments."""
+    """The memory that the reads touch, and whether the reads are alike: every lane reads, and all touch equally many
+    segments.
+    """
     import numpy as np
 
     positions, is_read = found.positions, found.is_read

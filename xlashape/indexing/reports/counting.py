@@ -1,8 +1,8 @@
 """How many points a map's domain has and how many elements it reaches, by a formula if possible, else by enumeration.
 
-Variables that share no expression are independent, so the counts of groups of connected variables multiply. A group is
-counted by a formula where its one result is a sum of multiples of unconstrained variables, else by enumeration with
-NumPy up to `MAX_POINTS`.
+Variables that share no expression are independent, so the counts of groups of connected variables multiply. A group
+without constraints is counted by a formula: its points always, its results where they are one sum of multiples of
+variables. Any other group is enumerated with NumPy, if it has at most `MAX_POINTS` points.
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ def distinct_elements(indexing_map: IndexingMap) -> int | None:
 
 
 def _groups(indexing_map: IndexingMap, *, results: bool) -> list[_Group]:
-    """The variables in groups that share no expression: constraints, and with `results` the results too. By
-    union-find."""
+    """The variables in groups, by union-find: two variables that occur in one constraint, or with `results` in one
+    result, are in the same group.
+    """
     bounds = variable_bounds(indexing_map.dims, indexing_map.ranges, indexing_map.runtime)
     leader = {variable: variable for variable in bounds}
 
@@ -116,7 +117,7 @@ def _points_of_group(group: _Group) -> int | None:
 
 
 def _image_size(group: _Group) -> int | None:
-    """How many different results the group has."""
+    """How many different results the group has; None where there are too many points to enumerate."""
     size = product(bounds.size for bounds in group.bounds)
     if not group.results:
         # No result depends on these variables: only whether their constraints hold at any point matters.
@@ -131,8 +132,8 @@ def _image_size(group: _Group) -> int | None:
 
 
 def _sum_image_size(group: _Group) -> int | None:
-    """How many values Σ factor · variable takes; None where the result is not such a sum, or the rule below does not
-    apply.
+    """How many values the group's one result takes, if it is a sum Σ factor · variable; None where it is not, or the
+    rule below does not apply.
 
     Variables are added by ascending |factor|. The values so far are all multiples of a step from 0 to `reach`
     (`is_dense`), or at least all different. A factor that is a multiple of the step and at most `reach` + step leaves
@@ -182,8 +183,8 @@ def box_size(indexing_map: IndexingMap) -> int:
 
 
 def reached_elements(indexing_map: IndexingMap) -> NDArray[np.int64]:
-    """The results at every point of the domain: int64[points, results]. The box is to have at most `MAX_POINTS`
-    points."""
+    """The results at every point of the domain: int64[points, results]. The caller sees to it that the bounds of the
+    variables allow at most `MAX_POINTS` points."""
     import numpy as np
 
     if indexing_map.is_known_empty:

@@ -44,10 +44,10 @@ from xlashape.symbolic.tile.constraints import Condition
 from xlashape.symbolic.tile.symbolic_tile import integers
 
 MOST_TILES = 1 << 12
-"""The most tiles of a fusion: each way in which an instruction is read has one."""
+"""The most tiles of a fusion: each way in which an array of an instruction is read has one."""
 
 MOST_PARAMETERS = 1 << 7
-"""The most parameters of a fusion. Every map has a dimension for each; a whole model would have thousands."""
+"""The most `TileParameter`s of a fusion. Every map has a dimension for each; a whole model would have thousands."""
 
 MOST_STARTS = 1 << 12
 """The most tiles of a grid that `valid` looks at for one instruction."""
@@ -63,7 +63,7 @@ class TileParameter(NamedTuple):
     """A dimension of a result; one that a dot multiplies and sums over; one that a reduce reduces."""
     instruction: HloInstruction
     """The instruction whose result has the dimension (output), or which sums over it. Results of equal sizes share
-    their parameters: it is the first of these results.
+    their parameters, which name the first of these results.
     """
     dimension: int
     """The number of the dimension: in the instruction's result (output), or in its first operand."""
@@ -75,7 +75,9 @@ class TileParameter(NamedTuple):
 
 
 class InstructionTile(NamedTuple):
-    """The part of one leaf of one instruction that a tile takes, in one of the ways in which the leaf is read."""
+    """The part of one leaf of one instruction that a step of the kernel needs, in one of the ways in which the leaf is
+    read.
+    """
 
     instruction: HloInstruction
     leaf: int
@@ -90,12 +92,12 @@ class InstructionTile(NamedTuple):
 
     @property
     def is_scalar(self) -> bool:
-        """Whether the array has one element and no dimensions: a tile takes it whole or not at all."""
+        """Whether the leaf is an array without dimensions: a step needs its one element or nothing of it."""
         return not self.indexing.map.results and not self.indexing.map.is_undefined
 
     def box(self, sizes: Sequence[int], start: Sequence[int] | None = None) -> TileBox | None:
-        """The elements of a tile of these sizes that begins at `start`, with runtime variables at their lower bounds;
-        None if they do not form a box.
+        """The elements of the tile at the step where the parameters have these sizes and begin at `start` (None: 0),
+        with runtime variables at their lower bounds; None if they do not form a box.
         """
         if self.is_scalar:
             return TileBox((), (), ())
@@ -106,7 +108,7 @@ class InstructionTile(NamedTuple):
 
 
 class PlacedTile(NamedTuple):
-    """A tile in numbers."""
+    """The tile of an instruction at one step of the kernel, in numbers."""
 
     tile: InstructionTile
     box: TileBox | None
@@ -151,7 +153,7 @@ class FusionTiling:
     results: tuple[tuple[HloInstruction, int], ...]
     """The arrays that the fusion returns, each as an instruction and the number of the leaf of its result."""
     tiles: tuple[InstructionTile, ...]
-    """Users before their operands: results first, the parameters of the fusion last."""
+    """Users before their operands."""
 
     def __init__(
         self,
@@ -166,10 +168,10 @@ class FusionTiling:
 
     @property
     def constraints(self) -> TileConstraints:
-        """All tiles' constraints on the sizes d0, d1, … of the parameters; unsatisfiable if an instruction has no
-        symbolic tile.
+        """The constraints of all tiles on the sizes d0, d1, … of the parameters; unsatisfiable if a tile has no
+        symbolic form (`untiled`).
 
-        LimitExceededError if they have more than 4,096 alternatives; `valid` needs none of this.
+        LimitExceededError if they have more than 4,096 alternatives. `valid` does not use them and has no such limit.
         """
         if self._constraints is None:
             combined = TileConstraints.unsatisfiable() if self.untiled else TileConstraints.always()
@@ -192,11 +194,11 @@ class FusionTiling:
         return tuple([tile for tile in self.tiles if tile.instruction is instruction])
 
     def valid(self, sizes: Sequence[int]) -> bool:
-        """Whether tiles of these sizes, put next to each other from index 0 on, make a box of each instruction.
+        """Whether tiles of these sizes, put next to each other from index 0 on, are boxes in each instruction.
 
-        The constraints decide it for the tile at 0. Where they do not always hold, all tiles of the grid that may
-        differ are examined; beyond 4,096 tiles, the constraints decide. InvalidArgumentError for sizes that tiles of
-        these parameters cannot have.
+        The constraints of a tile decide it for the tile at 0. Where they do not always hold, all tiles of the grid that
+        may differ are examined; of more than 4,096 tiles, only the one at 0 is. InvalidArgumentError for sizes that
+        tiles of these parameters cannot have.
         """
         chosen = self._checked(sizes)
         if self.untiled:
@@ -274,8 +276,8 @@ def tile_fusion(fusion: HloInstruction | HloComputation) -> FusionTiling:
 
 
 class _Walk:
-    """From the results through all instructions before them, users first: the maps from the parameters' indices to each
-    instruction.
+    """A walk from the results through all instructions that they depend on, users first. It finds the maps from the
+    parameters' indices to each instruction.
     """
 
     def __init__(self, root: HloInstruction, order: list[HloInstruction]) -> None:
@@ -353,7 +355,7 @@ class _Walk:
 
     def _tiles(self) -> Iterator[InstructionTile]:
         seen = set(self.order)
-        # operands of a lone instruction
+        # The operands of an instruction that is asked about alone are not in `order`.
         outside = [instruction for instruction in self.reached if instruction not in seen]
         for instruction in (*reversed(self.order), *outside):
             if instruction.opcode in _GROUPING:
@@ -366,8 +368,8 @@ class _Walk:
 
 
 def _array_of(root: HloInstruction, leaf: int) -> tuple[HloInstruction, int]:
-    """The instruction that computes a leaf of the root, and the number of that leaf in its result: a tuple computes
-    none.
+    """The instruction that computes a leaf of the root, and the number of that leaf in its result. A tuple computes
+    nothing, so its operand takes its place.
     """
     while root.opcode is Opcode.TUPLE:
         for operand in root.operands:
@@ -397,7 +399,9 @@ def _summed_dimensions(instruction: HloInstruction) -> list[TileParameter]:
 
 
 def _cut_sizes(tile: SymbolicTile, parameters: Sequence[TileParameter]) -> dict[Variable, Expr]:
-    """The sizes of a tile along the parameters, each cut to the size of its parameter in the tile's domain."""
+    """Variable → expression for each size that the tile's domain bounds more tightly than its parameter: the size, cut
+    to that bound.
+    """
     return {
         Variable(dim(0).kind, k): minimum(dim(k), var.bounds.upper)
         for k, (var, parameter) in enumerate(zip(tile.sizes_of_tile, parameters, strict=True))
@@ -406,7 +410,7 @@ def _cut_sizes(tile: SymbolicTile, parameters: Sequence[TileParameter]) -> dict[
 
 
 def _without_implied(constraints: TileConstraints) -> TileConstraints:
-    """The same constraints without alternatives that have all conditions of another, and more."""
+    """The same constraints without each alternative that has all conditions of another one, and more."""
     kept: list[tuple[Condition, ...]] = []
     for alternative in sorted(constraints.alternatives, key=len):
         if not any(set(other) <= set(alternative) for other in kept):
@@ -415,7 +419,7 @@ def _without_implied(constraints: TileConstraints) -> TileConstraints:
 
 
 def _is_box_everywhere(tile: InstructionTile, sizes: Sequence[int], parameters: Sequence[TileParameter]) -> bool:
-    """Whether all tiles of the grid that are examined are boxes."""
+    """Whether all tiles of the grid that may differ are boxes; True where these are more than `MOST_STARTS`."""
     if tile.symbolic is None or tile.symbolic.constraints.is_always:
         return True
     mentioned = variables_of(tile.symbolic.constraints.expressions())

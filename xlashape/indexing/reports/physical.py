@@ -24,7 +24,7 @@ from xlashape.symbolic.expr.expression import as_expr
 
 @cached(max_bytes=8 << 20, weigh=lambda key, value: 400 + map_bytes(value))
 def logical_to_physical(shape: Shape) -> IndexingMap:
-    """From an index of an array (or of the one a buffer holds) to the position of its element.
+    """From an index of an array (of a buffer: of the array that it holds) to the position of its element.
 
     A shape without a layout has the default layout; a dynamic dimension counts with its bound. InvalidShapeError for a
     shape without positions.
@@ -88,8 +88,8 @@ def physical_of(
 
 
 def physical_of_operand(output: Shape, reads: OperandIndexingSet, operand: Sequence[Shape]) -> OperandIndexingSet:
-    """From positions of an output of this shape to positions of an operand with these leaves. Leaves that are not
-    arrays are left out.
+    """From positions of an output of shape `output` to positions of an operand, whose leaves are `operand`. Accesses to
+    leaves that are not arrays are left out.
     """
     return OperandIndexingSet(
         [

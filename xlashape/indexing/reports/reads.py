@@ -1,9 +1,9 @@
 """How well instructions read: utilisation and coalescing of every operand, for one instruction or for all that a module
 executes.
 
-for reads in operand_reads(fusion):                      # one OperandReads for each operand
-    reads.utilisation.utilisation, reads.accesses[0].stride
-for reads in module_reads(module): ...                   # one InstructionReads for each output
+    for reads in operand_reads(fusion):                      # one OperandReads for each operand
+        reads.utilisation.utilisation, reads.accesses[0].stride
+    for reads in module_reads(module): ...                   # one InstructionReads for each output
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OperandReads(NamedTuple):
     operand: int
     utilisation: OperandUtilisation
     accesses: tuple[OperandCoalescing, ...]
-    """One for each way in which the operand is read; empty where it is not read."""
+    """One for each way in which the operand's arrays are read; empty where they are not read."""
 
     _repr_html_ = shown
 
@@ -45,7 +45,7 @@ class _Reads(NamedTuple):
 
 class InstructionReads(Frozen, _Reads):
     """How one output of an instruction reads its operands: a tuple of `instruction`, the number of the `output`, and
-    `operands`, one OperandReads for each.
+    `operands`, one OperandReads for each operand (empty where there is an `error`).
     """
 
     error: XlashapeError | None = None
@@ -66,7 +66,7 @@ class OutputReads(Frozen, tuple[OperandReads, ...]):  # noqa: SLOT001 - a tuple 
 
     @property
     def operands(self) -> tuple[OperandReads, ...]:
-        """The same as a plain tuple."""
+        """The OperandReads as a plain tuple."""
         return tuple(self)
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class OutputReads(Frozen, tuple[OperandReads, ...]):  # noqa: SLOT001 - a tuple 
 def operand_reads(
     instruction: HloInstruction, output: int = 0, *, warp: int = 32, segment_bytes: int = 128
 ) -> OutputReads:
-    """`operand_utilisation` and `coalescing` of each operand. Errors are those of the two.
+    """`operand_utilisation` and `coalescing` of each operand. Raises the errors of these two functions.
 
     >>> text = "HloModule m ENTRY e { p = f32[64,64] parameter(0) ROOT t = f32[64,64] transpose(p), dimensions={1,0} }"
     >>> (reads,) = operand_reads(HloModule.parse(text).entry.root)
@@ -100,8 +100,8 @@ def instruction_reads(
     segment_bytes: int = 128,
     analysis: Analysis | None = None,
 ) -> Iterator[InstructionReads]:
-    """`operand_reads` of one output, or of all `computed_outputs`. `analysis` serves several instructions of one
-    module.
+    """`operand_reads` of output number `output`; None: of all `computed_outputs`. Pass one `analysis` for several
+    instructions of one module, to analyse equal parts once.
     """
     analysis = analysis or Analysis()
     for number in computed_outputs(instruction) if output is None else (output,):
@@ -114,8 +114,9 @@ def module_reads(module: HloModule, *, warp: int = 32, segment_bytes: int = 128)
     """`operand_reads` of every output of every instruction in `executed_readers`; lazily. `xlashape.reads` makes a
     report of them.
 
-    Equal operations on equal shapes are analysed once. Outputs that are not arrays are left out. An instruction that
-    `operand_reads` refuses has an `error`, and the others are answered. Errors of the budget in force are raised.
+    Equal operations on equal shapes are analysed once. Outputs that are not arrays are left out. If `operand_reads`
+    refuses an output, its InstructionReads has an `error`, and the instruction's further outputs are left out. Errors
+    of the budget in force are raised.
 
     >>> text = '''HloModule m ENTRY e { p = f32[8,8] parameter(0) t = f32[8,8] transpose(p), dimensions={1,0}
     ... ROOT r = (f32[8,8]) tuple(t) }'''
@@ -171,8 +172,8 @@ def _reads_arrays(instruction: HloInstruction) -> bool:
 
 
 def computed_outputs(instruction: HloInstruction) -> list[int]:
-    """The outputs that are arrays which the instruction computes: not the operand that the start of an asynchronous
-    operation repeats in its result."""
+    """The numbers of the outputs that are arrays and that the instruction computes. The operand that the start of an
+    asynchronous operation repeats in its result is not computed."""
     shape, skipped = instruction.shape, range(0)
     repeated = operation_of(instruction.fields.opcode).repeated_operand
     if repeated is not None and shape.is_tuple and repeated < len(shape.tuple_shapes):

@@ -6,8 +6,8 @@
 A tile is a box with strides: along each dimension `size` indices from `offset` on, `stride` apart.
 
 - `push_tile` computes the tile for given numbers, exactly: there is a tile if and only if the elements reached form
-  one. It enumerates the elements where there are few.
-- `symbolic_tile` computes it for all sizes at once (`xlashape.symbolic.tile`, which matches `xla::SymbolicTile`):
+  one. It enumerates the elements where there are few, or where no symbolic tile gives the answer.
+- `symbolic_tile` computes the tile for all sizes at once (`xlashape.symbolic.tile`, which matches `xla::SymbolicTile`):
   expressions in the tile's sizes, and the constraints under which they hold. Its `evaluate` gives the box of any tile
   without enumerating elements. That box is the one that `push_tile` gives, except that strides may be negative, which
   `push_tile` reverses, and except for the stride of a size of 1.
@@ -107,7 +107,9 @@ def push_tile(indexing_map: IndexingMap, tile: TileBox | Sequence[int]) -> TileB
 
 
 def _checked(tile: TileBox | Sequence[int]) -> TileBox:
-    """The tile in whole numbers. The check is for callers without types."""
+    """`tile` as a TileBox of ints: sizes alone become a tile at the origin with strides 1. InvalidArgumentError for
+    anything else.
+    """
     try:
         if isinstance(tile, (str, bytes)):
             raise TypeError
@@ -118,8 +120,9 @@ def _checked(tile: TileBox | Sequence[int]) -> TileBox:
 
 
 def _check_place(tile: TileBox, indexing_map: IndexingMap) -> None:
-    """Raises unless a tile of an output begins within the output and has steps forward that stay within it. Its sizes
-    may reach over the edge: XLA's tiles do where they do not divide an array, and Triton's sizes are powers of two.
+    """Raises an error unless a tile of an output begins within the output, and its strides lead forward and are not
+    longer than the output. The tile may reach over the edge: XLA's tiles do where they do not divide an array, and
+    Triton's sizes are powers of two.
     """
     # `push_tile` compares the ranks.
     for d, (offset, size, stride, var) in enumerate(zip(*tile, indexing_map.dims, strict=False)):
@@ -142,7 +145,8 @@ def _by_symbolic_tile(indexing_map: IndexingMap, tile: TileBox, pushed: Indexing
     """The tile that `indexing_map` reaches from a tile, by the symbolic tile of `indexing_map` or of `pushed`; None
     where neither gives it.
 
-    `pushed` is `indexing_map` from the indices within the tile. Strides of the result are not negative.
+    `pushed` is `indexing_map` with the indices within the tile as its dimensions. Strides of the result are not
+    negative.
     """
     if all(stride == 1 for stride in tile.strides):
         symbolic = symbolic_tile(indexing_map)
@@ -164,7 +168,7 @@ def _by_symbolic_tile(indexing_map: IndexingMap, tile: TileBox, pushed: Indexing
 
 
 def _box(rows: NDArray[np.int64]) -> TileBox | None:
-    """The tile that the rows form, each the index of an element; None if they form none."""
+    """The tile that the elements form; None if they form none. Each row is the index of an element."""
     import numpy as np
 
     distinct: NDArray[np.int64] = np.unique(rows, axis=0)
@@ -208,7 +212,7 @@ def operand_tiles(
 ) -> tuple[OperandTile, ...]:
     """The tiles that a tile of an output reads: one result for each way in which an operand is read.
 
-    `tile` may be sizes alone: a tile at the origin with strides 1. Without a tile, the results have symbolic tiles
+    `tile` may be sizes alone: a tile at the origin with strides 1. Without `tile`, the results have symbolic tiles
     alone. A tile that extends beyond the output is cut off there, as tiles at the edge of an array are.
     InvalidIndexError for a tile that begins outside the output, InvalidArgumentError for one of another rank, with a
     size below 1 or with several indices and a stride below 1 or beyond the output, LimitExceededError for one of too

@@ -28,13 +28,17 @@ class OperandUtilisation(NamedTuple):
     """How much one output reads of one operand (of all its leaves together)."""
 
     elements: int | None
-    """How many elements the operand has. None where a dimension is unbounded."""
+    """How many elements the operand has. None where it or the result has an unbounded dimension."""
     distinct: int | None
     """How many of them are read at least once. None where that is not known, or there are too many to enumerate."""
     reads: int | None
-    """The number of reads: the elements that the maps name, summed over the elements of the output."""
+    """The number of reads: the elements that the maps name, summed over the elements of the output. None as for
+    `distinct`.
+    """
     is_upper_bound: bool = False
-    """Whether fewer than `distinct` elements may be read, since the elements are known at run time only."""
+    """Whether fewer than `distinct` elements may be read: which ones is known at run time only, or the operand is read
+    in several ways whose common elements are too many to enumerate.
+    """
 
     @property
     def utilisation(self) -> float | None:
@@ -70,7 +74,7 @@ def utilisation_of(
     instruction: HloInstruction, operands: Iterable[OperandIndexingSet]
 ) -> tuple[OperandUtilisation, ...]:
     """`operand_utilisation`, where the maps are known."""
-    is_unbounded_output = is_unbounded(instruction.shape)  # which may have as many leaves as there are operands
+    is_unbounded_output = is_unbounded(instruction.shape)  # once: the shape may have as many leaves as operands
     return tuple(
         [
             OperandUtilisation(None, None, None)
@@ -135,7 +139,7 @@ def _distinct(members: list[OperandIndexing], size: int) -> tuple[int | None, bo
 
 
 class _Count(NamedTuple):
-    """A count that is kept, because modules repeat their maps. None: too many to enumerate."""
+    """A count in a cache, since modules repeat their maps. None: there are too many points to enumerate."""
 
     value: int | None
 

@@ -3,8 +3,8 @@
 
 The walk through one computation (`_walk_back`, `_walk_forward`), in plain words:
 
-- *State*: for each instruction seen so far, and each leaf of it, the set of maps that lead there from where the walk
-  began.
+- *State*: for each instruction seen so far, and each leaf of it (array within its result), the set of maps that lead
+  there from the array at which the walk began.
 - *Start*: the result (a parameter) of the computation, with the identity.
 - *Step*: take the next instruction, users before their operands (forward: operands before their users), and compose
   every map that leads to it with every map from it to its operands (forward: from its operands to it). Equal maps are
@@ -16,19 +16,21 @@ The walk through one computation (`_walk_back`, `_walk_forward`), in plain words
 From the result of f: at r the identity; at p0 the identity and, through t, (d0, d1) -> (d1, d0); so p0 has a set of two
 maps.
 
-Because equal maps are one, 2ⁿ paths through n diamonds cost n steps. A walk through a fusion keeps up to `MAX_ACCESSES`
-different maps to one leaf. Beyond, it ends with a LimitExceededError, and a loop or scan that waits for it gives a
-coarser answer. A branch of a conditional, or a called computation, may be a whole model with hundreds of results, each
-of which reads hundreds of arrays along many paths. A walk through it gives up exactness instead, one leaf at a time:
+Because equal maps are one, n places where two paths part and join again cost n steps, though 2ⁿ paths lead through
+them. A walk through a fusion keeps up to `MAX_ACCESSES` different maps to one leaf. Beyond, it ends with a
+LimitExceededError, and a loop or scan that waits for it gives a coarser answer. A branch of a conditional, or a called
+computation, may be a whole model with hundreds of results, each of which reads hundreds of arrays along many paths. A
+walk through it gives up exactness instead, one leaf at a time:
 
 - a leaf that more than `MAX_WAYS` different maps lead to is reached in every element, as in loops
   (`repeated.iterations`);
-- a fusion within it that ends with that error is walked through once more, giving up exactness, too;
-- after `MAX_COMPOSITIONS` compositions of maps, for all results of the computation together, any leaf that two
-  different maps lead to is reached in every element.
+- a fusion within it whose walk ends with that error is walked through once more, giving up exactness too;
+- after its share of `MAX_COMPOSITIONS` compositions of maps, any leaf that two different maps lead to is reached in
+  every element. All walks that may be made through the computation, one from each leaf of its result and of its
+  parameters, have equal shares.
 
-A call within a computation is answered by a walk through the called computation, which is kept for the next call of the
-same computation. Matches XLA's ComputeGroupedOutputToInputIndexing and its maps of fusions.
+A call within a computation is answered by a walk through the called computation, whose maps are kept for the next call
+of the same computation. Matches XLA's ComputeGroupedOutputToInputIndexing and its maps of fusions.
 """
 
 from __future__ import annotations
@@ -95,12 +97,12 @@ MAX_WAYS = 32
 """
 
 MAX_COMPOSITIONS = 1 << 14
-"""Compositions of maps in the walks from all results of one computation, or from all its parameters, before they keep
+"""Compositions of maps in all walks through one computation, from its results and from its parameters, before they keep
 only one map to each leaf.
 """
 
 MIN_COMPOSITIONS = 1 << 6
-"""Compositions that each of these walks may make however many there are."""
+"""Compositions that each of these walks may make, however many walks there are."""
 
 
 class PathLimits:
@@ -158,11 +160,11 @@ class PathLimits:
 
 
 class Analysis:
-    """Answers questions about many instructions: what it finds out about computations and compositions serves the next
-    question.
+    """Answers questions about many instructions, and keeps what it finds out about computations and compositions for
+    the next question.
 
-    Ask about instructions of one module, from one thread; the functions of `xlashape.indexing` make an analysis for
-    each call. Errors are theirs.
+    Ask about instructions of one module, from one thread. The functions of `xlashape.indexing` make an analysis for
+    each call; an analysis raises the same errors.
 
     >>> from xlashape.hlo import HloModule
     >>> text = "HloModule m ENTRY e { p = f32[4,8] parameter(0) ROOT r = f32[32] reshape(p) }"
@@ -215,8 +217,8 @@ class Analysis:
         return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(instruction.fields.opcode))
 
     def to_ancestors(self, instruction: HloInstruction, output: int, among: set[HloInstruction] | None) -> Reached:
-        """The maps from a leaf of an instruction to every instruction before it in its computation, or to those in
-        `among`."""
+        """The maps from a leaf of an instruction to every instruction of its computation that it depends on. With
+        `among`, only paths through these instructions are followed."""
         reached: Reached = {}
 
         def walk() -> MapsCoroutine:
@@ -286,7 +288,7 @@ class Analysis:
         self, instruction: HloInstruction, output: int, limits: PathLimits | None = None
     ) -> MapsCoroutine:
         """One set for each operand of an operation whose maps come from the computations that it calls. `limits` are
-        those of the walk around it.
+        those of the walk in which the operation lies; None: it is asked about alone.
         """
         opcode = instruction.fields.opcode
         outputs, operands = leaves(instruction.shape), instruction.operands
@@ -405,7 +407,9 @@ class Analysis:
         among: set[HloInstruction] | None,
         limits: PathLimits,
     ) -> MapsCoroutine:
-        """Fills `reached` with maps from a leaf of `start` to every instruction before it, or to those in `among`."""
+        """Fills `reached` with maps from a leaf of `start` to every instruction that it depends on. With `among`, only
+        paths through these instructions are followed.
+        """
         check_output(start, output, leaf_count(start.shape))
         first = _identity(start.shape, output)
         reached[start] = {output: {first: None}}
@@ -463,8 +467,8 @@ class Analysis:
         first: OperandIndexing,
         limits: PathLimits,
     ) -> None:
-        """Adds the accesses composed with a step to those that lead to the target, in its leaf `leaf` (None: in the
-        leaf that the step leads to).
+        """Composes each of the accesses with each map of the step, and adds the results to the maps that lead to a leaf
+        of the target: leaf number `leaf`, or where that is None the leaf that the map of the step names.
         """
         for second in step.members:
             number = second.leaf if leaf is None else leaf
@@ -494,8 +498,8 @@ class Analysis:
 
 
 def _with_call_arguments(instruction: HloInstruction, answer: Answer) -> Answer:
-    """The maps of a call, with its arguments as producers in place of the parameters that take them; any other answer
-    as it is.
+    """The maps of a fusion or call, with its arguments as producers in place of the parameters that take them; the
+    answer of any other instruction as it is.
     """
     if operation_of(instruction.fields.opcode).calls.arguments is not Arguments.OPERANDS:
         return answer
@@ -507,8 +511,8 @@ def _with_call_arguments(instruction: HloInstruction, answer: Answer) -> Answer:
 
 
 def _maps_of_call(instruction: HloInstruction, request: ComputationRequest, limits: PathLimits | None) -> MapsCoroutine:
-    """The maps of the computation that a fusion or call calls. Those of a fusion are exact, if that is possible or the
-    walk around it must be exact.
+    """The maps of the computation that a fusion or call calls. The maps of a fusion are exact, unless it has too many
+    ways and the walk in which it lies may give up exactness.
     """
     if instruction.fields.opcode == Opcode.FUSION:
         try:
@@ -528,8 +532,8 @@ def _give_up(
     *,
     exchanges: bool,
 ) -> None:
-    """Replaces the accesses of a leaf of the target by one access to every element, as the leaf `leaf` of the answer.
-    `first` is the access with which the walk began.
+    """Replaces the accesses to leaf `number` of the target by one access to every element, whose `leaf` is `leaf`.
+    `first` is the access with which the walk began. `exchanges`: the element may be on any replica.
     """
     of_leaf.clear()
     dims = tuple([var.bounds.upper + 1 for var in first.map.dims])

@@ -6,8 +6,9 @@ computation returns, and of contexts, which hold no elements:
     start  = ((f32[4]), f32[4], u32[]) add-start(a)                   result: reads a through the computation
     update = ((f32[4], f32[4]), f32[4], u32[]) add-update(start, b)   result: as `start`, and b through the computation
 
-A start and its updates together read what the computation reads. A state may lack the result, or elements of it, until
-a later step adds them. That step reads the operands in the state through the computation:
+A step is a start, an update or an end. It *brings* those parameters of the computation that are operands of the step
+itself. A start and its updates together read what the computation reads. A state may lack the result, or elements of
+it, until a later step adds them. That step reads the operands in the state through the computation:
 
     start  = ((), (), u32[]) add-start()
     update = ((f32[4], f32[4]), (), u32[]) add-update(start, a, b)    hands a and b on
@@ -33,7 +34,7 @@ from xlashape.shape import Shape
 
 
 def async_from_output(instruction: HloInstruction, output: int) -> MapsCoroutine:
-    """The accesses of a step to each of its operands, for one leaf of its result."""
+    """The accesses of one leaf of a step's result to each operand of the step."""
     operands = instruction.operands
     step = _Step.of(instruction)
     if step is None:
@@ -82,7 +83,7 @@ def async_from_operand(instruction: HloInstruction, operand: int, leaf: int) -> 
     ]
     if part.kind is not _Kind.OPERAND:
         return tuple(answer)
-    # An operand in the state takes part in those results only that this step adds: an earlier step computed the others.
+    # An operand in the state takes part only in results that this step adds: an earlier step computed the others.
     results = [
         (output, each.number)
         for output, each in enumerate(step.after)
@@ -154,8 +155,7 @@ def _state_parts(state: Shape, parameters: Shape, result: Shape) -> _Parts:
 
 class _Step:
     """A start, update or end of an asynchronous operation: the computation that it runs, and what each leaf of the
-    state before it and of its result holds. A step brings those parameters of the computation that are operands of the
-    step itself; the others are in the state."""
+    state before it and of its result holds. Parameters that the step does not bring are in the state."""
 
     def __init__(self, instruction: HloInstruction, computation: HloComputation) -> None:
         """Raises ValueError where shapes do not fit."""
@@ -183,7 +183,9 @@ class _Step:
 
     @classmethod
     def of(cls, instruction: HloInstruction) -> _Step | None:
-        """None where the computation is not known. Raises InvalidModuleError where shapes do not fit."""
+        """The step that an instruction is; None where the computation that it runs is not known. Raises
+        InvalidModuleError where shapes do not fit.
+        """
         computation = _computation(instruction)
         if computation is None:
             return None
@@ -197,19 +199,21 @@ class _Step:
         return self._leaves_before.get(part)
 
     def operand_of(self, parameter: int) -> int | None:
-        """The number of the operand that is a parameter of the computation; None if the step does not bring it."""
+        """The number of the step's operand that the parameter with this number takes; None if the step does not bring
+        the parameter.
+        """
         brought = parameter - self._first
         return brought + self.takes_state if 0 <= brought < self._brought else None
 
     def bringing(self, number: int) -> tuple[int, int] | None:
-        """The operand that brings leaf `number` of all parameters' leaves, and the leaf of that operand; None if the
-        step does not bring it."""
+        """The operand that brings leaf `number` of all parameters' leaves, and the leaf's number in that operand; None
+        if the step does not bring it."""
         parameter = bisect_right(self.first_leaves, number) - 1
         operand = self.operand_of(parameter)
         return None if operand is None else (operand, number - self.first_leaves[parameter])
 
     def number_of(self, operand: int, leaf: int) -> int:
-        """The number that a leaf of an operand, not the state, has among the leaves of all parameters."""
+        """The number that a leaf of an operand (not of the state) has among the leaves of all parameters."""
         parameter = self._first + operand - self.takes_state
         return self.first_leaves[min(parameter, len(self.first_leaves) - 1)] + leaf
 
@@ -226,7 +230,7 @@ def _does_not_fit(instruction: HloInstruction) -> InvalidModuleError:
 
 
 def _computation(instruction: HloInstruction) -> HloComputation | None:
-    """The computation that an asynchronous instruction runs; None if it is not known where it was started."""
+    """The computation that an asynchronous instruction runs; None if the operation's start is not found."""
     if not instruction.called_computations:
         is_end = instruction.fields.opcode == Opcode.ASYNC_DONE
         origin = find_origin(_Views(), instruction.operands[0] if is_end else instruction, {})
@@ -242,7 +246,7 @@ def _computation(instruction: HloInstruction) -> HloComputation | None:
 
 
 class _Views:
-    """The instructions of a module, as find_origin asks for them."""
+    """Answers what `find_origin` asks about the instructions of a module."""
 
     def opcode(self, node: HloInstruction, /) -> str:
         return node.fields.opcode

@@ -26,7 +26,7 @@ from xlashape.hlo import HloComputation, HloInstruction
 from xlashape.indexing.answers.operand_indexing import Answer, OperandIndexing, OperandIndexingSet
 
 ACCESSES = "ways_of_access"
-"""The limit, as errors name it, of the different maps to one array of a computation."""
+"""The name that errors give to the limit of the different maps to one array of a computation."""
 
 FROM_RESULT = -1
 """In place of a parameter's number: the maps lead from the result."""
@@ -43,8 +43,8 @@ class ComputationRequest(NamedTuple):
     leaf: int
     """The leaf of the result, or of the parameter."""
     gives_up: bool = False
-    """Whether an array that is reached in many ways is to be named in every element, instead of in too many maps for an
-    answer.
+    """What happens where an array is reached in too many ways. True: the answer names every element of it. False: the
+    walk ends with a LimitExceededError.
     """
 
 
@@ -53,7 +53,7 @@ ComputationMaps: TypeAlias = tuple[OperandIndexingSet, ...]
 
 T = TypeVar("T")
 Coroutine: TypeAlias = Generator[ComputationRequest, ComputationMaps, T]
-"""Returns a T after it has been sent the maps that it asked for."""
+"""A generator that returns a T after it has been sent the maps that it asked for."""
 MapsCoroutine: TypeAlias = Coroutine[ComputationMaps]
 
 

@@ -4,9 +4,10 @@
   within a tuple, counted depth first.
 - `origin`: the instruction that computed a leaf, before tuples and copies handed it on unchanged.
 
-Tuples are taken apart and put together precisely; any other operation is taken to depend on all of its operands. A set
-of leaves is an int: bit i stands for leaf i of all parameters' leaves, counted one parameter after the other. In a
-graph, `edges[i]` is the set of leaves that one step leads to from leaf i.
+Leaves are followed one by one through tuples and through operations that pass their first operand on. The result of any
+other operation is taken to depend on all leaves of all its operands. A set of leaves is an int: bit i stands for leaf i
+of all parameters' leaves, counted one parameter after the other. In a graph, `edges[i]` is the set of leaves that one
+step leads to from leaf i.
 
 A proto may list instructions in any order; `operands_first` gives an order in which operands come before their users.
 """
@@ -100,7 +101,7 @@ def successors_first(edges: Sequence[int]) -> list[int]:
 
 
 def origin(instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int]:
-    """The instruction, and its leaf, that computes a leaf.
+    """The instruction that computes a leaf of `instruction`, and the number of the leaf in that instruction's result.
 
     >>> from xlashape.hlo import HloModule
     >>> text = '''HloModule m ENTRY e { p = f32[] parameter(0) t = (f32[]) tuple(p)
@@ -132,7 +133,9 @@ def origins(instruction: HloInstruction, count: int) -> list[tuple[HloInstructio
 
 
 def _handed_on_from(instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int] | None:
-    """The operand, and its leaf, that the instruction hands on as `leaf`; None where it computes that leaf."""
+    """The operand whose leaf the instruction hands on as `leaf`, and the number of that leaf in the operand; None where
+    the instruction computes `leaf`.
+    """
     opcode = instruction.fields.opcode
     if opcode == Opcode.TUPLE:
         starts = element_starts(instruction.shape)
@@ -157,10 +160,12 @@ MAX_COUNT = 1 << 20
 
 
 class Contents(NamedTuple):
-    """What a computation holds, with the computations that it calls."""
+    """What a computation and the computations that it calls hold."""
 
     instructions: int
-    """How many instructions run; `MAX_COUNT` stands for that number and more."""
+    """How many instructions they have, those of a called computation counted once for each call; `MAX_COUNT` stands for
+    that number and more.
+    """
     exchanges: bool
     """Whether any instruction reads what other replicas hold."""
 
@@ -223,8 +228,8 @@ _REARRANGING = frozenset({Opcode.PARAMETER, Opcode.TUPLE, Opcode.GET_TUPLE_ELEME
 def _precise_sets(
     instruction: HloInstruction, sets: list[tuple[int, ...]], starts: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """The set of each leaf of a parameter, or of an operation that rearranges leaves or passes them on; None for a
-    malformed one.
+    """The set of each leaf of a parameter, of a tuple or its element, or of an operation that passes its operand on;
+    None for a malformed instruction.
     """
     opcode = instruction.fields.opcode
     if opcode == Opcode.PARAMETER:

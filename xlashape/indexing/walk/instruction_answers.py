@@ -4,11 +4,11 @@
 
 A rule sees shapes and attributes only, so its answer is kept under them (`AnswerCache`): equal operations on equal
 shapes are analysed once, in whichever module. What differs from instruction to instruction is added here: the producers
-of runtime variables, and the values of those that are constants.
+of runtime variables, and the values of producers that are constants.
 
-A `Signature` stands for one such operation. The answers to the questions about it (which output, which operand) are
-added as they are asked, so the cache counts the bytes of answers as they come. When it is full it forgets everything:
-what is in use is found again within one module.
+A `Signature` stands for all instructions with the same operation, shapes and attributes. The answers to the questions
+about it (which output, which operand) are added when they are first asked. The cache counts their bytes. When it is
+full it forgets everything: what is in use is computed again within one module.
 
 The value of a runtime variable is known where its producer is a constant or an iota: it is a number or an expression.
 Matches what XLA folds (scalar constants and iota). Constant arrays are folded too where their values are an affine
@@ -45,13 +45,14 @@ from xlashape.symbolic.expr.expression import substitute_in_map
 SET_BYTES = 1600
 """The bytes of a set with one access, its map included."""
 SHARED_SET_BYTES = 150
-"""The bytes that a set counts for in an answer: most sets are shared by many answers."""
+"""The bytes that are counted for a set in an answer: few, since most sets are shared by many answers."""
 LEAF_BYTES = 20
-"""The bytes that a leaf of a signature's shapes counts for: most shapes are shared by many signatures."""
+"""The bytes that are counted for a leaf of a signature's shapes: few, since most shapes are shared by many signatures.
+"""
 
 
 class BoundRow(NamedTuple):
-    """A set that has to be made for each instruction, because some of its accesses have runtime variables."""
+    """A row whose set has to be made for each instruction, because some of its accesses have runtime variables."""
 
     number: int
     """The number of the set in the answer."""
@@ -71,7 +72,9 @@ class KeptAnswer(NamedTuple):
 
 
 class Signature:
-    """An operation and a direction, with everything that its rule can see, and the answers so far by what was asked."""
+    """An operation and a direction, with everything that its rule can see, and the answers so far by question: the
+    number of an output, or the numbers of an operand and its leaf.
+    """
 
     __slots__ = ("answers", "is_unbounded", "op", "registered")
 
@@ -211,20 +214,20 @@ def _known_value(producer: RuntimeVariable) -> _Value | None:
 
 
 def fold_constants(indexing: OperandIndexing) -> OperandIndexing:
-    """The same access with the runtime variables whose value is known replaced by it."""
+    """The same access, with each runtime variable whose value is known replaced by that value."""
     known = tuple([_known_value(producer) for producer in indexing.runtime])
     if known.count(None) == len(known):
         return indexing
     folded = _folded(indexing.map, known, tuple([producer.is_clamped for producer in indexing.runtime]))
     producers = tuple([producer for producer, value in zip(indexing.runtime, known, strict=True) if value is None])
-    # Producers of one instruction's offsets depend on no runtime variables, so theirs need no new numbers.
+    # The maps of these producers use no runtime variables, so no variable in them needs a new number.
     assert not any(variable.kind is VariableKind.RUNTIME for p in producers for variable in p.map.used_variables())
     return indexing.with_map(folded, producers)
 
 
 def _folded(old: IndexingMap, values: tuple[_Value | None, ...], clamped: tuple[bool, ...]) -> IndexingMap:
-    """The map with the known runtime variables replaced, those that are left renumbered. None in `values`: not
-    known."""
+    """The map with the runtime variables of known value replaced, and the others renumbered. `values` has None for a
+    value that is not known."""
     replaced: dict[Variable, Expr] = {}
     constraints_on_values: list[tuple[Expr, Interval]] = []
     kept: list[int] = []
@@ -254,8 +257,8 @@ def _folded(old: IndexingMap, values: tuple[_Value | None, ...], clamped: tuple[
 
 
 MAX_KEPT_LENGTH = 1 << 5
-"""Sets of an answer that is kept whole. A tuple of n elements has n answers of n sets, and all but n of the n² sets are
-empty.
+"""The most sets of an answer that is kept whole. A tuple of n elements has n answers of n sets, and all but n of the n²
+sets are empty.
 """
 
 
@@ -311,7 +314,7 @@ def check_output(instruction: HloInstruction, output: int, count: int) -> None:
 
 
 def check_operand(instruction: HloInstruction, operand: int, leaf: int) -> None:
-    """Raises InvalidArgumentError unless the instruction has the operand, and that the leaf."""
+    """Raises InvalidArgumentError unless the instruction has the operand, and the operand has the leaf."""
     operands = instruction.operands
     if not 0 <= operand < len(operands):
         raise InvalidArgumentError(
@@ -343,7 +346,7 @@ def answer_of_signature(instruction: HloInstruction, output: int, known: Signatu
         try:
             rows = _rows(instruction, known.registered, op, output)
         except InvalidModuleError:
-            if known.is_unbounded:  # a dimension with a bound may fit one without
+            if known.is_unbounded:  # the sizes may fit at run time
                 return unknown_from_output(instruction)
             raise
         kept = _kept(instruction, rows, op.operands, dims_of(op.outputs[output]))
@@ -366,7 +369,7 @@ def answer_from_operand(instruction: HloInstruction, operand: int, leaf: int, re
         try:
             rows = _rows(instruction, known.registered, op, operand, leaf)
         except InvalidModuleError:
-            if known.is_unbounded:  # a dimension with a bound may fit one without
+            if known.is_unbounded:  # the sizes may fit at run time
                 return unknown_from_operand(instruction)
             raise
         targets = tuple([(shape,) for shape in op.outputs])
@@ -376,7 +379,7 @@ def answer_from_operand(instruction: HloInstruction, operand: int, leaf: int, re
 
 
 _UNKNOWN = OperandIndexing(IndexingMap.undefined())
-# The steps of a budget that the set of a row counts: it takes tens of microseconds.
+# The steps of a budget that making the set of one row takes: tens of microseconds.
 _ROW_STEPS = 8
 
 
@@ -395,7 +398,7 @@ def _unknown_leaves(shape: Shape) -> OperandIndexingSet:
 
 
 def _question_steps(op: Op) -> int:
-    """Steps of a budget for a question about one array among all the leaves of an operation, which are counted."""
+    """The steps of a budget that a question takes: they grow with the number of the operation's leaves."""
     return 1 + (op.starts[-1] + len(op.outputs) >> 2)
 
 
@@ -496,7 +499,7 @@ def _bound_access(access: Access, instruction: HloInstruction) -> OperandIndexin
 
 
 def sort_from_output(instruction: HloInstruction, output: int, known: KnownContents) -> Answer:
-    """The whole sorted dimension of the array itself, and of those that decide the order."""
+    """The whole sorted dimension of the operand that the output orders, and of the operands that decide the order."""
     answer = answer_from_output(instruction, output, SORT_OUTPUT_TO_INPUT)
     deciding = _deciding(instruction, known)
     return tuple(
@@ -505,7 +508,7 @@ def sort_from_output(instruction: HloInstruction, output: int, known: KnownConte
 
 
 def sort_from_operand(instruction: HloInstruction, operand: int, leaf: int, known: KnownContents) -> Answer:
-    """The whole sorted dimension of the array itself; of all arrays, where this one decides the order."""
+    """The whole sorted dimension of the operand's own output; of all outputs, where the operand decides the order."""
     answer = answer_from_operand(instruction, operand, leaf, SORT_INPUT_TO_OUTPUT)
     if _deciding(instruction, known) >> operand & 1:
         return answer

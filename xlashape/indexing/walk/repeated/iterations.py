@@ -12,8 +12,7 @@ and scans share this algorithm. In plain words:
   instruction that computes it, found through tuples, copies, fusions and calls. Scalar arithmetic is compared by
   opcode, attributes and the numbers of operands, so that `i + 1` computed twice has one number.
 - *End*, of `StateWalk.frontiers` (for a known number of iterations): after that number of iterations, or when a
-  frontier equals an earlier one; then they repeat with that period, and the frontier after any number of iterations is
-  known.
+  frontier equals an earlier one. Frontiers then repeat, so the frontier after any number of iterations is known.
 - *End*, of `StateWalk.closure` (for an unknown number): when no step adds a map to the union of all frontiers.
 
     body: (i, x) -> (i + 1, reverse(x))       x has 8 elements
@@ -72,7 +71,7 @@ _COMPARED = frozenset(
 """Operations whose values are equal if the values of their operands and their attributes are equal."""
 
 MAX_DEPTH = 16
-"""How many levels of operands of operands are compared. A deeper value is equal to itself alone."""
+"""How many levels of operands of operands are compared. A value at a deeper level counts as equal to itself alone."""
 
 
 class ValueNumbers:
@@ -86,7 +85,9 @@ class ValueNumbers:
         self._callers: dict[HloComputation, HloInstruction | None] | None = None
 
     def of(self, producer: RuntimeVariable) -> object:
-        """A key of the value of the element that the producer's map leads to: equal keys mean equal values."""
+        """A key of the value of the element that the producer's map leads to: within one iteration, equal keys mean
+        equal values.
+        """
         if producer.is_position:
             return id(producer.instruction)
         if not self._runs_once(producer.instruction.computation):
@@ -102,7 +103,7 @@ class ValueNumbers:
             computed_by, computed_leaf = value
             key: object = (id(computed_by), computed_leaf)
             proto = computed_by.details
-            # A constant array may be large: it is equal to itself alone.
+            # A constant array may be large, so it is not compared: it counts as equal to itself alone.
             is_array_constant = proto.opcode == Opcode.CONSTANT and bool(computed_by.shape.dimensions)
             if proto.opcode in _COMPARED and not is_array_constant and depth < MAX_DEPTH:
                 is_constant = proto.opcode == Opcode.CONSTANT
@@ -124,8 +125,8 @@ class ValueNumbers:
         return computed_by, leaf
 
     def _runs_once(self, computation: HloComputation) -> bool:
-        """Whether an iteration runs it once: it is the body, or is called by one instruction of a computation that runs
-        once.
+        """Whether an iteration runs the computation once: it is the body, or only one instruction calls it, in a
+        computation that runs once.
         """
         while computation is not self._body:
             caller = self._caller(computation)
@@ -135,7 +136,9 @@ class ValueNumbers:
         return True
 
     def _caller(self, computation: HloComputation) -> HloInstruction | None:
-        """The one fusion or call that calls it; None where several instructions, or another operation, call it."""
+        """The one fusion or call that calls the computation; None where several instructions, or another operation,
+        call it.
+        """
         if self._callers is None:
             self._callers = {}
             seen, pending = {self._body}, [self._body]
@@ -155,8 +158,8 @@ class ValueNumbers:
 
 
 MAX_INSTRUCTIONS = 1 << 8
-"""Instructions of a body, with what it calls, whose maps are followed. Of a larger body only the dependencies between
-arrays are used.
+"""The most instructions of a body and the computations that it calls, for maps to be followed through it. Of a larger
+body only the dependencies between arrays are used.
 """
 
 MAX_ACCESSES = 32
@@ -223,9 +226,9 @@ def every_element(dims: Dims, target: Dims, leaf: int, *, exchanges: bool = Fals
 class StateWalk:
     """Follows an array through the iterations of a body.
 
-    `dims` are the sizes of the array, `sizes` those of the leaves of the state that steps lead to, and `step_maps`
-    gives the maps of one iteration.
-    `exchanges`: some step reads what other replicas hold.
+    `dims` are the sizes of the array, `sizes` those of the leaves of the state that steps lead to. `step_maps` gives
+    the maps of one iteration, `compose` the composition of two maps. `exchanges`: some step reads what other replicas
+    hold.
     """
 
     def __init__(
@@ -307,8 +310,8 @@ class StateWalk:
         return {leaf: accesses for leaf, accesses in union.items() if accesses}
 
     def through_step(self, access: OperandIndexing, second: OperandIndexing) -> OperandIndexing:
-        """The composition of a map with a map of one iteration, without runtime variables; "every element" where it
-        grows too large.
+        """The composition of a map with a map of one iteration, without runtime variables; "every element" where the
+        composition is too large.
         """
         spend(1)
         if access.map == self._identity and access.replica is None and access.knowledge is Knowledge.EXACT:

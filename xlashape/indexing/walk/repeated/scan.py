@@ -24,8 +24,8 @@ Plain words:
     frontier 1: through the carry, the input's slice one step before, by () -> (): the frontiers repeat with period 1
     placed:     (d0)[s0] -> (s0), domain: d0 in [0, 3], s0 in [0, 3], d0 - s0 in [0, 3]
 
-The walk gives up in the same cases as in `iterations`. For the lags whose frontiers are not known, every element of an
-array that matters at all is named, marked as conservative.
+The walk gives up in the same cases as in `iterations`. For the lags whose frontiers are not known, the maps name every
+element of each array that the source depends on at all, and are marked as conservative.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ from xlashape.symbolic.expr.expression import substitute_in_map
 
 
 class _Lags(NamedTuple):
-    """How many steps lie between a slice that is read and the slice that it is read for: `least`, `least` + `stride`, …
-    up to `most`.
+    """Numbers of steps that lie between a slice that is read and the slice that is computed from it: `least`, `least` +
+    `stride`, … up to `most`.
     """
 
     least: int
@@ -76,7 +76,9 @@ class _Array(NamedTuple):
 
 
 class Scan:
-    """A scan. The constructor raises InvalidModuleError unless operands and results fit its computation."""
+    """A scan. `known` are the dependencies of its body. The constructor raises InvalidModuleError unless operands and
+    results fit the body.
+    """
 
     def __init__(self, instruction: HloInstruction, known: Dependencies, compose: Compose) -> None:
         self.instruction = instruction
@@ -176,8 +178,8 @@ class _ScanWalk:
         return tuple([OperandIndexingSet(self._accesses(followed, number)) for number in range(len(self.targets))])
 
     def _step_maps(self, leaf: int) -> Coroutine[Sequence[OperandIndexing]]:
-        """The maps of the body from the source, or from a carry that the walk has reached; a slice is reached once and
-        for all.
+        """The maps of the body from the source, or from a carry that the walk has reached. From a slice that it has
+        reached, the walk does not go on.
         """
         if leaf == _SOURCE:
             leaf = self.number
@@ -241,10 +243,10 @@ class _ScanWalk:
         return list(self._placed(access, target, _Lags(least_lag, self.scan.count)))
 
     def _depends_on(self, number: int) -> bool:
-        """Whether any number of steps leads from the source to a target."""
+        """Whether any number of steps leads from the source to target `number`."""
         results, inputs = self.scan.known.leaves, self.scan.input_count
         if self._mattering is None:
-            # From what a step takes to what the step before it took.
+            # edges[i]: the operands of one step that operand i of the next step depends on.
             edges = (0,) * inputs + results[self.scan.output_count :]
             self._mattering = (
                 reachable_from(results[self.number], edges)
@@ -256,7 +258,7 @@ class _ScanWalk:
     # -- from slices to arrays ------------------------------------------------------------------
 
     def _placed(self, access: OperandIndexing, target: _Array, lags: _Lags) -> Iterator[OperandIndexing]:
-        """A map between slices as a map between arrays, for steps that lie so far apart. At most one end is a carry."""
+        """A map between slices as a map between arrays, for steps at these lags. At most one end is a carry."""
         axis, source_step = self.scan.axis, self.source.step
         slice_map, replica = access.map, access.replica
         source_steps = self._steps_of_source(target, lags)
@@ -294,9 +296,10 @@ class _ScanWalk:
             yield OperandIndexing(placed, (), replica, 0, access.is_conservative)
 
     def _steps_of_source(self, target: _Array, lags: _Lags) -> Interval:
-        """The steps of the source's slices that have a step of the target so far before (forward: after) them.
+        """The steps of the source's slices that have a step of the target at one of the lags before (forward: after)
+        them.
 
-        Of a carry: [0, 0] if any step of the target lies so far away, else an empty interval.
+        Of a source that is a carry: [0, 0] if any step of the target lies at one of the lags, else an empty interval.
         """
         last = self.scan.count - 1
         target_steps = Interval(0, last) if target.step is None else Interval(target.step, target.step)
@@ -307,7 +310,7 @@ class _ScanWalk:
         return Interval(0, 0) if is_near else Interval(1, 0)
 
     def _shifted(self, steps: Interval, lags: _Lags, *, later: bool) -> Interval:
-        """The steps of the scan that lie so far after (before, unless `later`) some of these."""
+        """The steps of the scan that lie at one of the lags after (unless `later`: before) some step of `steps`."""
         low, high = (lags.least, lags.most) if later else (-lags.most, -lags.least)
         return Interval(max(steps.lower + low, 0), min(steps.upper + high, self.scan.count - 1))
 
@@ -337,8 +340,8 @@ _SOURCE = -1
 
 
 def _runs(lags: list[int], last: int, period: int | None, count: int) -> Iterator[_Lags]:
-    """Ascending lags as runs. `last` is the last lag that was followed; lags within the last `period` go on with that
-    stride up to `count`.
+    """Ascending lags as runs. `last` is the last lag that was followed. Lags among the last `period` repeat with that
+    stride, up to `count`.
 
     >>> list(_runs([0, 1, 2, 5], last=5, period=None, count=100))
     [_Lags(least=0, most=2, stride=1), _Lags(least=5, most=5, stride=1)]

@@ -10,7 +10,7 @@ from the operand, forwards.
 - The number of iterations is known (`trip_count`): an element comes from where that many iterations lead.
 - It is not known: an element comes from where any number of iterations leads, none included. The condition decides how
   often the body runs, so an array that the body changes depends on what the condition reads as well.
-- A leaf that the body returns unchanged is the leaf that came in, whatever the number.
+- A leaf that the body returns unchanged is the leaf of the operand, however often the body runs.
 
     while (i, x) with i < 3: (i + 1, reverse(x))
 
@@ -19,11 +19,11 @@ from the operand, forwards.
 
 What is given up:
 
-- An offset within the body may have any value within its bounds in each iteration: iterations do not know of one
-  another.
+- An offset within the body is taken to have any value within its bounds in each iteration, whatever it was in the
+  iteration before.
 - Where the frontiers are given up (see `iterations`), or the body runs more than `MAX_INSTRUCTIONS` instructions, as
-  that of a transformer's layers does, only the dependencies between arrays are used: every element of each array that
-  matters, marked as conservative.
+  that of a transformer's layers does, only the dependencies between arrays are used: the maps name every element of
+  each array that the result depends on, and are marked as conservative.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def trip_count(loop: HloInstruction, body: HloComputation, condition: HloComputa
 
 
 def _stated(config: bytes) -> int | None:
-    """The number in XLA's `{"known_trip_count": {"n": "5"}}`."""
+    """The number of iterations in a backend configuration of XLA, `{"known_trip_count": {"n": "5"}}`; None without."""
     if b"known_trip_count" not in config:
         return None
     try:
@@ -99,8 +99,8 @@ _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "NE": "NE"}
 
 
 def _counted(loop: HloInstruction, body: HloComputation, condition: HloComputation) -> int | None:
-    """The number where the condition compares a leaf of the state with a constant, and the body adds a constant to that
-    leaf.
+    """The number of iterations where the condition compares a leaf of the state with a constant, and the body adds a
+    constant to that leaf; else None.
     """
     test, _ = origin(condition.root, 0)
     if test.fields.opcode != Opcode.COMPARE or len(test.operands) != 2:
