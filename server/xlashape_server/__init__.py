@@ -1,4 +1,4 @@
-"""xlashape as a gRPC service: one process for each core, each of them a thin layer above the library.
+"""xlashape as a gRPC service: by default one process for each core, each of them a thin layer above the library.
 
 A call comes in over gRPC (`grpc_calls`) or HTTP/1.1 (`web`). The `guard` admits it and bounds its time and memory, and
 a handler (`handlers`) answers it with the library.
@@ -20,12 +20,12 @@ calls           calls in progress, and the watch that ends calls that last too l
 guard           what every call passes, whatever its transport: places, sizes, memory, turns, deadlines, errors
 grpc_calls      the adapter between gRPC and the guard
 status          converts an error of the library to the status of a call
-streams         reading streams of requests with a timeout for each message
+streams         reads streams of requests until the deadline of the call
 services        the RPCs of the schema, registered with grpc
 health          grpc.health.v1 in threads of its own
 readiness       the health names for liveness and readiness probes
 reflection      gRPC reflection: the schema of the server
-access          a log line for each call
+access          log lines of calls
 logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT, notifications to systemd
 telemetry       metrics for Prometheus, and spans of OpenTelemetry
 sockets         the connections of a worker: how many there may be, and how many of one caller

@@ -1,6 +1,7 @@
 """A log line for each upload and each deletion that succeeded: who did it, from where, and with which module.
 
-Where callers are authenticated these lines are written at every log level, unless `log_changes` is false.
+Where callers are authenticated these lines are written at every log level, unless `log_changes` is false. Otherwise
+they are written at the levels debug and info.
 """
 
 from __future__ import annotations

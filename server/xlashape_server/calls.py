@@ -1,5 +1,5 @@
-"""Calls in progress: what a call holds (a place, memory, a turn), how long each of its stages may last, and what ends a
-call that lasts longer.
+"""Calls in progress: what a call holds, how long each of its stages may last, and what ends a call that lasts longer. A
+call holds a place (the right to be in progress), memory, and while it computes a turn (the right to compute).
 
     stage       the call waits for                           it lasts at most
     receiving   the next message of its caller               receive_seconds for the first message; until the deadline

@@ -276,7 +276,7 @@ class Config:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only callers on this machine can reach the addresses."""
+        """Whether only callers on this machine can reach `address` and `http`."""
         if self.http and not _is_local(self.http_host_and_port()[0]):
             return False
         return self.unix_path is not None or _is_local(self.host_and_port()[0])

@@ -1,4 +1,5 @@
-"""The adapter between gRPC and the guard.
+"""The adapter between gRPC and the guard (`guard.py`), which gives a call a place (the right to be in progress), turns
+(the right to compute), and bounds of time and memory.
 
 `GrpcCalls` wraps handlers in plain functions that grpc calls. They are not a grpc.ServerInterceptor, which adds a fifth
 to the time of a small call. RPCs of one request are registered as if their requests were streams. Otherwise grpc waits
@@ -44,7 +45,7 @@ class CallContext(Protocol):
     """The part of grpc.ServicerContext that this file uses."""
 
     def time_remaining(self) -> float | None:
-        """Seconds until the call's deadline."""
+        """Seconds until the call's deadline; None if the caller has set none."""
         ...
 
     def abort_with_status(self, status: grpc.Status) -> NoReturn:
@@ -106,7 +107,10 @@ def thread_pool(config: Config) -> CallThreads:
 
 
 class GrpcCalls:
-    """Wraps handlers in functions that grpc calls; one method for each kind of RPC."""
+    """Wraps handlers in functions that grpc calls; one method for each kind of RPC.
+
+    A handler takes a serialized request or an iterator of them, and the deadline, a time of time.monotonic().
+    """
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
@@ -165,7 +169,9 @@ class GrpcCalls:
     def both_streams(
         self, name: str, handler: Callable[[Iterator[bytes], float], Iterable[bytes]], places: tuple[Places, ...]
     ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
-        """Wraps a handler from a stream to a stream. Each call needs one of each kind of `places`."""
+        """Wraps a handler from a stream of requests to a stream of responses. Each call needs a place of each kind in
+        `places`.
+        """
         guard = self._guard
 
         def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
@@ -180,8 +186,8 @@ class GrpcCalls:
     def apart(
         self, name: str, handler: Callable[[bytes], bytes], places: Places, newest: Newest
     ) -> Callable[[Iterator[bytes], CallContext], bytes]:
-        """Wraps a fast handler that must answer even when all other calls are busy. Each call needs one of `places` and
-        no turn. `newest` bounds the calls: a further call ends an old one.
+        """Wraps a fast handler, which takes no deadline and must answer even when all other calls are busy. Each call
+        needs one of `places` and no turn. `newest` bounds the number of calls: a further call ends an old one.
         """
         guard = self._guard
 

@@ -1,8 +1,8 @@
 """Serves grpc.health.v1.Health in threads of its own, so that it answers even when all other calls are busy.
 
-Health checks have places of their own, apart from those of other calls. The caller of Check has two seconds to send its
-request. If there are too many checks, the oldest check of the caller that has the most is ended. Watches have other
-places, of which each caller may hold a share.
+Health checks have places of their own, apart from those of other calls. A place is the right to have one call in
+progress. A caller has two seconds to send its request. If there are too many checks, the oldest check of the caller
+that has the most is ended. Watches have other places, of which each caller may hold a share.
 """
 
 from __future__ import annotations

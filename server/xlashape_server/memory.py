@@ -3,7 +3,7 @@
     memory = Memory(2 << 30)
     lease = Lease(memory)
     lease.take(64 << 20)            # LimitExceededError "worker_memory" if that is more than is left
-    reserve(10 << 20)               # the same on the lease of the current call; does nothing outside of calls
+    reserve(10 << 20)               # takes from the lease of the current call; does nothing outside of calls
     lease.release()
 
 What is left is computed from the reservations and from the memory that the process uses. Neither is enough alone: a

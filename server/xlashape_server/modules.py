@@ -1,8 +1,9 @@
 """Decodes the modules that requests refer to, by name or inline, and keeps them.
 
-Before a module is decoded, its instructions are counted and the memory that it will take is reserved. Each worker has a
-cache of decoded modules, with reports about them, and a cache of answers about single instructions. Both drop the least
-recently used entries.
+Before a module is decoded, its instructions are counted and the memory that it will take is reserved: that of its
+messages, and of its views, the objects through which the library reads the messages. Each worker has a cache of decoded
+modules, with reports about them, and a cache of answers about single instructions. Both drop the least recently used
+entries.
 """
 
 from __future__ import annotations
@@ -220,7 +221,7 @@ class Modules:
         self.answers.clear()
 
     def read(self, value: v1.ModuleInput, path: FieldPath) -> HloModule:
-        """The module of an input."""
+        """The module of an input; `path` is the input's path in the request, for errors."""
         source = value.WhichOneof("source")
         if source is None:
             raise InvalidArgumentError("a module is missing: expected name, serialized or text", field=path)

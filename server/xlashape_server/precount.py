@@ -9,7 +9,7 @@ Three things make a small message expensive:
 - Answers sort some lists as a whole. Python sorts a million entries for a second, in which no other thread runs. So the
   length of such lists is bounded.
 
-The walk needs no memory of its own and stops at the first limit that is passed.
+The walk needs little memory of its own and stops at the first limit that is passed.
 """
 
 from __future__ import annotations
@@ -47,11 +47,14 @@ _FIXED_BYTES = {
 }
 _CONTINUED = bytes(range(128, 256))  # bytes of a varint that are not its last byte
 _ID_BYTES = 80
-"""Bytes of memory that views and answers take for one number of a repeated field of an instruction, such as the id of
-an operand. The characters of the name that an answer may have in its place come on top.
+"""Bytes of memory that one number of a repeated field of an instruction, such as the id of an operand, takes in the
+library's view of the instruction and in answers. The characters of the name that an answer may have in place of an id
+come on top.
 """
 _SIZE_BYTES = 100
-"""Bytes of memory that the view of a shape takes for one dimension size or dimension number, if it has many of them."""
+"""Bytes of memory that the library's view of a shape takes for one dimension size or dimension number, if the shape has
+many of them.
+"""
 _FEW = 64  # bytes of packed numbers on the wire; in a longer field, each number of a shape counts `_SIZE_BYTES`
 _CHARACTER_BYTES = 100  # bytes of memory that printing takes for an unusual character of a name, such as `(`
 _MOST_ENTRIES = 100_000  # entries of one map, or of one other list that answers sort
@@ -103,7 +106,9 @@ class _MessageType:
         self.names: set[int] = set()
         """The tags of the fields in `_NAMES`."""
         self.facts = self.submessages, self.packed, self.many, self.names, _SIZE_BYTES if is_shape else 8
-        """These four, which the walk unpacks at once, and the bytes in memory of a number that is not packed."""
+        """`submessages`, `packed`, `many` and `names`, which the walk unpacks at once, and the bytes in memory of a
+        number that is not packed.
+        """
 
 
 _types: dict[str, _MessageType] = {}

@@ -1,8 +1,9 @@
 """The health names for liveness and readiness probes, served by grpc.health.v1:
 
-    live                              this process runs; SERVING while it answers at all
-    ready, ""                         all calls can be answered; follows the store
-    xlashape.v1.HloService, …         calls of this service can be answered; follows the store if the service needs it
+    live                              this process runs; SERVING until it begins to stop
+    ready, ""                         calls can be answered; follows the directory of the store
+    xlashape.v1.HloService, …         calls of this service can be answered; follows the directory and the bucket of
+                                      the store if the service reads modules
 
 Kubernetes' gRPC probes ask for a name: use `live` for livenessProbe and `ready` for readinessProbe. A full disk makes a
 server not ready, but does not restart its container. A bucket that does not answer affects all servers that share it,
@@ -35,7 +36,7 @@ _HANGING_SECONDS = 5.0  # a check that takes longer counts as a fault: a network
 
 
 def follow(store: Store, set_status: Callable[[str, int], None]) -> None:
-    """Sets the status of the names that follow the store, as long as this process runs."""
+    """Sets the status of the names that follow the store, in a thread, as long as this process runs."""
     threading.Thread(target=_Watch(store, set_status).run, name="readiness", daemon=True).start()
 
 
@@ -74,7 +75,8 @@ class _Watch:
 
 class _StoreCheck:
     """A check of the store, repeated in a thread of its own, since a file system that does not answer blocks the
-    thread. `subject` is what logs call the checked thing, `followers` are the names whose status follows the check.
+    thread. `subject` is the name of the checked thing in logs, `followers` are the health names whose status follows
+    the check.
     """
 
     def __init__(self, subject: str, check: Callable[[], None], followers: tuple[str, ...]) -> None:

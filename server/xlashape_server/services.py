@@ -1,4 +1,5 @@
-"""Registers each RPC of the schema with grpc, with its handler behind the guard.
+"""Registers each RPC of the schema with grpc. Between grpc and a handler is the guard (`guard.py`), which admits the
+call and bounds its time and memory.
 
 Requests and responses pass as bytes; handlers decode and encode them.
 """
@@ -60,7 +61,8 @@ class _Unknown:
 def _guarded(
     name: str, method: MethodDescriptor, handler: Callable[..., Any], guard: Guard, calls: GrpcCalls
 ) -> grpc.RpcMethodHandler[Any, Any]:
-    """A handler behind the guard, with the places that calls of its kind need. Each takes a stream of requests:
+    """A handler behind the guard. A call of it needs places, each of which is the right to have one call in progress:
+    an ordinary one, and one of their own for uploads and streams of both sides. All RPCs take a stream of requests:
     `grpc_calls` says why.
     """
     if method.client_streaming and method.server_streaming:

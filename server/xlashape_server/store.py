@@ -385,7 +385,9 @@ class Store:
             file.flush()
 
     def check_shared(self) -> None:
-        """UnavailableError if there is a bucket and it does not answer. Asks it ten seconds after it has answered."""
+        """UnavailableError if there is a bucket and it does not answer. An answer counts for ten seconds, in which the
+        bucket is not asked again.
+        """
         if self._bucket is not None and time.monotonic() - self._checked_at > _CHECK_SECONDS:
             self._bucket.check()
             self._checked_at = time.monotonic()
@@ -454,7 +456,7 @@ class Store:
             return use(module)
 
     def _look_up(self, bucket: Bucket, sha256: str) -> None:
-        """Removes a module from the cache that another server has deleted."""
+        """Removes a module from the cache if another server has deleted it from the bucket."""
         if time.monotonic() - self._trusted.get(sha256, float("-inf")) < _TRUST_SECONDS:
             return
         path = self._path(sha256)

@@ -1,10 +1,10 @@
 """Turns at the processor: which calls may compute at the same time.
 
-The threads of a process share one core, so running many of them at the same time finishes none of them earlier, and
-delays the small calls of others. A call begins with a short turn; many calls may have short turns at the same time. A
-call that needs longer goes on in long turns, and a call with a large request begins with one. Only one call has a long
-turn at a time; when that ends, the next waiting call gets a long turn. Callers are served in rotation, and the
-connections of each caller too.
+The threads of a process share the interpreter's lock, and so one core: running many of them at the same time finishes
+none of them earlier, and delays the small calls of others. A call begins with a short turn; many calls may have short
+turns at the same time. A call that needs longer goes on in long turns, and a call with a large request begins with one.
+Only one call has a long turn at a time; when that ends, the next waiting call gets a long turn. Callers are served in
+rotation, and the connections of each caller too.
 """
 
 from __future__ import annotations

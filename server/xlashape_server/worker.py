@@ -1,4 +1,5 @@
-"""A worker: the process that answers calls. The server starts one for each core.
+"""A worker: the process that answers calls. The server starts as many as `Config.worker_count` says, by default one for
+each core.
 
 Its parent, the watching process, starts it by `worker_process`; do not start it by hand. Both sides send lines of JSON,
 which the docstring of `worker_process` describes. When the parent ends, and with it the standard input of the worker,

@@ -1,5 +1,5 @@
-"""A worker as the watching process sees it, which is the process that was started as the server (`app`). It starts the
-worker's process, replaces it when it ends or does not report, and stops it.
+"""A worker as the watching process sees it. The watching process is the one that was started as the server (`app.py`).
+It starts the worker's process, replaces it when it ends or does not report, and stops it.
 
 The worker reads one line of JSON with its settings from its standard input. It writes lines of JSON to its standard
 output:

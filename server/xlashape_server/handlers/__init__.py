@@ -4,8 +4,9 @@ knows nothing of gRPC or HTTP.
 shapes, hlo, indexing  the handlers of ShapeService, HloService and IndexingService
 maps                   the handlers of IndexingService that need no module
 reports                the handler of ReportService, one for all reports
-views                  the handlers of ViewService, which the page calls: what a text is, pictures, text, graphs
-inputs                 converts requests to values of the library, and paths of errors to fields of requests
+views                  the handlers of ViewService, which the web page calls: they recognize what a text is, draw
+                       pictures, and give the text and the graph of a module
+inputs                 converts requests to values of the library, and names the request's field in errors
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Rpc(NamedTuple):
 
 def rpcs(config: Config, modules: Modules) -> tuple[Rpc, ...]:
     """Every RPC of the schema. The handler of an RPC has its name in snake_case: that of DescribeShape is
-    `describe_shape`.
+    `describe_shape`. One handler answers all RPCs of ReportService.
     """
     reports = ReportHandlers(config, modules)
     handlers: dict[str, object] = {

@@ -188,7 +188,9 @@ def _in_chunks(
 
 
 class _ResponseSize:
-    """Adds up the bytes of a response while its parts are made, checks them, and reserves memory for them."""
+    """Adds up the bytes of a response while its parts are made, checks that they stay below a maximum, and reserves
+    memory for them.
+    """
 
     def __init__(self, maximum: int) -> None:
         self._size = 0

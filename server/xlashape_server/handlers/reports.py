@@ -32,7 +32,7 @@ _PROFILE_FACTOR = 12
 
 
 class ReportHandlers:
-    """The handlers of ReportService. Errors are the library's, with the path in the request."""
+    """The handlers of ReportService. Errors are the library's, with the path of the request's field."""
 
     def __init__(self, config: Config, modules: Modules) -> None:
         self._config = config
@@ -124,7 +124,8 @@ def kept_answer(
     modules: Modules, module: HloModule, key: bytes, make: Callable[[], Answer], others: Sequence[HloModule] = ()
 ) -> Answer:
     """The answer of a report about a module, and perhaps about `others`. It is kept with the module under `key`: the
-    name of the report, a space and the serialized options. `make` computes the answer if it is not kept.
+    name of the report, a space and the serialized options. `make` computes the answer if it is not kept, or if one of
+    the `others` is not in the cache.
     """
     kept = [modules.cache.entry_of(other) for other in others]
     key += b"".join([name.encode() for name, _ in kept])

@@ -1,5 +1,5 @@
-"""The handlers of ViewService, which the page calls: they recognize what a text or file is, draw pictures, and give the
-text of a module in slices and its graph as arrays.
+"""The handlers of ViewService, which the web page calls: they recognize what a text or file is, draw pictures, and
+give the text of a module in slices and its graph as arrays.
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ class ViewHandlers:
         ).SerializeToString()
 
     def _drawn(self, request: v1.DrawRequest, name: str) -> tuple[Any, dict[str, Any]]:
-        """The shape, map, instruction or answer to draw, and the options that the request sets."""
+        """The subject to draw (a shape, a map, an instruction, or the memory report of a module), and the options that
+        the request sets.
+        """
         options: dict[str, Any] = {}
         for option in _PLAIN_OPTIONS:
             value = getattr(request, option)

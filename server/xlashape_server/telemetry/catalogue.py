@@ -1,7 +1,8 @@
 """Every metric of a server, and the files in which workers count them.
 
 Names follow Prometheus: base units, `_total` at the end of counters. Workers count calls, in counters and a histogram
-that outlive them. The watching process knows the other values, or gets them from the workers several times a second.
+whose files outlive the worker. The watching process, the parent of the workers, knows the other values, or gets them
+from the workers several times a second.
 
 Each worker has a set of files in prometheus_client's own format. The files have their full size on the disk from the
 beginning, since writing to a mapped file ends the process if the disk has no room for it.

@@ -1,8 +1,8 @@
 """The address where Prometheus asks for metrics: GET /metrics, over HTTP without TLS.
 
 The endpoint runs in threads of the watching process, the parent of the workers, so it answers also while all workers
-are busy. It answers `_MAX_CONNECTIONS` at a time. A further connection ends the oldest one, so that slow clients keep
-nobody waiting.
+are busy. It answers `_MAX_CONNECTIONS` connections at a time. A further connection ends the oldest one, so that slow
+clients keep nobody waiting.
 """
 
 from __future__ import annotations

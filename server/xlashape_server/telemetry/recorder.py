@@ -52,8 +52,8 @@ class Recorder:
         self._lock = threading.Lock()
         known = (*methods, OTHER)
         calls = made["xlashape_calls_total"]
-        # Each method has counters for OK and INTERNAL from the beginning, at 0: Prometheus sees no growth in a counter
-        # that begins with 1, and would miss the first internal error.
+        # Each known method has counters for OK and INTERNAL from the beginning, at 0: Prometheus sees no growth in a
+        # counter that begins with 1, and would miss the first internal error.
         self._calls: dict[tuple[str, int], Any] = {
             (name, code): calls.labels(name, code_pb2.Code.Name(code))
             for name in known
@@ -103,7 +103,9 @@ class Recorder:
         self._made["xlashape_calls_cut_off_total"].labels(stage).inc()
 
     def follow(self, name: str, read: Callable[[], int], *labels: str) -> None:
-        """Has each `sample` add to the counter `name` by how much the value of `read` has grown."""
+        """Has each `sample` add to the counter `name` the amount by which the value of `read` has grown since the last
+        sample.
+        """
         counter = self._made[name]
         self._followed.append((counter.labels(*labels) if labels else counter, read, 0))
 

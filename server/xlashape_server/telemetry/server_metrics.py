@@ -2,8 +2,8 @@
 and so also while no worker answers.
 
 Counters of calls come from the workers' files. Values of the moment come from what running workers last reported.
-Memory, threads and descriptors of their processes are read from /proc. A thread of its own measures the store, since a
-file system may not answer.
+Memory, threads and descriptors of the workers' processes are read from /proc. A thread of its own measures the store,
+since a file system may not answer.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from xlashape_server.telemetry.catalogue import METRICS, STAGES
 _log = logging.getLogger("xlashape_server.metrics")
 
 _LOOK_SECONDS = 10.0  # seconds at least between two measurements of the store
-_LOOK_SHARE = 50  # the pause after a measurement is at least this many times as long as the measurement
+_LOOK_SHARE = 50  # the pause after a measurement is at least this many times the processor time of the measurement
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Worker(Protocol):
-    """A worker as the watching process sees it."""
+    """A worker as the watching process sees it: `xlashape_server.worker_process.WorkerProcess`, which says what the
+    attributes mean.
+    """
 
     number: int
     connections: int
@@ -63,7 +65,7 @@ class Store(Protocol):
 
 
 class StoreUsage:
-    """How much a store holds, as `run` last measured it."""
+    """How many modules and bytes a store holds, as `run` last measured it."""
 
     def __init__(self, store: Store) -> None:
         self.store = store

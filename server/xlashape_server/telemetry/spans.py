@@ -1,8 +1,8 @@
 """The interface by which calls and handlers make spans of traces. `tracing` implements it with OpenTelemetry, which
 this file does not import. Nothing happens while traces are off.
 
-with child("decode module", {"xlashape.module.bytes": 4711}):    # a span below the span of the current call
-    …
+    with child("decode module", {"xlashape.module.bytes": 4711}):    # a span below the span of the current call
+        …
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class CallSpan(Protocol):
         ...
 
     def rests(self) -> None:
-        """Notes that this thread no longer computes for the call."""
+        """Notes that this thread no longer computes for the call, which gives its turn back."""
         ...
 
     def waited(self, since: float) -> None:

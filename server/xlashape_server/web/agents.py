@@ -3,8 +3,8 @@
 
 Each request is a call of the guard, like a request for an RPC: it needs the same credentials, holds a place, and a tool
 computes within the call's turn, deadline and memory. The argument of a tool is text, or the name of a module in the
-store; no file of the server is opened. If the page can show the subject of an answer, the answer has the address of
-that page in `page`.
+store; no file of the server is opened. If the server's web page can show the subject of an answer, the answer has an
+address in `page` that opens this view.
 
 The SDK is loaded at the first request. Requests are independent of each other, since another worker may get the next.
 """
@@ -41,11 +41,11 @@ _MOST_BODY: Final = 4 << 20  # bytes of the body of a request
 _TEXT: Final = frozenset(" \t\r\n{[(")
 """Any shape, map or HLO has one of these characters; a path of a file as a rule has none."""
 _VIEWS: Final = {"what_is": "instructions", "map": "element"}
-"""Tool → the view of the page that shows its subject. Other tools have a view of the same name."""
+"""Tool → the view of the web page that shows the subject of its answers. Other tools have a view of the same name."""
 
 
 class _Asked(NamedTuple):
-    """The request that a tool answers, with the address of the page."""
+    """The request that a tool answers, with the address of the server's web page."""
 
     call: Call
     exchange: Exchange
@@ -106,7 +106,7 @@ class AgentTools:
         self._running: asyncio.Task[None] | None = None
 
     async def answer(self, call: Call, exchange: Exchange, scope: dict[str, Any], headers: Mapping[str, str]) -> None:
-        """Answers a request. `call` is its call, which was admitted, and `scope` its scope of ASGI."""
+        """Answers a request. `call` is the request's call, which was admitted, and `scope` its scope of ASGI."""
         body = await exchange.body(self._most_body)
         await self._start()
         token = _asked.set(_Asked(call, exchange, f"{scope['scheme']}://{headers.get('host', '')}/"))
@@ -143,7 +143,9 @@ class AgentTools:
         return {name: self._within_the_call(name, getattr(self._agent, name)) for name in TOOLS}
 
     def _within_the_call(self, name: str, method: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
-        """The tool `method`, computed as work of the call that asks for it, with the page's address in the answer."""
+        """The tool `method`, computed as work of the call that asks for it, with the address of the page's view in the
+        answer.
+        """
 
         @wraps(method)
         def tool(*args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -181,8 +183,8 @@ def _without_paths(text: str) -> str:
 
 
 def _state(name: str, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The state of the page in which it shows the subject of a tool's answer. It becomes a part of the page's address;
-    empty if the page cannot show the subject, or the subject's text is too long for an address.
+    """The state in which the web page shows the subject of a tool's answer, a part of the page's address. It is empty
+    if the page cannot show the subject, or the subject's text is too long for an address.
     """
     x = str(arguments.get("x", arguments.get("a", arguments.get("shape", ""))))
     if x.startswith("modules/"):

@@ -1,8 +1,9 @@
 """The ASGI application that answers every request over HTTP: RPCs in the forms of Connect and gRPC-Web at
 /PACKAGE.SERVICE/METHOD, the page at /, and tools for agents at /mcp.
 
-The paths are made from the descriptors, and the RPCs have the same handlers as over gRPC. The guard admits a request
-before its body is read. RPCs that take a stream of requests are missing here, since HTTP/1.1 cannot carry one.
+The paths are made from the descriptors of the RPCs, which have the same handlers as over gRPC. The guard (`guard.py`)
+admits a request for an RPC or a tool before its body is read. RPCs that take a stream of requests are missing here,
+since HTTP/1.1 cannot carry one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The adapter between one HTTP request and the guard. An `Exchange` is a request and its answer. It holds a call of the
-guard from the beginning of the request until the answer is sent, as the adapter of gRPC does.
+"""The adapter between one HTTP request and the guard (`guard.py`), which admits calls and bounds their time and memory.
+An `Exchange` is a request and its answer. It holds a call of the guard from the beginning of the request until the
+answer is sent, as the adapter of gRPC does.
 
-Everything here runs on the event loop, with two exceptions: the watch of calls calls `cut_off` from its thread, and
-`_work` runs functions in a thread, since handlers wait for turns and compute.
+Methods run on the event loop, with these exceptions: the thread that ends calls that last too long (`calls.Watch`)
+calls `cut_off`; handlers wait for turns and compute, so their functions run in other threads, and with them `compute`,
+`_ended` and `_close`.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class _GoneError(Exception):
 
 
 class Exchange:
-    """A request for the RPC `name`, and its answer in `form` with `headers`. `abort` ends the connection."""
+    """A request for the RPC `name`, and its answer in `form`. `headers` are added to the answer, with or without an
+    error. `abort` ends the connection.
+    """
 
     def __init__(
         self,
@@ -72,7 +76,7 @@ class Exchange:
         self._is_late = self._is_begun = self._is_gone = self._works = self._is_logged = False
 
     async def run(self, answer: Callable[[], Awaitable[None]], peer: str) -> None:
-        """Runs `answer`. The caller receives whatever it raises as an error."""
+        """Runs `answer`. What it raises, the caller receives as an error. `peer` is the caller's address in the log."""
         try:
             await answer()
         except (_GoneError, LocalProtocolError):
@@ -87,7 +91,9 @@ class Exchange:
             self._end(peer)
 
     def begin(self, call: Call, seconds: float | None) -> None:
-        """Takes over a call that the guard has admitted."""
+        """Takes over a call that the guard has admitted. `seconds` is the timeout that the caller has set; None without
+        one.
+        """
         self._call = call
         call.receives_first()
         if seconds is not None and seconds <= 0:
@@ -188,7 +194,9 @@ class Exchange:
         self._succeeded(request_bytes=len(body))
 
     def compute(self, function: Callable[[], T]) -> T:
-        """The result of `function`, run in this thread as work of the call. The call holds its places until it ends."""
+        """The result of `function`, run in this thread as work of the call. The call holds its places until the
+        function ends.
+        """
         self._works = True
         return self._ended(function)
 

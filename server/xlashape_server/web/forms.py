@@ -1,8 +1,9 @@
 """Writes answers and errors, and takes messages out of requests, in the forms of Connect and gRPC-Web over HTTP/1.1.
+The form of a call is its protocol, the format of its messages (JSON or protobuf's own), and their compression.
 
-For a single message, Connect makes it the whole body, and writes an error as JSON with a status of HTTP. For a stream,
-Connect puts each message in an envelope: a byte of flags, four bytes of the message's length, the message. gRPC-Web
-does so for every call. The last envelope says how the call ended.
+Connect sends a single message as the whole body, and an error as JSON with a status of HTTP. In a stream, Connect puts
+each message in an envelope: a byte of flags, four bytes of the message's length, the message. gRPC-Web does so in every
+call. The last envelope says how the call ended.
 
 >>> Form("application/proto").envelope(b"ab") == Form("application/connect+proto").envelope(b"ab")
 True

@@ -70,8 +70,8 @@ class Listener:
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Takes no more connections and requests, and returns once the calls under way have ended, after `seconds` at
-        the latest.
+        """Takes no more connections and requests, and returns once the calls under way have ended and their connections
+        are closed, at the latest after `seconds` and two more.
         """
         self._server.should_exit = True
         self._thread.join(seconds + _CLOSE_SECONDS)

@@ -152,7 +152,7 @@ class Origins:
         return self._allows_all or origin in self._allowed
 
     def headers(self, origin: str | None) -> Headers:
-        """The headers of CORS for an answer to a page of `origin`; None if the request has no Origin header."""
+        """The headers of CORS for an answer to a page of `origin`; it is None if the request has no Origin header."""
         # Caches must keep answers for different origins apart.
         headers = [(b"vary", b"Origin")] if self._allowed and not self._allows_all else []
         if self.allow(origin):
@@ -180,8 +180,8 @@ class Origins:
 
 # The most bytes of memory that Python's objects take for a byte of JSON: the three bytes `{},` take 72.
 _MEMORY_OF_JSON = 25
-# The most bytes of memory that they take for a serialized byte of an answer: a varint of two bytes becomes a str of 53
-# bytes and an entry in a list.
+# The most bytes of memory that Python's objects take for a serialized byte of an answer: a varint of two bytes becomes
+# a str of 53 bytes and an entry in a list.
 _MEMORY_OF_ANSWER = 40
 _MAX_ERROR_TEXT = 300  # characters
 # gzip's level: 1 MB of JSON about instructions becomes 9 times smaller in 4 ms. With level 6, 10 times in 7 ms.
@@ -221,7 +221,7 @@ def compressed(data: bytes) -> bytes:
 
 def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
     """A message of `kind` in JSON, converted to protobuf's format. DecodeError if `data` is not such a message,
-    LimitExceededError if it has more than `max_bytes`.
+    LimitExceededError if it has more than `max_bytes`. Without any text it is an empty message.
 
     Unknown fields are errors: a misspelled name would otherwise be a field that is not set.
     """

@@ -1,4 +1,4 @@
-"""Serves the page: static files that a browser gets with GET, and shows.
+"""Serves the server's web page, which shows layouts, maps and modules in a browser. It consists of static files.
 
 The files are in `server/xlashape_server/page/`; they are built from `server/page/`. They are read once, when the worker
 starts, and found by their names alone, so no path of a request becomes a path of this machine. Everybody may read the
