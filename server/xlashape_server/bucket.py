@@ -29,7 +29,8 @@ _MESSAGE = re.compile(r'"message": ?"([^"]*)"')  # an error of Google
 _PROBE = "xlashape-probe"  # a folder that does not exist; listing it is a cheap check
 _PIECE_BYTES = 1 << 20
 
-# A call waits for the bucket at most about a quarter of a minute.
+# One request waits at most about a quarter of a minute for a bucket that cannot be reached or refuses, and half a
+# minute for one that takes the request and does not answer.
 _CLIENT: ClientConfig = {
     "connect_timeout": timedelta(seconds=3),
     "timeout": timedelta(seconds=30),

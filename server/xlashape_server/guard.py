@@ -1,5 +1,6 @@
-"""The guard admits every call, runs its handler within bounds of time and memory, and turns errors into statuses. It
-knows no transport: the adapters of gRPC (`grpc_calls`) and of HTTP (`web`) call it.
+"""The guard admits every call, runs its handler within bounds of time and memory, and turns errors into statuses. An
+admitted call holds a place (the right to be in progress), and while it computes a turn (the right to compute). The
+guard knows no transport: the adapters of gRPC (`grpc_calls`) and of HTTP (`web`) call it.
 
     call = guard.begin("ShapeService/ByteSize", identify, seconds, cut_off)  # a place, or LimitExceededError
     try:

@@ -75,8 +75,8 @@ class _AllPools:
 
 
 class _Reflection(reflection.ReflectionServicer):
-    """The servicer of grpcio-reflection over all pools. Its streams may stay open for any time, so they have places and
-    threads of their own.
+    """The servicer of grpcio-reflection over all pools. Its streams may stay open for any time, so they have threads of
+    their own, and a maximum of calls in progress of their own (`callers.Places`).
     """
 
     def __init__(self, names: list[str]) -> None:

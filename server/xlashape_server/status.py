@@ -12,8 +12,8 @@
     PermissionDeniedError     PERMISSION_DENIED
     any other XlashapeError   UNKNOWN
 
-ErrorInfo is a detail of every status. It holds the error's code in capitals and its `details()`, of which our clients
-make the exception that was raised here.
+ErrorInfo is a detail of each of these statuses. It holds the error's code in capitals and its `details()`, from which
+the clients of xlashape make the exception that was raised here.
 """
 
 from __future__ import annotations

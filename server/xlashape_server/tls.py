@@ -67,7 +67,7 @@ def check(config: Config) -> None:
 
 def server_credentials(config: Config) -> grpc.ServerCredentials:
     """gRPC credentials that reload certificates when their files change."""
-    import grpc  # the watching process checks certificates and never loads grpc
+    import grpc  # the watching process, the parent of the workers, calls `check` and never loads grpc
 
     files = _Files(config)
     first = files.configuration()

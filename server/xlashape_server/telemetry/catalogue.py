@@ -18,8 +18,8 @@ OTHER = "other"
 """The label of a metric for everything that has no label of its own, such as methods that do not exist."""
 
 STAGES = ("receiving", "waiting", "working", "sending")
-"""The stages of a call under way: it waits for a message of its caller, waits for a turn, computes, or waits for its
-caller to read.
+"""The stages of a call under way: it waits for a message of its caller, waits for a turn to compute, computes, or waits
+for its caller to read.
 """
 
 # The histogram's upper bounds in seconds. Small calls take 0.1 to 0.3 ms, a million indices 50 ms, an upload some

@@ -1,5 +1,5 @@
 """The interface by which calls and handlers make spans of traces. `tracing` implements it with OpenTelemetry, which
-this file does not import. Nothing happens while traces are off.
+this file does not import. Nothing happens while traces are off. A turn is the right of a call to compute.
 
     with child("decode module", {"xlashape.module.bytes": 4711}):    # a span below the span of the current call
         …

@@ -1,8 +1,8 @@
 """Makes a span for each call with OpenTelemetry. Its SDK, which the variables OTEL_… configure, sends the spans.
 
 The span of a call begins with its admission and ends when its caller has the answer. It is below the span that the
-caller names in the header traceparent. Below it are spans for what takes long: waiting for a turn, reading and decoding
-a module. Its attributes are those of the current semantic conventions for RPCs. The value rpc/dup of
+caller names in the header traceparent. Below it are spans for what takes long: waiting for a turn to compute, reading
+and decoding a module. Its attributes are those of the current semantic conventions for RPCs. The value rpc/dup of
 OTEL_SEMCONV_STABILITY_OPT_IN adds the attributes of the next version, and rpc has them alone.
 
 A call that is not sampled has no span. Health checks and reflection have none either.

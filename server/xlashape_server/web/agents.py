@@ -1,10 +1,10 @@
 """Serves the tools of `xlashape.agents` at `/mcp`, with the official SDK of the Model Context Protocol. Needs the extra
 `mcp`.
 
-Each request is a call of the guard, like a request for an RPC: it needs the same credentials, holds a place, and a tool
-computes within the call's turn, deadline and memory. The argument of a tool is text, or the name of a module in the
-store; no file of the server is opened. If the server's web page can show the subject of an answer, the answer has an
-address in `page` that opens this view.
+Each request is a call of the guard (`guard.py`), like a request for an RPC: it needs the same credentials and counts
+among the calls in progress, and a tool computes within the turns, the deadline and the memory of the call. The argument
+of a tool is text, or the name of a module in the store; no file of the server is opened. If the server's web page can
+show the subject of an answer, the answer has an address in `page` that opens this view.
 
 The SDK is loaded at the first request. Requests are independent of each other, since another worker may get the next.
 """

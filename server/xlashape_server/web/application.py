@@ -3,7 +3,7 @@
 
 The paths are made from the descriptors of the RPCs, which have the same handlers as over gRPC. The guard (`guard.py`)
 admits a request for an RPC or a tool before its body is read. RPCs that take a stream of requests are missing here,
-since HTTP/1.1 cannot carry one.
+since browsers cannot send one over HTTP/1.1.
 """
 
 from __future__ import annotations

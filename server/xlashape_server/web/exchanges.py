@@ -1,6 +1,6 @@
-"""The adapter between one HTTP request and the guard (`guard.py`), which admits calls and bounds their time and memory.
-An `Exchange` is a request and its answer. It holds a call of the guard from the beginning of the request until the
-answer is sent, as the adapter of gRPC does.
+"""The adapter between one HTTP request and the guard (`guard.py`), which gives a call a place (the right to be in
+progress), turns (the right to compute), and bounds of time and memory. An `Exchange` is a request and its answer. It
+holds a call of the guard from the beginning of the request until the answer is sent, as the adapter of gRPC does.
 
 Methods run on the event loop, with these exceptions: the thread that ends calls that last too long (`calls.Watch`)
 calls `cut_off`; handlers wait for turns and compute, so their functions run in other threads, and with them `compute`,

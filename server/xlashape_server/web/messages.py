@@ -4,7 +4,7 @@ CORS allows pages of other origins: the browser sends a preflight request first,
 if this server allows its origin. But a page can make its own name lead to this machine after it was loaded (DNS
 rebinding), and then needs no such permission. So a request for a host that is not a name of this server is refused.
 
-Handlers use protobuf's own format. JSON is converted here, in the turn of the call.
+Handlers use protobuf's own format. JSON is converted here, while the call has its turn to compute.
 
 >>> from xlashape.proto import v1
 >>> json_to_proto(b'{"indices": ["300"]}', v1.LinearIndexRequest, 1 << 20) == v1.LinearIndexRequest(

@@ -224,8 +224,8 @@ def _from_whole(op: Op, number: int) -> Row:
 
 
 def _from_part(op: Op, number: int) -> Row:
-    """From a part: the element of the whole array that is in the executing replica's part, on every replica of the
-    group.
+    """From an element of a part: the element of the whole array at this index of the executing replica's part, on
+    every replica of the group.
     """
     _numbered(op, len(op.operands))
     _, part, axis, count, groups = _blocks(op, number)
@@ -247,13 +247,13 @@ def all_gather_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.ALL_GATHER, attributes=replica_groups)
 def all_gather_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The executing replica's part of the whole, on every replica of the group."""
+    """The element of the whole array at this index of the executing replica's part, on every replica of the group."""
     return SparseRows(len(op.outputs), {operand: _from_part(op, operand)})
 
 
 @output_to_input(Opcode.REDUCE_SCATTER, attributes=replica_groups)
 def reduce_scatter_output_to_input(op: Op, output: int) -> Rows:
-    """The same element of the executing replica's part, on every replica of the group."""
+    """The element of the whole array at this index of the executing replica's part, on every replica of the group."""
     return SparseRows(len(op.operands), {output: _from_part(op, output)})
 
 
@@ -455,7 +455,7 @@ def _started(op: Op) -> tuple[int, int]:
 
 _Label: TypeAlias = tuple[str, int]
 """The role of a dimension, and a number: of the pair for "batch" and "contracted", of the dimension for "left" and
-"right".
+"right", else 0.
 """
 _GROUP: _Label = ("group", 0)
 _SIZES: _Label = ("sizes", 0)

@@ -150,6 +150,7 @@ Rows: TypeAlias = tuple[Row, ...] | SparseRows
 
 
 Key: TypeAlias = Callable[[xla.HloInstructionProto], Hashable]
+"""A function that takes the key of the attributes out of an instruction's proto."""
 
 _R = TypeVar("_R", bound=Key)
 
@@ -213,8 +214,9 @@ OutputRule: TypeAlias = Callable[[Op, int], Rows]
 InputRule: TypeAlias = Callable[[Op, int, int], Rows]
 """A function of (op, operand, operand's leaf) that returns a row for each leaf of the output."""
 Reader: TypeAlias = Callable[[xla.HloInstructionProto], Hashable]
+"""A function that takes the attributes which a rule needs out of an instruction's proto."""
 Attributes: TypeAlias = "Attribute | Codec | Reader"
-"""The attribute, or the value, that a rule needs; a function where a rule needs several."""
+"""What a rule needs: an attribute, a value of one, or where it needs several a reader of them."""
 
 
 class Registered(NamedTuple):
@@ -362,7 +364,7 @@ def _var(bounds: int | Interval) -> Var:
 
 
 def _bytes_by_ranks(key: tuple[tuple[int, ...], ...], value: object) -> int:
-    """An estimate of the bytes of a map from arrays of the first sizes in the key to arrays of the second, if any."""
+    """An estimate of the bytes of a map between arrays whose sizes are in the key."""
     return 1200 + 400 * sum([len(dims) for dims in key])
 
 

@@ -102,8 +102,8 @@ def coalescing(
 
 
 def check_warp(warp: int, segment_bytes: int) -> None:
-    """Raises InvalidArgumentError below 1, LimitExceededError for a warp beyond `MAX_WARP` or a segment
-    beyond `MAX_SEGMENT_BYTES`.
+    """Raises InvalidArgumentError for a warp or segment below 1, LimitExceededError for a warp beyond `MAX_WARP` or a
+    segment beyond `MAX_SEGMENT_BYTES`.
     """
     if warp < 1 or segment_bytes < 1:
         raise InvalidArgumentError(

@@ -1,5 +1,5 @@
 """The tile of every instruction of a fusion, for given tiles of its results and of the dimensions that it sums over:
-the tiles that a tiled kernel computes and loads at each step.
+the tiles that a tiled kernel computes and loads at each step of its loops.
 
     tiling = tile_fusion(fusion)
     tiling.parameters                   # the sizes to choose, for results and for contracted and reduced dimensions
@@ -82,8 +82,8 @@ class InstructionTile(NamedTuple):
     instruction: HloInstruction
     leaf: int
     indexing: OperandIndexing
-    """From the indices of the parameters, in their order, to the elements of the leaf: simplified, with the producers
-    of its runtime variables.
+    """The map from the indices along `FusionTiling.parameters`, in their order, to the elements of the leaf;
+    simplified, with the producers of its runtime variables.
     """
     symbolic: SymbolicTile | None
     """Offsets, sizes and strides of the tile, as expressions in the sizes d0, d1, … of the parameters; None where no
@@ -343,7 +343,9 @@ class _Walk:
                         self._add(operand, composed.leaf, composed)
 
     def _composed(self, instruction: HloInstruction, access: OperandIndexing, read: OperandIndexing) -> OperandIndexing:
-        """From the parameters to an operand. Range variables of summed dimensions become indices of parameters."""
+        """The access from the indices of the parameters to an operand. Range variables of summed dimensions become
+        indices of parameters.
+        """
         first = self.first_of_sum.get(instruction)
         if first is not None and read.map.ranges and not access.map.is_undefined:
             own = access.map

@@ -39,7 +39,8 @@ def logical_to_physical(shape: Shape) -> IndexingMap:
 
 @cached(max_bytes=8 << 20, weigh=lambda key, value: 400 + map_bytes(value))
 def physical_to_logical(shape: Shape) -> IndexingMap:
-    """The inverse: from a position of the buffer to the index of the element there. Padding lies outside the domain.
+    """The inverse of `logical_to_physical`: from a position of the buffer to the index of the element there. Padding
+    lies outside the domain.
 
     InvalidShapeError for a shape without positions.
 

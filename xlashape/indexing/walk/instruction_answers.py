@@ -114,7 +114,7 @@ class AnswerCache:
             self.signatures[key] = signature
 
     def keep(self, signature: Signature, question: Any, kept: KeptAnswer) -> None:
-        """Keeps an answer. It counts against the budget in force by the sets that it holds."""
+        """Keeps an answer. Spends steps of the budget in force, by the number of sets that the answer holds."""
         spend(1 + len(kept.sets) + len(kept.bound))
         weight = 300 + SHARED_SET_BYTES * len(kept.sets) + SET_BYTES * len(kept.bound)
         with self._lock:
@@ -142,7 +142,7 @@ class AnswerCache:
             self._forget()
 
     def usage(self) -> CacheUsage:
-        """How many bytes the cache holds, and how many it may hold."""
+        """How many signatures and bytes the cache holds, and how many bytes it may hold."""
         with self._lock:
             return CacheUsage("xlashape.indexing: answers of rules", len(self.signatures), self._bytes, self.max_bytes)
 

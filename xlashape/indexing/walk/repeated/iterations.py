@@ -1,8 +1,8 @@
 """What the state of a loop depends on in the state one iteration before, two iterations before, and so on. While loops
 and scans share this algorithm. In plain words:
 
-- *State*: the leaves of the tuple that the body takes and returns. A `Frontier` holds, for each leaf of it, the set of
-  maps that lead there from the array asked about.
+- *State*: the leaves (arrays) of the tuple that the body takes and returns. A `Frontier` holds, for each leaf of the
+  state, the set of maps that lead there from the array asked about.
 - *Start*: the frontier after 0 iterations holds the identity at the leaf asked about.
 - *Step*: one iteration. Every map of the frontier is composed with every map of the body from the leaf that it has
   reached to the leaves of the state one iteration before (for maps from inputs to outputs: one iteration after). The
@@ -251,7 +251,9 @@ class StateWalk:
         self._values = ValueNumbers(body)
 
     def frontiers(self, first: Frontier, count: int) -> Coroutine[Frontiers]:
-        """The frontiers after 0 to `count` iterations, or until they repeat, or as far as they are followed."""
+        """The frontiers after 0, 1, … iterations, up to `count` iterations, to the first that equals an earlier one, or
+        as far as they are followed.
+        """
         listed = [first]
         indices = {_members(first): 0}
         while len(listed) <= min(count, MAX_ITERATIONS):
@@ -339,7 +341,7 @@ def _node_count(indexing_map: IndexingMap) -> int:
 
 
 def _members(frontier: Frontier) -> frozenset[OperandIndexing]:
-    """The accesses of a frontier, each with its leaf: two frontiers are equal if these are."""
+    """All accesses of a frontier, each of which names its leaf: two frontiers are equal if these sets are."""
     return frozenset([access for accesses in frontier.values() for access in accesses])
 
 

@@ -25,7 +25,8 @@ Plain words:
     placed:     (d0)[s0] -> (s0), domain: d0 in [0, 3], s0 in [0, 3], d0 - s0 in [0, 3]
 
 The walk gives up in the same cases as in `iterations`. For the lags whose frontiers are not known, the maps name every
-element of each array that the source depends on at all, and are marked as conservative.
+element of each array that the array asked about depends on (forwards: that depends on it), and are marked as
+conservative.
 """
 
 from __future__ import annotations
