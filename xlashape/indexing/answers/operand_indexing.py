@@ -165,10 +165,13 @@ class Knowledge(Enum):
 
     EXACT = "exact"
     """The elements that the map names and no others. Where values decide (the order of a sort), those that some values
-    lead to.
+    lead to. As in XLA, two maps name more: that of a padding value leads from every element of the result, and that of
+    a convolution's kernel also to elements that are multiplied with padding only.
     """
     EVERY_ELEMENT = "every element"
-    """Any element of the array may be accessed; nothing narrower is known to be true."""
+    """The map may name more elements than are accessed, because nothing narrower is known to be true: it names every
+    element of some array on the way, such as the operand of a custom call, or every index along a dimension of it.
+    """
     UNKNOWN = "unknown"
     """The map is undefined: this version cannot compute it."""
 
@@ -180,7 +183,7 @@ class OperandIndexing(FrozenValue):
     - `runtime`: where the values of the map's runtime variables come from, in their order.
     - `replica`: which replica holds the element, for operations across replicas; None: the executing replica.
     - `leaf`: which array, where the operand is a tuple: its leaves counted depth first.
-    - `is_conservative`: the map names every element because nothing narrower is known to be true.
+    - `is_conservative`: the map may name more elements than are accessed (`Knowledge.EVERY_ELEMENT`).
 
     Two are equal if all of these fields are; producers are equal if they are the same instruction. `str()` is XLA's
     text.

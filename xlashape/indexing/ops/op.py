@@ -118,7 +118,9 @@ class Access(NamedTuple):
     """
     replicas: Replicas | None = None
     is_conservative: bool = False
-    """Whether the map names every element because nothing narrower is known to be true."""
+    """Whether the map names every element, or every index along a dimension, because nothing narrower is known to be
+    true.
+    """
 
 
 Row: TypeAlias = tuple[Access, ...]
