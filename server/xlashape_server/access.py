@@ -1,5 +1,5 @@
-"""Log lines of calls, one for each call. At the level info at most 100 refused calls a second are logged, and as many
-successful calls a second as the setting `log_calls_per_second` says.
+"""Log lines of calls, at most one for each call. At the level info at most 100 refused calls a second are logged, and
+as many successful calls a second as the setting `log_calls_per_second` says.
 
 At the level debug every call is logged, at the levels warning and error none. The first line after calls that were not
 logged has their number, such as "unlogged": 4711.

@@ -61,9 +61,9 @@ class _Unknown:
 def _guarded(
     name: str, method: MethodDescriptor, handler: Callable[..., Any], guard: Guard, calls: GrpcCalls
 ) -> grpc.RpcMethodHandler[Any, Any]:
-    """A handler behind the guard. A call of it needs places, each of which is the right to have one call in progress:
-    an ordinary one, and one of their own for uploads and streams of both sides. All RPCs take a stream of requests:
-    `grpc_calls` says why.
+    """A handler behind the guard. A place is the right to have one call in progress: each call needs an ordinary one,
+    and an upload or a call that streams both ways also needs one of that kind. All RPCs are registered as taking a
+    stream of requests: `grpc_calls` says why.
     """
     if method.client_streaming and method.server_streaming:
         return grpc.stream_stream_rpc_method_handler(calls.both_streams(name, handler, (guard.places, guard.streams)))

@@ -221,7 +221,7 @@ def compressed(data: bytes) -> bytes:
 
 def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
     """A message of `kind` in JSON, converted to protobuf's format. DecodeError if `data` is not such a message,
-    LimitExceededError if it has more than `max_bytes`. Without any text it is an empty message.
+    LimitExceededError if it has more than `max_bytes`. Blank `data` is an empty message.
 
     Unknown fields are errors: a misspelled name would otherwise be a field that is not set.
     """
