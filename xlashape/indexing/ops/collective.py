@@ -12,6 +12,9 @@ every partition, too. Nothing in it says how many partitions there are, so its a
 
 In a ragged-dot and a ragged-all-to-all, elements of an array are the sizes of groups. The group that an index belongs
 to is known at run time only, so their maps name every group that the index may belong to with some sizes.
+
+The docstring of a rule says what an element of an output reads (`…_output_to_input`), or which elements of the outputs
+an element of an operand takes part in (`…_input_to_output`).
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Equal values of the range variables of a dot's two maps name the elements that are multiplied. The range variables of a
 convolution are the index in the window and the input feature, in the order in which the window reads the input; a
 reversed window takes the kernel's elements in the opposite order.
+
+The docstring of a rule says what an element of an output reads (`…_output_to_input`), or which elements of the outputs
+an element of an operand takes part in (`…_input_to_output`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,11 @@
 tokens and data from outside the module (infeed, send, …), and of custom calls. And the declarations of opcodes whose
 maps come from the computations that they call.
 
-A map between tokens is `() -> ()`: it says which operation must come before, not what is read.
+A map between tokens is `() -> ()`: it says which operation must come before, not what is read. A leaf is an array
+within a shape (`answers.leaves`); a shape that is not a tuple has one.
+
+The docstring of a rule says what an element of an output reads (`…_output_to_input`), or which elements of the outputs
+an element of an operand takes part in (`…_input_to_output`).
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 bitcast-convert), of operations that read no element (constants, iota, parameters, …), and of random numbers.
 
 A scalar operand of clamp or select takes part in every element.
+
+The docstring of a rule says what an element of an output reads (`…_output_to_input`), or which elements of the outputs
+an element of an operand takes part in (`…_input_to_output`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
 """The rules of fft, cholesky and triangular-solve, whose elements depend on whole rows, columns or triangles.
 
 The maps follow from the definition of the result, not from how a backend computes it.
+
+The docstring of a rule says what an element of an output reads (`…_output_to_input`), or which elements of the outputs
+an element of an operand takes part in (`…_input_to_output`).
 """
 
 from __future__ import annotations

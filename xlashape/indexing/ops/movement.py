@@ -1,4 +1,8 @@
-"""The rules of operations that only move elements: broadcast, transpose, reverse, concatenate, pad."""
+"""The rules of operations that only move elements: broadcast, transpose, reverse, concatenate, pad.
+
+The docstring of a rule says what an element of an output reads (`…_output_to_input`), or which elements of the outputs
+an element of an operand takes part in (`…_input_to_output`).
+"""
 
 from __future__ import annotations
 

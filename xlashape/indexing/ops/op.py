@@ -5,7 +5,8 @@ them.
     def transpose_output_to_input(op: Op, output: int) -> Rows: ...
 
 An opcode has a rule for each direction, registered by a decorator. A rule is a pure function of an `Op`: the shapes of
-an instruction, their leaves, and the attributes that the rule's reader took from it. It answers with a `Row` for each
+an instruction, their leaves (the arrays within them, `answers.leaves`), and the attributes that the rule's reader took
+from the instruction. It answers with a `Row` for each
 operand (input to output: for each output). A row holds the ways in which one array is accessed, each an `Access`. An
 access names operands by their number; `walk.instruction_answers` binds it to an instruction: the access becomes an
 `OperandIndexing`, the row an `OperandIndexingSet`. A rule that finds attributes which do not fit the shapes raises

@@ -1,5 +1,8 @@
 """The rules of operations whose elements depend on many elements: reduce, reduce-window, select-and-scatter, sort,
 topk, batch-norm-*.
+
+The docstring of a rule says what an element of an output reads (`…_output_to_input`), or which elements of the outputs
+an element of an operand takes part in (`…_input_to_output`).
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 A reshape keeps the row-major position of every element, a bitcast its position in memory. Dimensions form groups of
 equal product that are independent of each other: [4,8,12] → [32,3,4] is [4,8] → [32] and [12] → [3,4].
+
+The docstring of a rule says what an element of an output reads (`…_output_to_input`), or which elements of the outputs
+an element of an operand takes part in (`…_input_to_output`).
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ A gather's slice, like a scatter's update, is a *window*: it starts at an index 
 operand except those that are collapsed or shared with the indices (batching). The other dimensions of the output
 (updates) are *batch* dimensions: they are the position of the index vector. A gather clamps the start of a slice so
 that the slice stays inside the operand; a scatter leaves out an update that does not stay inside.
+
+The docstring of a rule says what an element of an output reads (`…_output_to_input`), or which elements of the outputs
+an element of an operand takes part in (`…_input_to_output`).
 """
 
 from __future__ import annotations

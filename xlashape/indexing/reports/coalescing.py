@@ -57,7 +57,7 @@ class Sample(NamedTuple):
 
 
 class OperandCoalescing(NamedTuple):
-    """How one output reads one leaf of an operand in one way."""
+    """How one output reads one leaf of an operand (an array within it) in one way."""
 
     operand: int
     leaf: int

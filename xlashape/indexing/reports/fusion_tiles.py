@@ -75,8 +75,8 @@ class TileParameter(NamedTuple):
 
 
 class InstructionTile(NamedTuple):
-    """The part of one leaf of one instruction that a step of the kernel needs, in one of the ways in which the leaf is
-    read.
+    """The part of one leaf of an instruction (array within its result) that a step of the kernel needs, in one of the
+    ways in which the leaf is read.
     """
 
     instruction: HloInstruction

@@ -194,7 +194,7 @@ def _box(rows: NDArray[np.int64]) -> TileBox | None:
 
 
 class OperandTile(NamedTuple):
-    """The tile that a tile of one output reads of one leaf of an operand, in one way."""
+    """The tile that a tile of one output reads of one leaf of an operand (an array within it), in one way."""
 
     operand: int
     indexing: OperandIndexing

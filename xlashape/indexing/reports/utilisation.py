@@ -25,7 +25,7 @@ from xlashape.symbolic import IndexingMap, VariableKind
 
 
 class OperandUtilisation(NamedTuple):
-    """How much one output reads of one operand (of all its leaves together)."""
+    """How much one output reads of one operand (of all its leaves, the arrays within it, together)."""
 
     elements: int | None
     """How many elements the operand has. None where it or the result has an unbounded dimension."""

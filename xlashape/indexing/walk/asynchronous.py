@@ -1,7 +1,7 @@
 """The maps of asynchronous starts, updates and ends whose operation is a called computation.
 
 The result of a start or update is the state of the operation: a tuple of the operands so far, of what the called
-computation returns, and of contexts, which hold no elements:
+computation returns, and of contexts, which hold no elements. A leaf is an array within a tuple, counted depth first.
 
     start  = ((f32[4]), f32[4], u32[]) add-start(a)                   result: reads a through the computation
     update = ((f32[4], f32[4]), f32[4], u32[]) add-update(start, b)   result: as `start`, and b through the computation

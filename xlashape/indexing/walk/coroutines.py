@@ -5,7 +5,7 @@ stack. Code that needs the maps of a computation is written as a generator inste
 the maps:
 
     def maps_of_call(computation: HloComputation) -> MapsCoroutine:
-        maps = yield ComputationRequest(computation, FROM_RESULT, leaf=0)
+        maps = yield ComputationRequest(computation, FROM_RESULT, leaf=0)  # leaf: the number of an array in the result
         return maps
 
 `Analysis` runs such a generator. When it yields a request whose answer is not known yet, `Analysis` puts it on a list,
@@ -13,8 +13,8 @@ runs the generator that walks the requested computation, and sends its result to
 delegates to another with `yield from`. A LimitExceededError of the limit `ACCESSES` is thrown into the generator that
 waits for the walk; it may catch the error and give a coarser answer.
 
-Two calls of one computation may read at two offsets. Within the computation, the producer of an offset may be a
-parameter; `seen_from_caller` names the argument that the parameter takes instead.
+Two calls of one computation may read at two offsets. Within the computation, the instruction that produces an offset
+may be a parameter; `seen_from_caller` names the argument that the parameter takes instead.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 A rule sees shapes and attributes only, so its answer is kept under them (`AnswerCache`): equal operations on equal
 shapes are analysed once, in whichever module. What differs from instruction to instruction is added here: the producers
-of runtime variables, and the values of producers that are constants.
+of runtime variables (the instructions that compute their values), and the values of producers that are constants.
 
 A `Signature` stands for all instructions with the same operation, shapes and attributes. The answers to the questions
 about it (which output, which operand) are added when they are first asked. The cache counts their bytes. When it is

@@ -4,8 +4,8 @@ algorithm.
 The number of iterations is known where the backend configuration says so, or a counter goes from a constant to a
 constant. This matches XLA's known trip counts and its plain pattern of an induction variable.
 
-The state is what the body takes and returns. From an output, the walk goes from the last iteration back to the first;
-from the operand, forwards.
+The state is what the body takes and returns, a tuple of arrays (leaves). From an output, the walk goes from the last
+iteration back to the first; from the operand, forwards.
 
 - The number of iterations is known (`trip_count`): an element comes from where that many iterations lead.
 - It is not known: an element comes from where any number of iterations leads, none included. The condition decides how
