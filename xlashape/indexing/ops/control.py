@@ -72,7 +72,7 @@ def _passed_to(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ..
 
 @output_to_input(Opcode.TUPLE)
 def tuple_output_to_input(op: Op, output: int) -> Rows:
-    """The operand that is this element of the tuple."""
+    """The same index of the operand that is this element of the tuple."""
     starts = op.starts
     require(starts[-1] == len(op.outputs), lambda: f"has {len(op.outputs)} leaves of {starts[-1]} that it takes")
     operand = bisect_right(starts, output) - 1
@@ -81,7 +81,7 @@ def tuple_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.TUPLE)
 def tuple_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The element of the tuple that the operand is."""
+    """The same index of the tuple's element that the operand becomes."""
     number = op.starts[operand] + leaf
     return SparseRows(len(op.outputs), {number: _passed_to(op, operand, leaf, number)})
 
@@ -100,13 +100,13 @@ def _element(op: Op) -> int:
 
 @output_to_input(Opcode.GET_TUPLE_ELEMENT, attributes=INDEX)
 def get_tuple_element_output_to_input(op: Op, output: int) -> Rows:
-    """The leaves of the element that is taken."""
+    """The same index of the leaf of the element that is taken."""
     return (_passed(op, 0, _element(op) + output, output),)
 
 
 @input_to_output(Opcode.GET_TUPLE_ELEMENT, attributes=INDEX)
 def get_tuple_element_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The leaves of the element that is taken; other elements go nowhere."""
+    """A leaf of the element that is taken keeps its index; other elements go nowhere."""
     output = leaf - _element(op)
     if not 0 <= output < len(op.outputs):
         return (NOT_ACCESSED,) * len(op.outputs)
@@ -136,13 +136,13 @@ def pass_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.ADD_DEPENDENCY)
 def add_dependency_output_to_input(op: Op, output: int) -> Rows:
-    """The first operand; nothing is read of the second, which only has to be computed before."""
+    """The same index of the first operand; nothing is read of the second, which only has to be computed before."""
     return _passed(op, 0, output, output), NOT_ACCESSED
 
 
 @input_to_output(Opcode.ADD_DEPENDENCY)
 def add_dependency_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The first operand; nothing is read of the second, which only has to be computed before."""
+    """The first operand is passed on; the second goes nowhere, as it only has to be computed before."""
     return (
         (NOT_ACCESSED,) * len(op.outputs)
         if operand
@@ -265,7 +265,7 @@ def token_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 @output_to_input(Opcode.SEND)
 def send_output_to_input(op: Op, output: int) -> Rows:
-    """The result is (data, context, token): the data is passed on."""
+    """The result is (data, context, token): the data is passed on, the token comes after that of operand 1."""
     require(len(op.operands) == 2, "takes data and a token")
     if output < len(op.operands[0]):
         return _passed(op, 0, output, output), NOT_ACCESSED
@@ -274,7 +274,7 @@ def send_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.SEND)
 def send_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The result is (data, context, token): the data is passed on."""
+    """The result is (data, context, token): the data is passed on, operand 1 comes before the token."""
     require(len(op.operands) == 2, "takes data and a token")
     if operand == 0:
         return SparseRows(len(op.outputs), {leaf: _passed_to(op, 0, leaf, leaf)})

@@ -219,7 +219,7 @@ def _pad(op: Op, output: int) -> tuple[PaddingDimension, ...]:
     for n, size, (low, high, interior) in zip(source, out, config, strict=True):
         require(interior >= 0, "has negative interior padding")
         if n == WITHOUT_BOUND:
-            # Where the padding at the end begins is not known.
+            # The index at which padding at the end would begin is not known.
             require(size == n and high == interior == 0, "pads the end of a dimension without a bound")
             continue
         inner = n + max(0, n - 1) * interior

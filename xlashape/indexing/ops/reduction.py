@@ -97,7 +97,7 @@ def _inputs_and_initial_values(op: Op) -> int:
 
 @output_to_input(Opcode.REDUCE_WINDOW, attributes=window_dimensions)
 def reduce_window_output_to_input(op: Op, output: int) -> Rows:
-    """The elements within the output's window. A cumulative operation is a window as long as the array."""
+    """The elements within the output's window. In a cumulative operation, the window is as long as the array."""
     count, source, windows = _reduce_window(op)
     out = output_dims(op, output)
     read = (_read_by_window(out, source, windows),)
@@ -222,7 +222,9 @@ def _select_and_scatter(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple
 
 
 def sort_output_to_input(op: Op, output: int) -> Rows:
-    """The whole sorted dimension of every operand: the order depends on all of its elements."""
+    """The same index of every operand, with every index along the sorted dimension: all elements along it decide the
+    order.
+    """
     axis, dims = _sort(op)
     out = output_dims(op, output)
     results = [rng(0) if d == axis else dim(d) for d in range(len(dims))]
@@ -230,7 +232,7 @@ def sort_output_to_input(op: Op, output: int) -> Rows:
 
 
 def sort_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The whole sorted dimension of every output."""
+    """The same index of every output, with every index along the sorted dimension."""
     axis, dims = _sort(op)
     results = [rng(0) if d == axis else dim(d) for d in range(len(dims))]
     return ((Access(make_map(dims, results, ranges=dims[axis : axis + 1])),),) * len(op.outputs)
@@ -253,7 +255,7 @@ SORT_INPUT_TO_OUTPUT = registered_rule(sort_input_to_output, DIMENSIONS)
 
 @output_to_input(Opcode.TOPK, attributes=K)
 def topk_output_to_input(op: Op, output: int) -> Rows:
-    """The whole last dimension."""
+    """The operand's whole last dimension."""
     source = _topk(op)
     read = make_map(output_dims(op, output), [*(dim(d) for d in range(len(source) - 1)), rng(0)], ranges=source[-1:])
     return ((Access(read),),)
@@ -261,7 +263,7 @@ def topk_output_to_input(op: Op, output: int) -> Rows:
 
 @input_to_output(Opcode.TOPK, attributes=K)
 def topk_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
-    """The whole last dimension of values and indices."""
+    """The whole last dimension of both outputs, the values and the indices."""
     source = _topk(op)
     out = output_dims(op, 0)
     written = make_map(source, [*(dim(d) for d in range(len(source) - 1)), rng(0)], ranges=out[-1:])
