@@ -120,9 +120,9 @@ class Proxies:
         return self.are_there and _is_within(peer, self._networks)
 
     def behind(self, caller: Caller, headers: Mapping[str, str]) -> Caller:
-        """Who has sent a request with these headers over the connection of `caller`. If that is a trusted proxy's, the
-        result is the caller behind the proxy, with the identity as its connection: callers share the proxy's
-        connections.
+        """Who has sent a request with these headers over the connection of `caller`. If the connection is a trusted
+        proxy's, the result is the caller behind the proxy, with the identity in place of a connection, since callers
+        share the proxy's connections.
         """
         if not self.trusts(caller.connection):
             return caller

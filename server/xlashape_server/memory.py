@@ -7,7 +7,7 @@
     lease.release()
 
 What is left is computed from the reservations and from the memory that the process uses. Neither is enough alone: a
-call may not use its reservation yet, and caches and the allocator hold memory that no call has reserved.
+call may not have used its reservation yet, and caches and the allocator hold memory that no call has reserved.
 """
 
 from __future__ import annotations

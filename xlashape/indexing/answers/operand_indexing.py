@@ -165,8 +165,8 @@ class Knowledge(Enum):
 
     EXACT = "exact"
     """The elements that the map names and no others. Where values decide (the order of a sort), those that some values
-    lead to. As in XLA, two maps name more: that of a padding value leads from every element of the result, and that of
-    a convolution's kernel also to elements that are multiplied with padding only.
+    lead to. As in XLA, some maps name more: that of a padding value leads from every element of the result, and that
+    of a convolution's kernel also to elements that are multiplied with padding only.
     """
     EVERY_ELEMENT = "every element"
     """The map may name more elements than are accessed, because nothing narrower is known to be true: it names every

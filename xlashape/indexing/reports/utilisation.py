@@ -37,7 +37,8 @@ class OperandUtilisation(NamedTuple):
     """
     is_upper_bound: bool = False
     """Whether fewer than `distinct` elements may be read: which ones is known at run time only, or the operand is read
-    in several ways whose common elements are too many to enumerate.
+    in several ways whose common elements are too many to enumerate. It is not set for maps that are EVERY_ELEMENT, such
+    as those of a custom call: all elements that they name count as read.
     """
 
     @property
