@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from xlashape.cli.connection import ServerAddress, connected
 from xlashape.cli.output import progress
-from xlashape.errors import DecodeError, ParseError
+from xlashape.errors import DecodeError, InvalidModuleError, ParseError
 
 if TYPE_CHECKING:
     from xlashape.hlo import HloModule
@@ -68,6 +68,9 @@ def naming(file: str) -> Generator[None, None, None]:
         if error.name is None and error.path[:1] == ("module",):
             error.name = "<stdin>" if file == "-" else file
         raise
+    except InvalidModuleError as error:
+        name = "<stdin>" if file == "-" else file
+        raise InvalidModuleError(f"{name}: {error.message}", field=error.path) from None
 
 
 def is_module(what: str) -> bool:

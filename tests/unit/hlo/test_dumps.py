@@ -111,6 +111,8 @@ def test_a_choice_where_there_is_none(tmp_path: Path):
         ("m-memory-usage-report.txt", b"Total bytes used: 4\n", "memory that a module uses"),
         ("m.pb", part(1, number(1, 35) + number(2, 0)) + part(1, number(1, 4)), "memory that a module uses"),
         ("m.debug_options", b"xla_flag: true\n", "options that a module was compiled with"),
+        ("compile_options.pb", part(3, number(5, 1)), "options that a module was compiled with.*directory above"),
+        ("topology.pb", part(1, b"\xff"), "devices that a module was compiled for.*directory above"),
         ("m.thunk_sequence.txt", b"000: kKernel\n", "thunks"),
         ("empty.xplane.pb", part(1, part(2, "/host:CPU")), "a profile that holds no modules"),
     ],

@@ -187,7 +187,7 @@ def test_a_prefix_of_a_bucket_is_listed_alone(tmp_path: Path) -> None:
             listed.append(prefix)
             return stores.LocalStore(tmp_path).list(prefix)
 
-    for name in ("run/a.hlo", "run2/b.hlo", "run/deep/c.hlo", "d.hlo"):
+    for name in ("run/a.hlo", "run2/b.hlo", "run/deep/c.hlo", "run/deep/topology.pb", "d.hlo"):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(text_of(1))
     stores = needed_in_ci("obstore.store")

@@ -21,6 +21,7 @@ from xlashape.hlo.files.detect_format import holds_hlo_proto
 from xlashape.proto.wire import BYTES, VARINT, fields
 
 _OPEN_MODULE: Final = "open the module beside it, *_optimizations.txt or *.hlo.pb"
+_OPEN_ABOVE: Final = "open the module in the directory above, *_optimizations.txt or *.hlo.pb"
 _GET_HLO: Final = (
     "HLO comes from jax.jit(f).lower(…).compile().as_text(), from lowered.compiler_ir('hlo').as_hlo_text(), or from a "
     "dump with"
@@ -44,6 +45,9 @@ _NAMES: Final = tuple(
         (r"(?:gpu_)?target_config\.pbtxt$", f"the device that a module was compiled for; {_OPEN_MODULE}"),
         (r"autotune_results\.(?:pb|pbtxt|txt)$", f"the results of autotuning; {_OPEN_MODULE}"),
         (r"execution_options\.txt$", f"the options that a module was executed with; {_OPEN_MODULE}"),
+        # In the folder of a module's name, which jaxlib 0.12 writes in a directory of dumps.
+        (r"(?:^|/)compile_options\.(?:pb|pbtxt|txt)$", f"the options that a module was compiled with; {_OPEN_ABOVE}"),
+        (r"(?:^|/)topology\.(?:pb|pbtxt|txt)$", f"the devices that a module was compiled for; {_OPEN_ABOVE}"),
     )
 )
 # Pattern of a file's first bytes → what the file is.
@@ -61,6 +65,7 @@ _CONTENTS: Final = (
      f"the buffer assignment of a module as text; {_OPEN_MODULE}"),
     (re.compile(rb"\s*(?:Total bytes used|Memory usage report)"), _MEMORY_USAGE),
 )  # fmt: skip
+_SUFFIXES: Final = (".hlo", ".txt", ".pb", ".pbtxt", ".json")
 _SHOWN: Final = 5  # names in an error message
 # Field number → wire type, of a plane of a profile (XPlane).
 _PLANE_TYPES: Final = {1: VARINT, 2: BYTES, 3: BYTES, 4: BYTES, 5: BYTES, 6: BYTES}
@@ -260,16 +265,18 @@ def split_choice(path: str) -> tuple[str, str | None]:
     return file, choice
 
 
+def may_be_module(name: str) -> bool:
+    """Whether the file of a name may hold a module: not what XLA writes beside modules.
+
+    >>> [may_be_module(f"module_0001.jit_f/{name}") for name in ("after.hlo.pb.gz", "topology.pb", "module.mlir")]
+    [True, False, False]
+    """
+    return name.lower().removesuffix(".gz").endswith(_SUFFIXES) and _what_by_name(name) is None
+
+
 def module_files(directory: Path) -> list[Path]:
     """The files of a directory whose names are those of modules, sorted."""
-    suffixes = (".hlo", ".txt", ".pb", ".pbtxt", ".json")
-    return [
-        path
-        for path in sorted(directory.iterdir())
-        if path.is_file()
-        and path.name.lower().removesuffix(".gz").endswith(suffixes)
-        and _what_by_name(path.name) is None
-    ]
+    return [path for path in sorted(directory.iterdir()) if path.is_file() and may_be_module(path.name)]
 
 
 def no_single_module(directory: Path) -> InvalidArgumentError:

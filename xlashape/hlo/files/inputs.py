@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 
 from xlashape.errors import DecodeError, NotFoundError
 from xlashape.extras import require
-from xlashape.hlo.files.dumps import module_files
+from xlashape.hlo.files.dumps import may_be_module, module_files
 
 STORED: Final = re.compile(r"(?:^|/)(?:modules|v2)/[0-9a-f]{2}/([0-9a-f]{64})$")
 """Matches the names of the files in the store of a server, and of the objects in its bucket. `content_of_stored` reads
@@ -127,7 +127,7 @@ def _of_bucket(name: str, stage: str) -> Iterator[Input]:
             with suppress(FileNotFoundError):
                 entries = {last: import_module("obstore").head(store, last)}
     keys = list(entries)
-    whole = {key for key in keys if key.removesuffix(".gz").endswith(_ENDS) or STORED.search(key)}
+    whole = {key for key in keys if may_be_module(key) or STORED.search(key)}
     if keys == [last]:
         whole = {last}
     for key, module in _chosen(keys, whole, stage):
