@@ -12,7 +12,10 @@ def main() -> None:
     code = exit_code(sys.argv[2:]) if sys.argv[1:2] == ["health"] else None
     if code is not None:
         sys.exit(code)
-    from xlashape.cli import main as command_line
+    try:
+        from xlashape.cli import main as command_line
+    except KeyboardInterrupt:  # while it loads; the command line itself ends so too
+        sys.exit(130)
 
     command_line()
 
