@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _MOST_TOTALS: Final = 20
 """The most files whose totals stand above the rows."""
+_NONE_PASSES: Final = "No row passes the filters."
 _CONTENT: Final = "the profile"
 """The beginning of messages about the content of a profile, which is replaced by the name of the file."""
 _JSON_NAMES: Final = {"totals": "totals_of_files"}
@@ -94,7 +95,7 @@ def report_command(name: str) -> click.Command:
         _write(answer, what[0], section, argument, form, selection)
         return int(bool(report.failures and getattr(answer, report.failures)))
 
-    command: Callable[..., Any] = run
+    command: Callable[..., Any] = query_options(run)  # --help shows them last
     positional = [each.name for each in report.options if each.positional]
     metavar = " ".join(["X...", *[f"[{each.upper()}]" for each in positional]])
     command = click.argument(
@@ -118,7 +119,6 @@ def report_command(name: str) -> click.Command:
     )(command)  # fmt: skip
     for option in (*in_section, *[each for each in report.options if not each.positional]):
         command = _click_option(option)(command)
-    command = query_options(command)
     short = REPORTS[name].short
     return click.command(name, short_help=short, help=f"{report.summary}\n\n{report.takes}")(command)
 
@@ -304,17 +304,20 @@ def _write_many(
 
 def _write(answer: Answer, what: str, section: str, argument: Any, form: str, selection: Selection) -> None:
     columns = answer.report.columns_of(section)
+    has_none = False
     if not section and not selection.is_all and form in ("json", "table"):
         limit = selection.limit if form == "json" else 0
         part = answer.selected(_objects(answer, selection._replace(limit=limit)))
         if part is not None:
+            has_none = bool(selection.filters) and not len(part)
             answer, selection = part, Selection((), None, None if form == "json" else selection.limit)
     found = answer.objects_of(section, argument) if section not in ("", "totals") else ()
     rows = iter([row_values(columns, each) for each in found]) if found else answer.rows_of(section, argument)
     if form == "json":
         _write_json(answer, what, section, columns, selection.chosen(columns, rows), selection)
     elif form == "table":
-        echo(_text(answer, section, argument, found, columns, rows, selection))
+        text = _text(answer, section, argument, found, columns, rows, selection)
+        echo(f"{text}\n\n{_NONE_PASSES}" if has_none else text)
     else:
         write_rows(form, columns, selection.chosen(columns, rows))
 
@@ -370,11 +373,13 @@ def _text(
             table_text(columns, rows, terminal_width()) if section else answer.report.rows_text(rows, terminal_width())
         )
     else:
-        parts.append("No row passes the filters." if selection.filters else "There are no rows.")
+        parts.append(_NONE_PASSES if selection.filters else "There are no rows.")
     if selection.filters and rows:
         parts.append(_together(columns, rows, total, len(answer) if not section else None))
     if len(rows) < total:
         parts.append(not_shown(total - len(rows), hint))
+    if section:  # a headline has them already
+        parts.append("\n".join(answer.totals.get("notes") or ()))
     return "\n\n".join([part for part in parts if part])
 
 

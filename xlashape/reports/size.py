@@ -17,7 +17,15 @@ from xlashape.math import byte_text, checked_int64
 from xlashape.reports.report import FRAMES, Answer, Option, Report
 from xlashape.reports.why.declaration import ALIKE, BUFFER_COLUMNS, TARGET, facts_lines
 from xlashape.reports.why.explain import why
-from xlashape.reports.why.programs import ModuleMemory, Sizes, buffer_of, module_memory, peak_facts
+from xlashape.reports.why.programs import (
+    ModuleMemory,
+    Sizes,
+    buffer_of,
+    fused_text,
+    module_memory,
+    peak_facts,
+    sharing_text,
+)
 from xlashape.reports.why.shapes import Buffer, MemoryAnswer, ranked
 from xlashape.shape import Shape, ShapeIndex, Target
 from xlashape.shape.xla_util.shape_util import get_leaf_shapes
@@ -156,10 +164,10 @@ class SizeAnswer(FrozenValue, Answer):
             ("sum", f"{byte_text(self.bytes)} over {'these' if self.count < self.of_count else 'all'} buffers{parts}")
         )
         if self.shared_count:
-            facts.append(("without", f"{self.shared_count:,} results that share the buffers of others"))
+            facts.append(("without", sharing_text(self.shared_count)))
         if self.fused_count:
             head = "" if self.shared_count else "without"
-            facts.append((head, f"{self.fused_count:,} results that are fused or applied to elements"))
+            facts.append((head, fused_text(self.fused_count)))
         first = f"{self.about or 'module'}: {many} buffer{'' if self.of_count == 1 else 's'}{within}{on}"
         return "\n".join([first, *facts_lines(facts)])
 

@@ -72,6 +72,8 @@ def test_the_table_and_json_are_selected_too():
     rows = [row for row in lines("reads", MODULE) if row["part_read"] is not None and row["part_read"] < 0.5]
     assert table[-1].startswith("2 more rows") and len(rows) == 3
     assert max(rows, key=lambda row: row["lines"])["instruction"] in "\n".join(table)
+    for command in ("reads", "size", "memory"):
+        assert answer(command, MODULE, "--filter", "source=nowhere").endswith("\n\nNo row passes the filters.\n")
     told = json.loads(answer("map", MODULE, "--filter", "operand=1", "--limit", "1", "--json"))
     assert [row["operand"] for row in told["maps"]] == [1]
     told = json.loads(answer("why", MODULE, "--filter", "opcode=parameter", "--json"))

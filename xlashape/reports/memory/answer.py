@@ -542,10 +542,7 @@ class ProgramMemory(Frozen, Answer):
             where += f", while {self.peak_instruction} runs"
         known = ""
         if self.is_estimate:
-            most = self.upper_bytes
-            known = "; an estimate" + (
-                "" if most is None else f", between {short_bytes(self.lower_bytes)} and {short_bytes(most)}"
-            )
+            known = f"; an estimate{_between(self.lower_bytes, self.upper_bytes)}"
         donated = f", of which {short_bytes(self.alias_bytes)} in the memory of parameters" if self.alias_bytes else ""
         fragmentation = ""
         if self.fragmentation_bytes:
@@ -576,6 +573,16 @@ class ProgramMemory(Frozen, Answer):
     def __repr__(self) -> str:
         about = "about " if self.is_estimate else ""
         return f"<ProgramMemory: {about}{byte_text(self.peak_bytes)} at the peak>"
+
+
+def _between(least: int, most: int | None) -> str:
+    """The bounds of an estimate as the end of a line; in full where they differ by less than the rounded ones show."""
+    if most is None or least == most:
+        return ""
+    low, high = short_bytes(least), short_bytes(most)
+    if low == high:
+        low, high = f"{least:,}", f"{most:,} bytes"
+    return f", between {low} and {high}"
 
 
 def _is_argument(each: Allocation) -> bool:

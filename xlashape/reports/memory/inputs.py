@@ -39,6 +39,10 @@ _MOMENT: Final = (
     "The text has what lives at one moment alone: outputs that are made later are not counted, as they are in "
     "XLA's peak, and values that share memory count twice."
 )
+_OWN_SIZES: Final = (
+    "The sizes are those of the module's assignment, not of {}: a target counts for modules without one, such as those "
+    "before the optimizations."
+)
 _HOW_TO_DUMP: Final = (
     "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto' writes DIR/….hlo.pb, whose assignment has the traces"
 )
@@ -116,6 +120,8 @@ def _is_report(x: Any) -> bool:
 
 def _of_module(module: HloModule, target: Target | None, notes: tuple[str, ...] = ()) -> ProgramMemory:
     if _has_assignment(module):
+        if target is not None:
+            notes += (_OWN_SIZES.format(target),)
         return ProgramMemory(plan_of_assignment(module.held.beside.buffer_assignment, module), notes=notes)
     return ProgramMemory(plan_of_module(module, target), notes=notes)
 

@@ -46,7 +46,8 @@ _ELEMENTWISE: Final = frozenset([operation.opcode for operation in OPERATIONS])
 _COPIES: Final = frozenset([Opcode.COPY])
 _GIVEN: Final = frozenset([Opcode.PARAMETER, Opcode.CONSTANT])
 _OWN_ORDER: Final = (
-    "The module has no schedule: its instructions are taken in an order of our own that keeps little memory alive."
+    "The module has no schedule, as before XLA's optimizations: values that XLA would fuse count, and its instructions "
+    "are taken in an order of our own that keeps little memory alive."
 )
 _BY_LIVENESS: Final = "The module has no buffer assignment: the peak is estimated from the lives of its values."
 

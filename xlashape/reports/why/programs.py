@@ -66,6 +66,16 @@ def peak_facts(peak: Peak) -> list[tuple[str, str]]:
     return [("peak", f"{byte_text(peak.bytes)}, {how}")]
 
 
+def sharing_text(count: int) -> str:
+    """How many results take no memory of their own, as text."""
+    return f"{counted(count, 'result')} that {'shares' if count == 1 else 'share'} the buffers of others"
+
+
+def fused_text(count: int) -> str:
+    """How many results are never in memory, as text."""
+    return f"{counted(count, 'result')} that {'is' if count == 1 else 'are'} fused or applied to elements"
+
+
 # The peak of a module with a target, and of one for which no peak is given.
 UNKNOWN_PEAK: Final = Peak(None)
 
@@ -334,9 +344,9 @@ class ModuleMemory(MemoryAnswer):
         lines: list[str] = []
         if self.shared:
             counts = ", ".join([f"{count} {opcode}" for opcode, count in sorted(self.shared.items())])
-            lines.append(f"{sum(self.shared.values())} results that share the buffers of others: {counts}")
+            lines.append(f"{sharing_text(sum(self.shared.values()))}: {counts}")
         if self.without_memory:
-            lines.append(f"{self.without_memory} results that are fused or applied to elements")
+            lines.append(fused_text(self.without_memory))
         if self.donated:
             count = f"{len(self.donated)} output{' is' if len(self.donated) == 1 else 's are'}"
             size = sum([each.buffer_bytes or 0 for each in self.donated])

@@ -9,7 +9,7 @@ import pytest
 
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloModule
-from xlashape.reports.memory import memory
+from xlashape.reports.memory import ProgramMemory, memory
 from xlashape.shape import shape_util
 from xlashape.shape.parts.target import TARGETS
 
@@ -115,6 +115,21 @@ def test_a_target_gives_layouts_without_tiles_its_own():
     assert max(each.new_peak_bytes for each in old.suggest()) < old.peak_bytes
     with pytest.raises(InvalidArgumentError, match="no target is called 'ipu'"):
         memory(text, target="ipu")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ((5 << 20, 6 << 20), "; an estimate, between 5.00 MiB and 6.00 MiB"),
+        (((5 << 20) - 1, 5 << 20), "; an estimate, between 5,242,879 and 5,242,880 bytes"),
+        ((5 << 20, 5 << 20), "; an estimate"),
+        ((5 << 20, None), "; an estimate"),
+    ],
+)
+def test_bounds_are_shown_apart(bounds, said):
+    known = memory("HloModule m ENTRY e { ROOT p = f32[2] parameter(0) }")
+    told = ProgramMemory(known.plan._replace(bounds=bounds)).headline()
+    assert told.splitlines()[0].endswith(said)
 
 
 def test_a_target_leaves_the_sizes_of_an_assignment():
