@@ -18,7 +18,7 @@ from xlashape.hlo.files.inputs import Input, content, inputs, is_many, without_e
 
 
 @click.command(short_help="A module in another form: text, proto, JSON, compressed or not.")
-@click.argument("sources", metavar="IN...", nargs=-1, required=True, shell_complete=complete_files)
+@click.argument("sources", metavar="IN...", nargs=-1, shell_complete=complete_files)
 @click.argument("target", metavar="OUT", shell_complete=complete_files)
 @click.option(
     "--to",
@@ -64,6 +64,8 @@ def convert(
     """
     if as_json and target == "-":
         raise InvalidArgumentError("--json writes to standard output, and so does OUT `-`: name a file", field="--json")
+    if not sources:
+        raise click.UsageError("Missing argument 'OUT'.")
     if is_many(sources):
         if server is not None:
             raise click.UsageError("--server converts one module at a time")
@@ -75,7 +77,7 @@ def convert(
         print_json("convert.v1", {"source": sources[0], **made._asdict()})
         return 0
     for loss in made.lost:
-        click.echo(f"xlashape: {loss}", err=True)
+        click.echo(f"xlashape: {'the text' if target == '-' else target} is written, but {loss}", err=True)
     return 0
 
 

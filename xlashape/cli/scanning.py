@@ -97,4 +97,6 @@ def scan(uri: tuple[str, ...], out: str, datasets: str | None, as_json: bool, **
         earlier = summary.errors - summary.rows["errors"]
         if earlier:
             echo(f"  {'errors':13}{earlier:>12,} rows of files that were there already")
+        if summary.errors:
+            echo(f"What is wrong: SELECT path, message FROM '{out.rstrip('/')}/errors/**/*.parquet'")
     return int(summary.errors > 0)

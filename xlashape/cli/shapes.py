@@ -225,6 +225,10 @@ def index(
                 raise InvalidIndexError(
                     f"expected {len(elements[0])} numbers in each index, found {len(ragged)} in {_index_text(ragged)}"
                 )
+            if len(elements) > 1 == len(elements[0]) and len(elements) == Shape.parse(text).rank:
+                raise InvalidIndexError(
+                    f"expected an index such as {','.join(given)}, found {len(given)} of one number each", field="INDEX"
+                )
             rows = list(zip(elements, service.linear_indices(text, elements).tolist(), strict=True))
     if as_json:
         found = [
@@ -267,11 +271,11 @@ def _lines(arguments: tuple[str, ...]) -> Iterator[str]:
 
 
 def numbers_of(text: str, field: str = "INDEX", what: str = "an index") -> tuple[int, ...]:
-    """The numbers in text such as `2,3`, with or without parentheses. InvalidIndexError for other text,
+    """The numbers in text such as `2,3`, with or without parentheses or brackets. InvalidIndexError for other text,
     SizeOverflowError beyond int64; `field` and `what` name the text in the message.
     """
     inner = text.strip()
-    if inner.startswith("(") and inner.endswith(")"):
+    if inner[:1] + inner[-1:] in ("()", "[]"):
         inner = inner[1:-1].strip()
         if not inner:
             return ()

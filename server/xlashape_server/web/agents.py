@@ -179,7 +179,7 @@ class _Lines(logging.Handler):
 def _without_paths(text: str) -> str:
     """The description of a tool for agents, with the name of a module in the store in place of the path of a file."""
     text = " ".join(text.split()).replace("a text or a file", "a text or a module")
-    return re.sub(r"(?:the )?paths? of (?:a )?(?:dump|file)s?", "the name of a module of the server, modules/…,", text)
+    return re.sub(r"(?:the )?paths? of (?:a )?(?:dump|file)s?", "the name of a module of the server (modules/…)", text)
 
 
 def _state(name: str, arguments: Mapping[str, Any]) -> dict[str, str]:

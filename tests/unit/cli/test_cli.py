@@ -44,7 +44,7 @@ def where(request):
 
 
 def test_index_is_the_position(where):
-    assert answer("index", TILED, "2,3", "(0, 0)", *where) == "17\n0\n"
+    assert answer("index", TILED, "2,3", "(0, 0)", "[1, 1]", *where) == "17\n0\n3\n"
     assert answer("index", TILED, "17", "3", "23", "--inverse", *where) == "2,3\n1,1\npadding\n"
 
 
@@ -218,6 +218,7 @@ def test_draw_what_an_instruction_reads(tmp_path):
         (["index", TILED, "-1,3"], "index -1 is outside dimension 0"),
         (["index", TILED, "2"], "expected 2 numbers in an index of f32[3,5]{1,0:T(2,2)}, found 1"),
         (["index", TILED, "2,3", "2"], "expected 2 numbers in each index, found 1 in 2"),
+        (["index", TILED, "2", "3"], "expected an index such as 2,3, found 2 of one number each"),
         (["index", TILED, "two"], "expected an index such as 2,3, found 'two'"),
         (["index", TILED, "1,,2"], "expected an index such as 2,3"),
         (["index", TILED, "99", "--inverse"], "99"),
@@ -289,7 +290,14 @@ def test_the_same_mistake_over_a_server_is_the_same_line(server):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["index"], ["shape", "f32[]", "--nope"], ["nope"], ["size", "f32[]", "--order", "zz"], ["shape", "-x"]],
+    [
+        ["index"],
+        ["convert", "a.hlo"],
+        ["shape", "f32[]", "--nope"],
+        ["nope"],
+        ["size", "f32[]", "--order", "zz"],
+        ["shape", "-x"],
+    ],
 )
 def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments):
     result = run(*arguments)
@@ -303,6 +311,18 @@ def test_a_closed_pipe_causes_no_traceback():
     script = f"{sys.executable} -m xlashape map {MODULE} | head -n 1"
     result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120, check=False)
     assert (result.stdout.count("\n"), result.stderr) == (1, "")
+
+
+def test_an_interruption_while_commands_load_causes_no_traceback():
+    script = (
+        "import sys; from xlashape.__main__ import main\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'xlashape.cli': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted()); main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], timeout=60, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 def test_exit_codes_reach_the_shell():
@@ -461,6 +481,13 @@ def test_the_memory_of_a_program_is_the_same_over_a_server(server, options):
     here = answer("memory", MODULE, *options)
     assert here
     assert answer("memory", MODULE, *options, "--server", server) == here
+
+
+def test_a_target_that_does_not_count_is_said_below_groups_too():
+    dump = str(Path(__file__).parents[2] / "vectors" / "memory" / "hessian.hlo.pb")
+    for options in ((), ("--by", "source"), ("--fit", "1KiB")):
+        assert "assignment, not of tpu-v5e:" not in answer("memory", dump, *options)
+        assert "assignment, not of tpu-v5e:" in answer("memory", dump, *options, "--target", "tpu-v5e")
 
 
 def test_what_fits_is_said_first():

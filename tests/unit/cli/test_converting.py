@@ -90,10 +90,11 @@ def test_what_is_lost_is_said(tmp_path):
         refused == "xlashape: pb holds a module alone: the buffer assignment would be lost; --lossy writes the rest\n"
     )
     said = convert(source, tmp_path / "a.pb", "--lossy").stderr.decode()
-    assert said == "xlashape: pb holds a module alone: the buffer assignment is lost\n"
+    lost = "is written, but pb holds a module alone: the buffer assignment is lost"
+    assert said == f"xlashape: {tmp_path / 'a.pb'} {lost}\n"
     assert (
         convert(source, tmp_path / "a.hlo").stderr.decode()
-        == "xlashape: HLO text does not hold the buffer assignment\n"
+        == f"xlashape: {tmp_path / 'a.hlo'} is written, but HLO text does not hold the buffer assignment\n"
     )
 
 

@@ -332,6 +332,7 @@ def test_the_exit_code_tells_of_errors_that_were_there(tmp_path: Path) -> None:
         "there",
         "already",
     ]
+    assert found.stdout.decode().splitlines()[2].endswith(f"FROM '{out}/errors/**/*.parquet'")
     found = command_line.run("scan", str(tmp_path / "*.hlo"), "-o", out, "--json")
     assert (found.returncode, json.loads(found.stdout)["errors"]) == (1, 1)
     assert command_line.run("scan", str(tmp_path / "good.hlo"), "-o", out).returncode == 0

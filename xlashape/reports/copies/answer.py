@@ -142,7 +142,7 @@ REPORT: Final = Report(
         Section("suggestions", _SUGGESTION_COLUMNS, "a row for each set of edits, by what it saves"),
     ),
     options=(
-        Option("passes", Kind.TEXT, "a directory with dumps after passes of the compiler; None: that of the file", is_local=True),
+        Option("passes", Kind.TEXT, "a directory with dumps after passes of the compiler; without it, that of the file", is_local=True),
         FRAMES,
     ),
     compute="xlashape.reports.copies:copies",
