@@ -139,7 +139,7 @@ REPORT: Final = Report(
             "at",
             BUFFERS,
             "what lives while an instruction runs",
-            Option("at", Kind.TEXT, "the name of an instruction: what lives while it runs, instead of at the peak"),
+            Option("at", Kind.TEXT, "the name of the instruction"),
         ),
         Section(
             "fit",
