@@ -23,6 +23,7 @@ _NARROW_GAP: Final = "  "
 _NARROW_WIDTH: Final = 8
 """The value of `_LEAST_WIDTH` for a table that is made as narrow as possible."""
 _DECIMAL: Final = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
+_RATES: Final = {"bytes/s": "B/s", "flops/s": "FLOP/s"}
 _SECONDS: Final = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9), ("ps", 1e-12))
 
 
@@ -50,8 +51,9 @@ def cell_text(column: Column, value: Any) -> str:
     ...     cell_text(bytes_, 18_432),
     ...     cell_text(share, 0.375),
     ...     cell_text(Column("time", Kind.NUMBER, "", "seconds"), 1.5e-5),
+    ...     cell_text(Column("bandwidth", Kind.NUMBER, "", "bytes/s"), 1.281e10),
     ... )
-    ('18.0 KiB', '37.5%', '15 µs')
+    ('18.0 KiB', '37.5%', '15 µs', '12.81 GB/s')
     """
     if value is None:
         return ""
@@ -67,7 +69,10 @@ def cell_text(column: Column, value: Any) -> str:
         return f"{100 * value:.1f}%"
     if column.unit == "seconds":
         return _scaled(value, _SECONDS)
-    if column.unit in ("flops", "flops/s", "bytes/s"):
+    if column.unit in _RATES:
+        scaled = _scaled(value, _DECIMAL)
+        return f"{scaled}{'' if scaled[-1].isalpha() else ' '}{_RATES[column.unit]}"
+    if column.unit == "flops":
         return _scaled(value, _DECIMAL)
     return f"{value:,d}" if column.kind is Kind.INTEGER else f"{value:.4g}"
 
