@@ -236,6 +236,9 @@ def test_open_refuses_what_is_nothing() -> None:
     made = command_line.run("open", "--no-browser", "f32[3,")
     assert made.returncode == 1
     assert b"expected a dimension's size" in made.stderr
+    made = command_line.run("open", "--no-browser", f"{MODULE}z")
+    assert made.returncode == 1
+    assert f"there is no file '{MODULE}z': did you mean '{MODULE}'?" in made.stderr.decode()
 
 
 def test_report_writes_a_file_and_says_so(tmp_path: Path) -> None:

@@ -218,10 +218,10 @@ def _of_content(data: bytes, upload: Callable[[HloModule | bytes], Module]) -> S
 
 
 def _content_of(path: str) -> bytes | HloModule:
-    if "#" in path and not Path(path).exists():
-        return HloModule.load(path)
     try:
         return Path(path).read_bytes()
+    except FileNotFoundError:  # FILE#MODULE; or a mistake, of which this says what file was perhaps meant
+        return HloModule.load(path)
     except OSError as error:
         raise NotFoundError(f"cannot read {path!r}: {error.strerror}", kind="file", name=path) from None
 

@@ -78,7 +78,7 @@ def test_a_profile_of_several_modules(tmp_path: Path):
         HloModule.load(path)
     assert HloModule.load(f"{path}#jit_f(3)").name == "jit_f"
     assert HloModule.load(f"{path}#jit_g").name == "jit_g"
-    with pytest.raises(NotFoundError, match="2 modules 'jit_f'"):
+    with pytest.raises(NotFoundError, match=r"2 modules 'jit_f'; it holds jit_f\(1\), jit_f\(3\)$"):
         HloModule.load(f"{path}#jit_f")
     with pytest.raises(NotFoundError, match="no module 'h'"):
         HloModule.load(f"{path}#h")
@@ -150,6 +150,9 @@ def test_a_dump_directory_lists_its_modules(tmp_path: Path):
         ("a.hlo.pb.gz", "m"),
         ("b.before_optimizations.txt", "m"),
     ]
+    (tmp_path / "c.cpu_after_optimizations.txt").write_text("HloModule m\nENTRY e { ROOT p = f32[2] parameter(0) }")
+    with pytest.raises(InvalidArgumentError, match=r"its modules: c.cpu_after_optimizations.txt, a.hlo.pb.gz, b"):
+        HloModule.load(tmp_path)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InvalidArgumentError, match="directory without modules"):
         HloModule.load(tmp_path / "empty")

@@ -114,7 +114,7 @@ def test_a_jitted_function_is_lowered_with_its_arguments():
         (SimpleNamespace(runtime_executable=_raising(RuntimeError("x")), as_text=lambda: None), "this Compiled does not give its HLO: dump it with XLA_FLAGS"),
         (SimpleNamespace(runtime_executable=_raising(RuntimeError("x")), as_text=_raising(RuntimeError("UNIMPLEMENTED"))), r"this Compiled does not give its HLO \(UNIMPLEMENTED\)"),
         (SimpleNamespace(hlo_modules=_raising(RuntimeError())), r"the executable does not give its modules \(RuntimeError\)"),
-        (SimpleNamespace(lower=_raising(TypeError("f() missing 1 required positional argument: 'x'"))), "cannot be lowered without arguments: pass them behind the function"),
+        (SimpleNamespace(lower=_raising(TypeError("f() missing 1 required positional argument: 'x'"))), "cannot be lowered without arguments: pass f.lower"),
         (SimpleNamespace(lower=lambda: 3), "a value of type int holds no module"),
         (SimpleNamespace(operation=1, body=2), "of MLIR holds StableHLO, not HLO: pass the Lowered that it came from"),
         (SimpleNamespace(mlir_module_serialized=b""), "holds StableHLO, not HLO: pass jax.jit"),

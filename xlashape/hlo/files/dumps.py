@@ -210,7 +210,7 @@ def content_of_module(data: bytes, name: str | None = None, choice: str | None =
     if len(found) != 1:
         how = f"{len(found)} modules" if found else "no module"
         raise NotFoundError(
-            f"{file} has {how} {choice!r}; it holds {_list([module.name for module in held])}",
+            f"{file} has {how} {choice!r}; it holds {_list([module.name for module in found or held])}",
             kind="module",
             name=choice,
         )
@@ -281,7 +281,7 @@ def module_files(directory: Path) -> list[Path]:
 
 def no_single_module(directory: Path) -> InvalidArgumentError:
     """The error for a directory where one module is asked for."""
-    names = [path.name for path in module_files(directory)]
+    names = sorted([path.name for path in module_files(directory)], key=lambda name: "after_optimizations" not in name)
     if not names:
         return InvalidArgumentError(f"cannot read {str(directory)!r}: it is a directory without modules")
     return InvalidArgumentError(f"cannot read {str(directory)!r}: it is a directory; its modules: {_list(names)}")

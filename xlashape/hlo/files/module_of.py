@@ -172,8 +172,8 @@ def _lower(value: Any, lower: Callable[..., Any], args: Sequence[Any], kwargs: M
     except TypeError as error:
         name = getattr(value, "__name__", None) or type(value).__name__
         raise InvalidArgumentError(
-            f"{name} cannot be lowered without arguments: pass them behind the function, ShapeDtypeStructs will do; "
-            f"{error}",
+            f"{name} cannot be lowered without arguments: pass f.lower(…) or f.lower(…).compile(), ShapeDtypeStructs "
+            f"will do; {error}",
             field="args",
         ) from error
 
