@@ -135,8 +135,9 @@ def diff(
         changed += not found.same
         written.add(found, title, reasons)
     written.end()
-    if written.directories and form == "table":
-        echo(f"{len(pairs):,} modules are in both, {changed:,} of them changed")
+    if written.directories and form in ("table", "markdown"):
+        blank = "\n" if form == "markdown" else ""  # which ends a table
+        echo(f"{blank}{len(pairs):,} modules are in both, {changed:,} of them changed")
     return int(failed > 0)
 
 
@@ -258,7 +259,7 @@ class _Written:
 
             if not self.directories or not found.same or reasons:
                 made = markdown if self._form == "markdown" else html_page
-                echo(made(found, title, reasons), newline=False)
+                echo(made(found, title, reasons, changes=self._chosen(found, self._selection)), newline=False)
             return
         if self._form == "table":
             if not self.directories or not found.same or reasons:
@@ -289,6 +290,11 @@ class _Written:
         elif columns:
             write_rows(self._form, columns, self._pending)
 
+    def _chosen(self, found: Any, selection: Selection) -> list[Any]:
+        """The changes that are selected, in their order."""
+        every = ((*row, each) for row, each in zip(found.rows_of(), found.changes, strict=True))
+        return [row[-1] for row in selection.chosen(found.report.columns_of(), every)]
+
     def _text(self, found: Any, title: str) -> str:
         selection = self._selection
         if self._show == "text":
@@ -300,8 +306,7 @@ class _Written:
             return "\n\n".join([title, table_text(columns, rows, terminal_width())])
         from xlashape.reports.diff.text import answer_text  # deferred, as above
 
-        every = ((*row, each) for row, each in zip(found.rows_of(), found.changes, strict=True))
-        rows = [row[-1] for row in selection._replace(limit=0).chosen(found.report.columns_of(), every)]
+        rows = self._chosen(found, selection._replace(limit=0))
         text = answer_text(found, rows, selection.limit, width=terminal_width(), hint=": --limit 0 shows all")
         first, _, rest = text.partition("\n")
         # The verdict is in the first line. The names of two files follow it; the name of a module stands before it.

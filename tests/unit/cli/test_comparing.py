@@ -147,6 +147,7 @@ def test_directories_of_dumps(tmp_path):
     assert text.endswith("2 modules are in both, 1 of them changed\n")
     assert "jit_new is in" in done.stderr.decode()
     both = (str(tmp_path / "a"), str(tmp_path / "b"))
+    assert run("diff", both[0], f"{both[0]}/", "--format", "markdown") == "\n2 modules are in both, 0 of them changed\n"
     lines = run("diff", *both, "--format", "csv").splitlines()
     assert [line.partition(",")[0] for line in lines] == ["module", "jit_f"]
     told = json.loads(run("diff", *both, "--json"))
@@ -180,6 +181,15 @@ def test_markdown_has_the_summary_first_and_folds_the_rest(files):
     text = run("diff", *files[:2], "--format", "markdown", "--fail-if", "copies > 0", code=1)
     assert "❌ copies &#62; 0: copies 0 → 1 (+1)\n" in text
     assert text.index("❌ copies") < text.index("1 change, copied +2.00 KiB") < text.index("| added | copy | copy |")
+
+
+@pytest.mark.parametrize(("form", "row"), [("markdown", "| added | copy | copy |"), ("html", "added copy c")])
+def test_documents_have_the_changes_that_are_chosen(files, form, row):
+    told = {
+        text: run("diff", *files[:2], "--format", form, "--filter", text) for text in ("kind=added", "kind=removed")
+    }
+    assert row in told["kind=added"] and row not in told["kind=removed"]
+    assert all("1 change, copied +2.00 KiB" in text for text in told.values())
 
 
 def test_markdown_fits_into_a_comment():

@@ -26,9 +26,17 @@ _ESCAPED: Final = str.maketrans(
 """Characters that have a meaning in Markdown → how to write them as plain text."""
 
 
-def markdown(found: Any, title: str, reasons: Sequence[str] = (), most: int = MAX_CHARACTERS) -> str:
+def markdown(
+    found: Any,
+    title: str,
+    reasons: Sequence[str] = (),
+    most: int = MAX_CHARACTERS,
+    *,
+    changes: Sequence[Any] | None = None,
+) -> str:
     """The diff in Markdown, with as many rows as fit into `most` characters. `title` says what was compared, `reasons`
-    why a gate fails."""
+    why a gate fails; `changes` are the rows, without it all."""
+    rows = found.changes if changes is None else changes
     lines = [f"### {_plain(title)}", ""]
     lines += [f"- ❌ {_plain(reason)}" for reason in reasons] + [""] * bool(reasons)
     if found.same:
@@ -38,9 +46,9 @@ def markdown(found: Any, title: str, reasons: Sequence[str] = (), most: int = MA
     different = [each for each in found.measures if each.delta]
     if different:
         lines += ["| | before | after | Δ |", "|---|--:|--:|--:|", *[_measure(each) for each in different], ""]
-    lines += [*_HEAD, *[_row(change) for change in found.changes[:_SHOWN]], ""]
+    lines += [*_HEAD, *[_row(change) for change in rows[:_SHOWN]], ""]
     text = _cut("\n".join(lines), most)
-    rest = found.changes[_SHOWN:]
+    rest = rows[_SHOWN:]
     if rest:
         text += _folded(rest, most - len(text))
     return text
@@ -132,10 +140,11 @@ code{font:13px ui-monospace,monospace;overflow-wrap:anywhere}
 small{color:#a3a8b3}.more,.failed{color:#ff8a95}.less{color:#7ddb95}}"""
 
 
-def html_page(found: Any, title: str, reasons: Sequence[str] = ()) -> str:
+def html_page(found: Any, title: str, reasons: Sequence[str] = (), *, changes: Sequence[Any] | None = None) -> str:
     """The diff as one HTML file without scripts: why a gate fails (`reasons`), what changed in a line, the numbers that
-    differ, and all rows. `title` says what was compared.
+    differ, and the rows of `changes`, without it all. `title` says what was compared.
     """
+    rows = found.changes if changes is None else changes
     told = found.headline() if found.same else verdict(found.changes, found.measures)
     parts = [f'<p class="failed">{html.escape(reason)}</p>' for reason in reasons]
     parts.append(f'<p class="verdict">{html.escape(told)}</p>')
@@ -149,9 +158,9 @@ def html_page(found: Any, title: str, reasons: Sequence[str] = ()) -> str:
                 f"<tr><td>{name}</td><td class=n>{one}</td><td class=n>{other}</td>{_number(each.delta, delta)}</tr>"
             )
         parts.append("</table>")
-    if found.changes:
-        parts.append(f"<table><tr><th class=n>Δ buffers</th><th>{counted(len(found.changes), 'row')}</th></tr>")
-        for change in found.changes:
+    if rows:
+        parts.append(f"<table><tr><th class=n>Δ buffers</th><th>{counted(len(rows), 'row')}</th></tr>")
+        for change in rows:
             rest = " · ".join([each for each in (costs_of(change), change.source, change.op_name) if each])
             shown = _signed(change.delta_bytes) or "0"
             more = f"<br><small>{html.escape(rest)}</small>" if rest else ""
