@@ -192,7 +192,7 @@ def no_module(error: DecodeError, name: str) -> DecodeError:
         return error
     # Both readers of protos report a broken wire format. Users cannot use the offset in their messages.
     broken = "the wire format is broken"
-    reason = broken if broken in error.message else error.message
+    reason = f"{broken}: it is cut off, or not a module" if broken in error.message else error.message
     return DecodeError(f"{name} holds no HLO module: {reason}", field=error.path)
 
 
