@@ -46,6 +46,8 @@ state.
 _ELEMENT_OF_START: Final = {Opcode.COPY_DONE: 0, Opcode.ALL_GATHER_DONE: 1, Opcode.COLLECTIVE_PERMUTE_DONE: 1}
 """Opcode that ends an asynchronous operation → the index in the start's tuple of the array that is its result."""
 
+_WHOLE: Final = ShapeIndex()
+
 
 def joins_parts(instruction: HloInstruction) -> bool:
     """Whether an instruction moves no data, but joins its operands, which lie side by side in memory, to one array. TPU
@@ -206,7 +208,7 @@ def _own_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
         return ()
     shape = instruction.shape
     if shape.is_array or shape.is_buffer:
-        return () if instruction.output_operand_aliasing else (InstructionBuffer(instruction, ShapeIndex(), shape),)
+        return () if instruction.output_operand_aliasing else (InstructionBuffer(instruction, _WHOLE, shape),)
     if not shape.is_tuple:
         return ()
     aliased = {tuple(alias.output_shape_index) for alias in instruction.output_operand_aliasing}

@@ -150,6 +150,9 @@ class _Walk:
         self._as_xla = as_xla
         self._order = _called_first(module.entry)
         self._arithmetic: dict[HloComputation, Arithmetic] = {}
+        """What one execution of each computation calculates, with everything that it calls."""
+        self._own_arithmetic: dict[HloComputation, list[Arithmetic]] = {}
+        """What one execution of each of its instructions calculates; nothing for a loop and a conditional."""
         self._seconds: dict[HloComputation, tuple[float, float]] = {}
         self._trips: dict[HloInstruction, int | None] = {}
         self._branches: dict[HloInstruction, int] = {}
@@ -159,7 +162,7 @@ class _Walk:
 
     def program(self) -> Program:
         for computation in self._order:
-            self._arithmetic[computation] = self._sum_of(computation)
+            self._count(computation)
         times, exact = self.times()
         executed: list[Executed] = []
         sums: dict[HloComputation, Sums] = {}
@@ -169,9 +172,9 @@ class _Walk:
                 continue
             total = Sums()
             rows: list[Executed] = []
-            for instruction in computation.instructions:
+            for instruction, own in zip(computation.instructions, self._own_arithmetic[computation], strict=True):
                 spend(4)
-                row = self._executed(instruction, times[computation], computation in exact)
+                row = self._executed(instruction, own, times[computation], computation in exact)
                 rows.append(row)
                 total = total.plus(self._own(row))
                 with_called = self._called(instruction, sums)
@@ -196,19 +199,17 @@ class _Walk:
 
     def flops(self) -> Flops:
         for computation in self._order:
-            self._arithmetic[computation] = self._sum_of(computation)
+            self._count(computation)
         times, exact = self.times(fused=True)
         known: dict[HloComputation, list[int | None]] = {}
         for computation, count in times.items():
             is_known = computation in exact
             rows: list[int | None] = []
-            for instruction in computation.instructions:
-                opcode = instruction.opcode
-                if opcode in _INLINED or opcode in (Opcode.WHILE, Opcode.CONDITIONAL):
+            for instruction, own in zip(computation.instructions, self._own_arithmetic[computation], strict=True):
+                if own is NOTHING or instruction.opcode in _INLINED:
                     rows.append(0)
-                    continue
-                own = _checked(instruction, self._arithmetic_of)
-                rows.append(own.flops * count if own.is_complete and (is_known or not own.flops) else None)
+                else:
+                    rows.append(own.flops * count if own.is_complete and (is_known or not own.flops) else None)
             known[computation] = rows
         return Flops(times, known)
 
@@ -291,12 +292,14 @@ class _Walk:
             return [(branch, int(chosen in (None, number)), len(called) == 1) for number, branch in enumerate(called)]
         return [(called[0], 1, True)] if opcode in _RUNS_CALLED and called else []
 
-    def _sum_of(self, computation: HloComputation) -> Arithmetic:
-        """What one execution of a computation calculates, with everything that it calls."""
+    def _count(self, computation: HloComputation) -> None:
+        """Counts what one execution of a computation calculates, once those that it calls are counted."""
         total = NOTHING
+        rows: list[Arithmetic] = []
         for instruction in computation.instructions:
             spend()
             called = instruction.called_computations
+            own = NOTHING
             if instruction.opcode == Opcode.WHILE and len(called) == 2:
                 trips, tests = self._trips_of(instruction)
                 body, condition = self._arithmetic[called[0]], self._arithmetic[called[1]]
@@ -304,15 +307,20 @@ class _Walk:
             elif instruction.opcode == Opcode.CONDITIONAL and called:
                 total = total.plus(reduce(Arithmetic.largest, [self._arithmetic[each] for each in called]))
             else:
-                total = total.plus(_checked(instruction, self._arithmetic_of))
-        return total
+                own = _checked(instruction, self._arithmetic_of)
+                if own is not NOTHING:
+                    own = self._same[0].setdefault(own, own)
+                    total = total.plus(own)
+            rows.append(own)
+        self._arithmetic[computation] = total
+        self._own_arithmetic[computation] = rows
 
     def _arithmetic_of(self, instruction: HloInstruction) -> Arithmetic:
         return arithmetic_of(instruction, self._arithmetic.__getitem__, as_xla=self._as_xla)
 
-    def _executed(self, instruction: HloInstruction, times: int, is_exact: bool) -> Executed:
+    def _executed(self, instruction: HloInstruction, own: Arithmetic, times: int, is_exact: bool) -> Executed:
         is_call = instruction.opcode in _RUNS_CALLED and bool(instruction.called_computations)
-        arithmetic = NOTHING if is_call else _checked(instruction, self._arithmetic_of)
+        arithmetic = NOTHING if is_call else own
         traffic = NO_TRAFFIC if self._as_xla else _checked(instruction, traffic_of)
         compute: float | None = None
         seconds: float | None = None
@@ -321,7 +329,6 @@ class _Walk:
             seconds = max(compute, traffic.main_bytes / (self._roof.bandwidth or 1.0))
         bytes_as_xla = _checked(instruction, xla_bytes) if self._as_xla else 0
         is_beside = instruction.opcode in _BESIDE
-        arithmetic = self._same[0].setdefault(arithmetic, arithmetic)
         traffic = self._same[1].setdefault(traffic, traffic)
         return Executed(instruction, times, is_exact, arithmetic, traffic, bytes_as_xla, seconds, compute, is_beside)
 

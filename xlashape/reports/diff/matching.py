@@ -201,6 +201,9 @@ class _Pair:
     def run(self) -> None:
         """Matches the instructions in the steps that the module's docstring lists."""
         a, b = self.a, self.b
+        if a.canonical.down == b.canonical.down:
+            self.of_a, self.of_b = list(range(a.size)), list(range(b.size))
+            return
         self._by_key(a.canonical.down.__getitem__, b.canonical.down.__getitem__, several=True)
         if a.canonical.digest == b.canonical.digest:
             return
@@ -215,7 +218,7 @@ class _Pair:
         self.new.clear()
         self._by_key(a.use.__getitem__, b.use.__getitem__)
         self._by_key(a.canonical.up.__getitem__, b.canonical.up.__getitem__, skipped=Opcode.PARAMETER)
-        self.new = [(i, j) for i, j in enumerate(self.of_a) if j >= 0]
+        self.new = self._beside_free()
         self._spread()
         for lists_a, lists_b in ((a.rich, b.rich), (a.base, b.base)):
             if not self._is_open():
@@ -271,18 +274,28 @@ class _Pair:
                     self.put(i, j)
         return len(self.new) > before
 
+    def _beside_free(self) -> list[tuple[int, int]]:
+        """The matched pairs whose instruction of `a` has a neighbour that is not matched, in order. All other pairs
+        have no neighbours left to match."""
+        a, of_a = self.a, self.of_a
+        beside: set[int] = set()
+        for i, j in enumerate(of_a):
+            if j < 0:
+                beside.update(a.operands[i], [user for user, _ in a.users[i]])
+        return [(i, of_a[i]) for i in sorted(beside) if of_a[i] >= 0]
+
     def _spread(self) -> None:
         """Matches neighbours of newly matched instructions to each other where they are alike, and then their
         neighbours: operands at the same position, and users that have the instruction at the same position and are
         unique in that.
         """
+        if not self._is_open():
+            return
         a, b, of_a, of_b = self.a, self.b, self.of_a, self.of_b
         operands_a, operands_b, users_a, users_b = a.operands, b.operands, a.users, b.users
         for lists_a, lists_b in ((a.rich, b.rich), (a.base, b.base)):
-            queue = self.new if lists_a is a.rich else [(i, j) for i, j in enumerate(of_a) if j >= 0]
+            queue = self.new if lists_a is a.rich else self._beside_free()
             queue.reverse()  # earlier instructions first: of two that are alike, the later one counts as added
-            if not self._is_open():
-                return
             self.new = []
             while queue:
                 i, j = queue.pop()
@@ -351,7 +364,7 @@ class _Pair:
             return
         heap = [
             (-score, i, j)
-            for i, j in {pair for k, m in enumerate(of_a) if m >= 0 for pair in self._beside(k, m)}
+            for i, j in {pair for k, m in self._beside_free() for pair in self._beside(k, m)}
             if (score := self._score(i, j))
         ]
         if (

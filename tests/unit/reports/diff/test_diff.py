@@ -32,8 +32,32 @@ MODELS = [
 ]
 
 
+_LOADED: dict[Path, tuple[HloModule, bytes]] = {}
+"""The modules that tests share, each with its bytes as they were loaded."""
+
+
+def loaded(path: Path) -> HloModule:
+    """The module in a file. Tests share it and do not change it: see `unchanged`."""
+    if path not in _LOADED:
+        module = HloModule.load(path)
+        _LOADED[path] = module, bytes_of(module)
+    return _LOADED[path][0]
+
+
+def bytes_of(module: HloModule) -> bytes:
+    return module.to_proto().SerializeToString(deterministic=True)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unchanged():
+    """Fails where a test has changed a module that others share."""
+    yield
+    for path, (module, before) in _LOADED.items():
+        assert bytes_of(module) == before, f"a test has changed {path.name}"
+
+
 def model(name: str) -> HloModule:
-    return HloModule.load(VECTORS / "hlo" / f"{name}.hlo.pb.gz")
+    return loaded(VECTORS / "hlo" / f"{name}.hlo.pb.gz")
 
 
 def total(module: HloModule) -> Measures:
@@ -95,7 +119,7 @@ LARGE = {
 
 
 def large(name: str) -> HloModule:
-    return HloModule.load(shared("hlo", "models", f"{name}.hlo"))
+    return loaded(shared("hlo", "models", f"{name}.hlo"))
 
 
 @pytest.mark.parametrize(("name", "regression"), [(name, each) for name, all_ in LARGE.items() for each in all_])
@@ -111,9 +135,10 @@ def test_a_regression_seeded_into_a_whole_model_is_the_first_row(name: str, regr
 @pytest.mark.parametrize("name", LARGE)
 def test_whole_models_written_down_otherwise_are_the_same(name: str):
     module = large(name)
+    proto = module.to_proto()
     some = REWRITES if len(LARGE[name]) == len(REGRESSIONS) else ("all_at_once",)
     for each in some:
-        again = HloModule.from_proto(REWRITES[each](module.proto, random.Random(each)))
+        again = HloModule.from_proto(REWRITES[each](proto, random.Random(each)))
         assert again.fingerprint() == module.fingerprint() and diff(module, again).same, each
 
 
@@ -364,7 +389,7 @@ def test_backend_configurations_are_compared_by_key():
 @pytest.mark.parametrize("name", MODELS[:4])
 def test_neutral_rewrites_are_silent(name: str, rewrite: Rewrite):
     module = model(name)
-    made = diff(module, HloModule.from_proto(rewrite(module.proto, random.Random(name))))
+    made = diff(module, HloModule.from_proto(rewrite(module.to_proto(), random.Random(name))))
     assert made.same and made.changes == ()
     assert made.fingerprint_a == made.fingerprint_b
     assert made.delta_bytes == made.delta_instructions == 0
