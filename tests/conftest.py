@@ -3,6 +3,7 @@ missing."""
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -32,6 +33,13 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if any(path.stat().st_mtime > compiled.stat().st_mtime for path in (ROOT / "protos").rglob("*.proto")):
         subprocess.run([sys.executable, str(ROOT / "protos" / "schema_compiler.py")], check=True)
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what was imported and collected out of every later collection of garbage: up to a quarter of the time of
+    tests that work on large modules."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

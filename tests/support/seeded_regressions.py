@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from xlashape.hlo import HloModule
 from xlashape.proto import xla
+from xlashape.reports.diff import Diff
 from xlashape.shape import Shape, shape_util
 
 
@@ -504,3 +505,12 @@ def seed(module: HloModule, regression: Regression, rng: random.Random) -> tuple
         done.then(after)
         return changed, HloModule.from_proto(after), done
     return (changed, module, done) if done.is_before else (module, changed, done)
+
+
+def check_first(made: Diff, done: Seeded) -> None:
+    """Fails unless the first row says what was seeded."""
+    first = made.changes[0]
+    assert (first.kind, str(first.opcode)) == (done.kind, done.opcode)
+    assert (first.a, first.b) == (done.a, done.b) or done.a is done.b is None
+    assert first.delta_bytes == done.delta_bytes or done.delta_bytes is None
+    assert not done.word or done.word in first.what

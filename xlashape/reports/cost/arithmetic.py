@@ -140,6 +140,8 @@ def elements(shape: Shape) -> int:
     """The number of elements of an array, or of all arrays of a tuple. A dynamic dimension counts with its bound, or
     with 0 if it has none.
     """
+    if shape.is_array:
+        return _array_elements(shape)
     return sum([_array_elements(leaf) for leaf in shape.leaves() if leaf.is_array])
 
 

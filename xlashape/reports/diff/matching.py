@@ -25,7 +25,7 @@ has a bound for the candidates of an instruction.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -36,6 +36,8 @@ from xlashape.reports.diff.graph import Computation, Side
 
 _MAX_NEIGHBOURS: Final = 8
 """Up to this number of unmatched neighbours in each module, all pairs of them are candidates."""
+_MOST_USERS: Final = 64
+"""An instruction with more users is not matched by them."""
 _LEAST_SCORE: Final = 5.5
 """Pairs with a lower score are not matched."""
 _ROUNDS: Final = 8
@@ -321,39 +323,12 @@ class _Pair:
             moved = False
             for operands, users in ((True, True), (True, False), (False, True)):
                 moved |= self._by_key(
-                    lambda i, o=operands, u=users: self._surroundings(self.a, lists_a, i, True, o, u),
-                    lambda j, o=operands, u=users: self._surroundings(self.b, lists_b, j, False, o, u),
+                    _surroundings(self.a, lists_a, self.of_a, self.of_a, operands, users),
+                    _surroundings(self.b, lists_b, self.of_b, range(self.b.size), operands, users),
                 )
                 self._spread()
             if not moved or not self._is_open():
                 return
-
-    def _surroundings(
-        self, side: Computation, lists: list[bytes], i: int, is_a: bool, operands: bool, users: bool
-    ) -> Hashable | None:
-        """A key of an instruction, made of its hash and its neighbours: their numbers in b where they are matched,
-        their hashes where they are not. None where no neighbour is matched. `is_a`: `i` is in a. `operands`, `users`:
-        which neighbours count.
-        """
-
-        def name(neighbour: int) -> tuple[int, bytes]:
-            partner = self.of_a[neighbour] if is_a else neighbour if self.of_b[neighbour] >= 0 else -1
-            return (partner, b"") if partner >= 0 else (-1, lists[neighbour])
-
-        around: list[object] = [lists[i]]
-        is_held = False
-        if operands:
-            named = [name(operand) for operand in side.operands[i]]
-            is_held |= any(number >= 0 for number, _ in named)
-            around.append(tuple(named))
-        if users:
-            own = side.users[i]
-            if len(own) > 64:
-                return None
-            used = sorted([(name(user), position) for user, position in own])
-            is_held |= any(number >= 0 for (number, _), _ in used)
-            around.append(tuple(used))
-        return tuple(around) if is_held else None
 
     # -- changed instructions -------------------------------------------------------------------
 
@@ -460,6 +435,30 @@ class _Pair:
                 known.update([key for number, key in enumerate(body.base) if body.opcode(number) != Opcode.PARAMETER])
             self.bodies[side, i] = known
         return known
+
+
+def _surroundings(
+    side: Computation, lists: list[bytes], matched: list[int], numbers: Sequence[int], operands: bool, users: bool
+) -> Callable[[int], Hashable | None]:
+    """A function that gives the key of an instruction, made of its hash and its neighbours: their numbers in b where
+    they are matched, their hashes where they are not. None where no neighbour is matched. `matched` has a partner, or
+    -1, for each instruction of the side, `numbers` those in b; `operands`, `users`: which neighbours count.
+    """
+
+    def name(neighbour: int) -> tuple[int, bytes]:
+        return (numbers[neighbour], b"") if matched[neighbour] >= 0 else (-1, lists[neighbour])
+
+    def key(i: int) -> Hashable | None:
+        named = [name(operand) for operand in side.operands[i]] if operands else []
+        own = side.users[i] if users else []
+        if len(own) > _MOST_USERS:
+            return None
+        used = sorted([(name(user), position) for user, position in own])
+        if any(number >= 0 for number, _ in named) or any(number >= 0 for (number, _), _ in used):
+            return lists[i], tuple(named), tuple(used)
+        return None
+
+    return key
 
 
 def _unique(found: list[tuple[bytes, int, int]]) -> dict[tuple[bytes, int], int]:

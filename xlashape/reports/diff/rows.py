@@ -363,7 +363,7 @@ def _costliest(a: Side, b: Side, members: list[Member]) -> Member:
         after = b.measures.of[other[0]][other[1]] if other else NOTHING
         return sum(map(abs, after.minus(before)))
 
-    return max(members, key=cost)
+    return members[0] if len(members) == 1 else max(members, key=cost)
 
 
 def _view(side: Side, node: NodeId | None) -> HloInstruction | None:

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 from neutral_rewrites import REWRITES, Rewrite
-from optional import shared
-from seeded_regressions import REGRESSIONS, Regression, Seeded, seed
+from seeded_regressions import REGRESSIONS, Regression, check_first, seed
 
 import xlashape as xs
 from xlashape.errors import InvalidArgumentError
@@ -32,32 +31,8 @@ MODELS = [
 ]
 
 
-_LOADED: dict[Path, tuple[HloModule, bytes]] = {}
-"""The modules that tests share, each with its bytes as they were loaded."""
-
-
-def loaded(path: Path) -> HloModule:
-    """The module in a file. Tests share it and do not change it: see `unchanged`."""
-    if path not in _LOADED:
-        module = HloModule.load(path)
-        _LOADED[path] = module, bytes_of(module)
-    return _LOADED[path][0]
-
-
-def bytes_of(module: HloModule) -> bytes:
-    return module.to_proto().SerializeToString(deterministic=True)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def unchanged():
-    """Fails where a test has changed a module that others share."""
-    yield
-    for path, (module, before) in _LOADED.items():
-        assert bytes_of(module) == before, f"a test has changed {path.name}"
-
-
 def model(name: str) -> HloModule:
-    return loaded(VECTORS / "hlo" / f"{name}.hlo.pb.gz")
+    return HloModule.load(VECTORS / "hlo" / f"{name}.hlo.pb.gz")
 
 
 def total(module: HloModule) -> Measures:
@@ -98,48 +73,6 @@ def test_a_seeded_regression_is_the_first_row(name: str, regression: Regression)
     check_first(made, done)
     check_sums(made, a, b)
     assert not made.same
-
-
-def check_first(made: Diff, done: Seeded) -> None:
-    """The first row says what was seeded."""
-    first = made.changes[0]
-    assert (first.kind, str(first.opcode)) == (done.kind, done.opcode)
-    assert (first.a, first.b) == (done.a, done.b) or done.a is done.b is None
-    assert first.delta_bytes == done.delta_bytes or done.delta_bytes is None
-    assert not done.word or done.word in first.what
-
-
-LARGE = {
-    "mobilenet_v2": REGRESSIONS,
-    "resnet50_keras_jax_f32": REGRESSIONS,
-    "gemma2_2b_keras_jax": ("flipped_layout", "missing_alias", "new_fusion"),
-    "hlo_llama31_8b_bf16_1x8": ("widened_type", "lost_donation", "other_groups"),
-}
-"""Whole models, and what is seeded into them."""
-
-
-def large(name: str) -> HloModule:
-    return loaded(shared("hlo", "models", f"{name}.hlo"))
-
-
-@pytest.mark.parametrize(("name", "regression"), [(name, each) for name, all_ in LARGE.items() for each in all_])
-def test_a_regression_seeded_into_a_whole_model_is_the_first_row(name: str, regression: str):
-    found = seed(large(name), REGRESSIONS[regression], random.Random(f"{name} {regression}"))
-    if found is None:
-        assert regression in ("split_fusion", "lost_donation")  # no fusions; every output of the entry is an input
-        return
-    a, b, done = found
-    check_first(diff(a, b), done)
-
-
-@pytest.mark.parametrize("name", LARGE)
-def test_whole_models_written_down_otherwise_are_the_same(name: str):
-    module = large(name)
-    proto = module.to_proto()
-    some = REWRITES if len(LARGE[name]) == len(REGRESSIONS) else ("all_at_once",)
-    for each in some:
-        again = HloModule.from_proto(REWRITES[each](proto, random.Random(each)))
-        assert again.fingerprint() == module.fingerprint() and diff(module, again).same, each
 
 
 def test_nearly_all_models_have_a_place_for_each_regression():
@@ -389,7 +322,7 @@ def test_backend_configurations_are_compared_by_key():
 @pytest.mark.parametrize("name", MODELS[:4])
 def test_neutral_rewrites_are_silent(name: str, rewrite: Rewrite):
     module = model(name)
-    made = diff(module, HloModule.from_proto(rewrite(module.to_proto(), random.Random(name))))
+    made = diff(module, HloModule.from_proto(rewrite(module.proto, random.Random(name))))
     assert made.same and made.changes == ()
     assert made.fingerprint_a == made.fingerprint_b
     assert made.delta_bytes == made.delta_instructions == 0
