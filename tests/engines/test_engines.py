@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import xlashape as xs
+from tests.support import command_line
 from tests.support.corpus import write_corpus
 from xlashape import scan
 
@@ -71,6 +72,26 @@ def test_ray_data_gives_the_rows_of_the_pool(dumps: Path, out: Path) -> None:
     dataset = scan.on_ray(str(dumps))
     rows = pa.concat_tables(ray.get(dataset.to_arrow_refs()))
     assert selected(rows) == rows_of(out)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_the_command_scans_on_a_cluster(dumps: Path, out: Path, tmp_path: Path) -> None:
+    done = command_line.run("scan", dumps, "-o", tmp_path / "found", "--engine", "ray")
+    assert done.returncode in (0, 1), done.stderr
+    assert rows_of(tmp_path / "found") == rows_of(out)
+
+
+def test_the_command_names_the_cluster(dumps: Path, out: Path, tmp_path: Path) -> None:
+    """The variable names a cluster that is not there: the option wins."""
+    command = ["scan", str(dumps), "-o", str(tmp_path / "found"), "--engine", "ray", "--ray-address", "local"]
+    subprocess.run(
+        [sys.executable, "-m", "xlashape", *command],
+        env={**os.environ, "RAY_ADDRESS": "127.0.0.1:1"},
+        capture_output=True,
+        timeout=300,
+        check=False,
+    )
+    assert rows_of(tmp_path / "found") == rows_of(out)
 
 
 @pytest.mark.usefixtures("cluster")

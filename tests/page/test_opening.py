@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Generator
@@ -176,6 +177,15 @@ def test_open_shows_a_module_to_whoever_has_the_address(page: Any, context: Any)
         assert "live at the peak" not in other.inner_text("body")
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 0
+
+
+def test_open_takes_a_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with opened("f32[3,5]", f"--port={port}") as (_, [address]):
+        assert address.startswith(f"http://127.0.0.1:{port}/#")
+        again = command_line.run("open", "--no-browser", "f32[3,5]", f"--port={port}")
+        assert again.returncode == 1 and str(port) in again.stderr.decode()
 
 
 def test_a_copied_link_has_no_token(new_page: Any) -> None:

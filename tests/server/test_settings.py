@@ -142,6 +142,43 @@ def test_the_command_line_wins_over_variables_and_these_over_the_file(
         assert line in out
 
 
+OTHER_VALUES = {
+    "address": "127.0.0.1:7",
+    "socket_mode": "0660",
+    "http": "127.0.0.1:8",
+    "http_origins": "https://example.com",
+    "metrics": "127.0.0.1:9",
+    "log_level": "error",
+    "trusted_proxies": "10.0.0.0/8",
+    "caller_share": 0.25,
+    "connection_share": 0.125,
+    "max_request_bytes": 1 << 20,
+    "store": "s3://bucket/prefix",
+}
+"""Values that are not the default, of settings that do not take any text or the next number."""
+
+
+def test_every_setting_has_an_option_that_sets_it(tmp_path: Path) -> None:
+    wanted: dict[str, object] = {}
+    options: list[str] = []
+    for name, field in FIELDS.items():
+        option = name.replace("_", "-")
+        if isinstance(field.default, bool):
+            wanted[name] = not field.default
+            options.append(f"--no-{option}" if field.default else f"--{option}")
+        else:
+            other = f"/{name}" if isinstance(field.default, str) else field.default + 1
+            wanted[name] = OTHER_VALUES.get(name, other)
+            options += [f"--{option}", str(wanted[name])]
+    ended = run("serve", *options, "--print-config")
+    assert ended.returncode == 0, ended.stderr
+    path = tmp_path / "printed.toml"
+    path.write_bytes(ended.stdout)
+    assert of_file(str(path)).values == wanted
+    for name in FIELDS:
+        assert f"# from --{name.replace('_', '-')}\n" in ended.stdout.decode()
+
+
 def test_help_lists_every_setting() -> None:
     out = "".join(run("serve", "--help").stdout.decode().split())  # lines end anywhere between words, and after hyphens
     for setting in dataclasses.fields(Config):

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from importlib import resources
@@ -205,6 +206,51 @@ def test_draw_what_an_instruction_reads(tmp_path):
     assert "in 32 segments of 128 bytes" in target.read_text(encoding="utf-8")
     told = answer("draw", "(d0) -> (d0 * 2), domain: d0 in [0, 9]", "--tile", "3", "--operand", "f32[20]{0}")
     assert "3 outputs read 3 elements of operand" in told
+
+
+def test_numbers_of_banks_and_segments_are_those_of_the_options():
+    def numbers(*options):
+        lines = answer("draw", "f32[64]{0}", "-o", "-", "--format", "txt", *options).splitlines()[6:10]
+        return [int(number) for line in lines for number in line.split()[1:]]
+
+    # A place of 4 bytes is in bank (bytes / width) mod banks, and in segment bytes / size.
+    assert numbers("--label", "bank") == [place % 32 for place in range(64)]
+    assert numbers("--label", "bank", "--banks", "8") == [place % 8 for place in range(64)]
+    assert numbers("--label", "bank", "--bank-bytes", "16") == [place // 4 % 32 for place in range(64)]
+    assert numbers("--label", "segment") == [place // 32 for place in range(64)]
+    assert numbers("--label", "segment", "--segment-bytes", "64") == [place // 16 for place in range(64)]
+
+
+def test_the_looks_of_a_picture(tmp_path):
+    for scale in (1, 3):
+        answer("draw", "f32[4,6]", "-o", tmp_path / f"{scale}.png", "--scale", scale)
+    # Width and height stand at the beginning of a PNG file.
+    width, height, wide, high = [
+        number for scale in (1, 3) for number in struct.unpack(">II", (tmp_path / f"{scale}.png").read_bytes()[16:24])
+    ]
+    assert wide in range(3 * width - 2, 3 * width + 1) and high in range(3 * height - 2, 3 * height + 1)
+    dark, light, either = [
+        answer("draw", "f32[4,6]", "-o", "-", "--theme", theme) for theme in ("dark", "light", "auto")
+    ]
+    assert "prefers-color-scheme" in either and "prefers-color-scheme" not in dark + light and dark != light
+    plain = answer("draw", "f32[4,6]", "-o", "-", "--no-path")
+    assert "the order of memory" in answer("draw", "f32[4,6]", "-o", "-", "--path")
+    assert "the order of memory" not in plain
+
+
+def test_draw_one_output_of_an_instruction_and_the_shape_of_a_maps_output(tmp_path):
+    path = tmp_path / "m.hlo"
+    path.write_text(
+        "HloModule m f { p = f32[8,4] parameter(0) t = f32[4,8] transpose(p), dimensions={1,0} n = f32[8,4] negate(p)"
+        " ROOT r = (f32[4,8], f32[8,4]) tuple(t, n) }"
+        " ENTRY e { p = f32[8,4] parameter(0) ROOT b = (f32[4,8], f32[8,4]) fusion(p), kind=kLoop, calls=f }"
+    )
+    for output, shape in enumerate(("f32[4,8]", "f32[8,4]")):
+        assert f"output {shape}" in answer("draw", path, "b", "--output", output, "-o", "-", "--format", "txt")
+    told = answer(
+        "draw", "(d0) -> (d0), domain: d0 in [0, 7]", "--output", "f32[8]{0:T(4)}", "-o", "-", "--format", "txt"
+    )
+    assert "output f32[8]{0:T(4)}" in told
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,61 @@ def test_fingerprints(files):
     assert sorted(line.split()[0] for line in below) == sorted(line[0] for line in lines)
 
 
+def test_what_fingerprints_count(tmp_path):
+    text = (
+        "HloModule m, is_scheduled=true ENTRY e { p = f32[4,4]{1,0} parameter(0), sharding={replicated}"
+        " c = f32[16] constant({%s}) a = f32[4,4]{1,0} negate(p) b = f32[4,4]{1,0} abs(p) ROOT t = (f32[16], f32[4,4]{1,0},"
+        " f32[4,4]{1,0}) tuple(c, a, b) }"
+    )
+    ones = text % ", ".join("1" * 16)
+    negate, absolute = "a = f32[4,4]{1,0} negate(p)", "b = f32[4,4]{1,0} abs(p)"
+    others = {
+        "--no-layouts": ones.replace("{1,0}", "{0,1}"),
+        "--no-sharding": ones.replace("replicated", "maximal device=0"),
+        "--no-constants": text % ", ".join("2" * 16),
+        "--no-schedule": ones.replace(f"{negate} {absolute}", f"{absolute} {negate}"),
+    }
+    first, other = tmp_path / "first.hlo", tmp_path / "other.hlo"
+    first.write_text(ones)
+
+    def are_equal(*options):
+        lines = [run("fingerprint", path, *options).split()[0] for path in (first, other)]
+        return lines[0] == lines[1]
+
+    for option, changed in others.items():
+        other.write_text(changed)
+        assert [name for name in others if are_equal("--schedule", name)] == [option]
+    # Without the option, the order of the schedule alone does not count.
+    assert are_equal() and not are_equal("--schedule")
+
+
+def test_a_schedule_is_a_change_where_that_is_asked_for(tmp_path):
+    lines = ("n = f32[4] negate(p)", "a = f32[4] abs(p)")
+    paths = [tmp_path / "one.hlo", tmp_path / "two.hlo"]
+    for path, (first, second) in zip(paths, (lines, lines[::-1]), strict=True):
+        path.write_text(
+            f"HloModule m, is_scheduled=true ENTRY e {{ p = f32[4] parameter(0) {first} {second} ROOT r = f32[4] add(n, a) }}"
+        )
+    assert "The same program" in run("diff", *paths)
+    assert "schedule" in run("diff", *paths, "--schedule")
+
+
+def test_a_stage_of_dumps(tmp_path):
+    for folder, before, after in (("a", ONE, ONE), ("b", TWO, ONE)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "module_0001.jit_f.before_optimizations.txt").write_text(before)
+        (tmp_path / folder / "module_0001.jit_f.cpu_after_optimizations.txt").write_text(after)
+    both = (tmp_path / "a", tmp_path / "b")
+    assert "0 of them changed" in run("diff", *both)
+    assert "1 of them changed" in run("diff", *both, "--stage", "before")
+    assert "0 of them changed" in run("diff", *both, "--stage", "after")
+    last, first, every = [
+        [line.split()[0] for line in run("fingerprint", tmp_path / "b", *more).splitlines()]
+        for more in ((), ("--stage", "before"), ("--stage", "all"))
+    ]
+    assert len(last) == len(first) == 1 and last != first and sorted(every) == sorted(last + first)
+
+
 def test_a_broken_file_is_a_line(files, tmp_path):
     (tmp_path / "broken.hlo").write_text("HloModule m ENTRY")
     text = run("fingerprint", str(tmp_path), code=1)

@@ -124,6 +124,22 @@ def test_a_directory_is_converted_file_by_file(tmp_path):
         assert {HloModule.load(out / name).to_text() for name in found} == {module.to_text()}
 
 
+def test_a_stage_of_dumps_is_converted(tmp_path):
+    dumps = tmp_path / "dumps"
+    dumps.mkdir()
+    for name in ("module_0001.jit_f.before_optimizations", "module_0001.jit_f.cpu_after_optimizations"):
+        (dumps / f"{name}.txt").write_text(
+            f"HloModule {name.rpartition('.')[2]} ENTRY e {{ ROOT p = f32[] parameter(0) }}"
+        )
+    for stage, names in (
+        ("last", {"cpu_after_optimizations"}),
+        ("before", {"before_optimizations"}),
+        ("all", {"cpu_after_optimizations", "before_optimizations"}),
+    ):
+        convert(dumps, tmp_path / stage, "--to", "pb", "--stage", stage)
+        assert {HloModule.load(path).name for path in (tmp_path / stage).rglob("*.pb")} == names
+
+
 def test_several_files_need_a_form_and_different_targets(tmp_path):
     module = HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }")
     module.save(tmp_path / "one.hlo")

@@ -340,6 +340,42 @@ def test_the_exit_code_tells_of_errors_that_were_there(tmp_path: Path) -> None:
     assert command_line.run("scan", str(tmp_path / "*.hlo"), "-o", out).returncode == 0
 
 
+def written(out: Path, *command: Any) -> Any:
+    """The corpus that a command writes, opened."""
+    done = command_line.run(*command, "-o", out)
+    assert done.returncode in (0, 1), done.stderr
+    return scan.open(out)
+
+
+def test_the_command_takes_data_sets_stages_and_jobs(tmp_path: Path) -> None:
+    dumps = tmp_path / "dumps"
+    dumps.mkdir()
+    for stage, number in (("before_optimizations", 1), ("cpu_after_optimizations", 2)):
+        (dumps / f"module_0001.jit_f.{stage}.txt").write_text(text_of(number))
+    names = {number: xs.HloModule.parse(text_of(number)).name for number in (1, 2)}
+    few = written(tmp_path / "few", "scan", dumps, "--datasets", "modules, copies")
+    assert few["modules"].count_rows() == 1 and few["instructions"].count_rows() == 0
+    for stage, wanted in (("before", {names[1]}), ("last", {names[2]}), ("all", set(names.values()))):
+        found = written(tmp_path / stage, "scan", dumps, "--stage", stage)
+        assert {row["module"] for row in found["modules"].to_table().to_pylist()} == wanted
+    written(tmp_path / "alone", "scan", dumps, "--stage", "all", "--jobs", "1")
+    assert rows_of(tmp_path / "alone") == rows_of(tmp_path / "all")
+
+
+def test_the_command_bounds_time_and_memory(tmp_path: Path) -> None:
+    chain = "\n".join([f"n{i} = f32[4] negate({'p' if i == 0 else f'n{i - 1}'})" for i in range(30_000)])
+    slow, large = tmp_path / "slow.hlo", tmp_path / "large.hlo.gz"
+    slow.write_text(f"HloModule m ENTRY e {{ p = f32[4] parameter(0)\n{chain}\nROOT r = f32[4] negate(n29999) }}")
+    large.write_bytes(gzip.compress(b"HloModule m\n" + b" " * (300 << 20), 1, mtime=0))
+    for path, option, bound, says in (
+        (slow, "--seconds", "0.05", "took more than 0.05 s of the processor's time"),
+        (large, "--memory", "150MiB", "needs more than 157,286,400 bytes (150.00 MiB) of memory"),
+    ):
+        found = written(tmp_path / option, "scan", path, option, bound)
+        [row] = found["errors"].to_table().to_pylist()
+        assert row["error"] == "LimitExceededError" and says in row["message"]
+
+
 def test_a_file_that_takes_too_much_memory_is_a_row() -> None:
     large = gzip.compress(b"HloModule m\n" + b" " * (900 << 20), 1, mtime=0)
     with Worker(memory_bytes=300 << 20) as worker:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 
 import xlashape as xs
@@ -173,6 +174,8 @@ def test_dumps_in_other_places_and_kinds(tmp_path: Path):
     elsewhere.write_text(row["optimized"][1])
     assert [each.pass_name for each in xs.copies(elsewhere)] == [None] * 3
     assert [each.pass_name for each in xs.copies(elsewhere, passes=tmp_path)] == names
+    told = command_line.run("copies", elsewhere, "--passes", tmp_path, "--format", "jsonl").stdout.splitlines()
+    assert [json.loads(line)["pass_name"] for line in told] == names
     # Dumps as protos, compressed.
     protos = tmp_path / "protos"
     protos.mkdir()
