@@ -30,7 +30,7 @@ COMMANDS = {
 MADE_UP = "weights"
 """The report of `tests/unit/reports/test_made_up_report.py`, whose command has what all reports have."""
 SETTINGS = {"--" + each.name.replace("_", "-") for each in fields(Config)}
-"""Options of `serve`, which `tests/server/test_settings.py` passes one after the other, by the names of the fields."""
+"""Options of `serve`, which `tests/server/test_settings.py` passes all at once, by the names of the fields."""
 
 
 class Lines(ast.NodeVisitor):
@@ -47,7 +47,7 @@ class Lines(ast.NodeVisitor):
         self.visit(tree)
 
     def generic_visit(self, node: ast.AST) -> None:
-        is_inside = bool(self._around) or isinstance(node, ast.FunctionDef)
+        is_inside = bool(self._around) or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         self._around += [node] if is_inside else []
         super().generic_visit(node)
         if is_inside:
