@@ -3,12 +3,12 @@ again, or looks them up."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing
 from xlashape.indexing.reports.utilisation import has_offset_of_elements
+from xlashape.limits import spend
 from xlashape.symbolic import VariableKind
 from xlashape.symbolic.expr.expression import variables_of
 
@@ -47,17 +47,17 @@ class Consumer(NamedTuple):
 
 def opcodes_within(instruction: HloInstruction) -> frozenset[str]:
     """The opcode of an instruction; for a fusion the opcodes of the instructions that it fuses."""
-    if instruction.opcode != Opcode.FUSION:
-        return frozenset({str(instruction.opcode)})
-    return frozenset(_fused(instruction.called_computations[0]))
-
-
-def _fused(computation: HloComputation) -> Iterator[str]:
-    for each in computation.instructions:
-        if each.opcode == Opcode.FUSION:
-            yield from _fused(each.called_computations[0])
-        else:
-            yield each.fields.opcode
+    found: set[str] = set()
+    seen: set[HloComputation] = set()
+    pending = [instruction]
+    for each in pending:  # grows while it is gone through
+        if each.opcode != Opcode.FUSION:
+            found.add(each.fields.opcode)
+        elif (fused := each.called_computations[0]) not in seen:
+            seen.add(fused)
+            spend(len(fused.instructions))
+            pending += fused.instructions
+    return frozenset(found)
 
 
 def consumer_of(access: OperandIndexing, opcodes: frozenset[str], *, reads_again: bool) -> Consumer:

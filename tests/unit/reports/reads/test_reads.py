@@ -534,6 +534,19 @@ def test_what_a_loop_reads_counts_as_often_as_it_runs():
     assert found.distinct_bytes == sum(row.distinct_bytes * row.runs for row in found)
 
 
+def test_fusions_in_fusions_are_looked_at_once_each():
+    levels = "".join(
+        f"""level{depth} {{ x = f32[4] parameter(0) y = f32[4] fusion(x), kind=kLoop, calls=level{depth - 1}
+        ROOT z = f32[4] fusion(y), kind=kLoop, calls=level{depth - 1} }}\n"""
+        for depth in range(1, 60)
+    )
+    text = f"HloModule m\nlevel0 {{ x = f32[4] parameter(0) ROOT n = f32[4] negate(x) }}\n{levels}"
+    text += "ENTRY e { p = f32[4] parameter(0) ROOT f = f32[4] fusion(p), kind=kLoop, calls=level59 }"
+    with budget(steps=1_000_000):
+        found = xs.reads(text, target="gpu")
+    assert [row.access for row in found] == [("streamed",)]
+
+
 def test_a_loop_of_unknown_length_counts_once():
     found = xs.reads(LOOP.replace("constant(MOST)", "get-tuple-element(b), index=0"), target="gpu")
     rows = {row.instruction: row for row in found}
