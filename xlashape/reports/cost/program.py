@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Final, NamedTuple, TypeVar
 
-from xlashape.errors import InvalidModuleError
+from xlashape.errors import InvalidModuleError, SizeOverflowError
 from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
 from xlashape.indexing.walk.repeated.while_loop import trip_count
 from xlashape.limits import spend
@@ -45,6 +45,8 @@ _BESIDE: Final = frozenset(
     )
 )
 """Operations that run beside the instructions after them, until their `-done`: no sum of times includes theirs."""
+
+_MAX_BITS: Final = 128
 
 
 class Sums(NamedTuple):
@@ -273,7 +275,8 @@ class _Walk:
                 if fused and instruction.opcode == Opcode.FUSION:
                     runs = [(called, 1, True) for called in instruction.called_computations[:1]]
                 for called, count, is_exact in runs:
-                    times[called] = times.get(called, 0) + times[computation] * count
+                    spend()
+                    times[called] = _fitting(times.get(called, 0) + times[computation] * count, called)
                     if not is_exact or computation in inexact:
                         inexact.add(called)
         return times, set(times) - inexact
@@ -312,6 +315,7 @@ class _Walk:
                     own = self._same[0].setdefault(own, own)
                     total = total.plus(own)
             rows.append(own)
+        _fitting(max(total.flops, total.transcendentals), computation)
         self._arithmetic[computation] = total
         self._own_arithmetic[computation] = rows
 
@@ -361,6 +365,18 @@ class _Walk:
                 matrix, vector = matrix + of_called[0], vector + of_called[1]
             self._seconds[each] = matrix, vector
         return self._seconds[computation]
+
+
+def _fitting(count: int, computation: HloComputation) -> int:
+    """The number of runs or operations of a computation. Calls of calls multiply it, so it may have as many digits as
+    there are computations: SizeOverflowError for more than 128 bits.
+    """
+    if count.bit_length() > _MAX_BITS:
+        raise SizeOverflowError(
+            f"computation {computation.name[:200]!r}: how often it runs, or what it calculates, has more than {_MAX_BITS} "
+            "bits"
+        )
+    return count
 
 
 def _called_first(entry: HloComputation) -> list[HloComputation]:

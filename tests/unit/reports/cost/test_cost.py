@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xlashape as xs
-from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, SizeOverflowError
 from xlashape.hlo import Opcode
 from xlashape.hlo.analysis.buffers import executed_computations
 from xlashape.indexing.reports.utilisation import operand_utilisation
@@ -450,6 +450,23 @@ def test_deep_calls_and_fusions_that_double():
     counted = cost(text, target="h100")
     assert counted.flops == 4 * (2**50 - 1) and counted.bytes == 32
     assert cost(text, as_xla=True).bytes == 16 * 2**49 + 16
+
+
+@pytest.mark.parametrize("callee", ["call(x), to_apply={0}", "while(x), condition={0}, body={0}, {1}"])
+def test_calls_that_multiply_beyond_128_bits_are_refused(callee: str):
+    trips = 'backend_config={"known_trip_count":{"n":"9223372036854775807"}}'
+    levels = "".join(
+        f"level{depth} {{ x = f32[4] parameter(0) c = f32[4] {call} ROOT d = f32[4] {call} }}\n"
+        for depth in range(1, 1200)
+        for call in [callee.format(f"level{depth - 1}", trips)]
+    )
+    text = f"HloModule m\nlevel0 {{ x = f32[4] parameter(0) ROOT n = f32[4] negate(x) }}\n{levels}"
+    text += f"ENTRY e {{ x = f32[4] parameter(0) ROOT c = f32[4] {callee.format('level1199', trips)} }}"
+    for as_xla in (False, True):
+        with pytest.raises(SizeOverflowError, match=r"computation 'level\d+': how often it runs, .* more than 128 bits"):
+            cost(text, as_xla=as_xla)
+    with pytest.raises(SizeOverflowError, match="more than 128 bits"):
+        xs.reads(text, target="gpu")
 
 
 def test_the_first_lines_have_what_matters():
