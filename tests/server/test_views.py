@@ -66,6 +66,13 @@ def test_slices_of_the_text_make_up_the_text(path: Path) -> None:
         assert lines[number].lstrip(" ").removeprefix("ROOT ").removeprefix("%").startswith(f"{name} = ")
 
 
+def test_lines_beyond_the_text_are_none() -> None:
+    local = Local(60)
+    kept = local.upload_module(MODULES[0])
+    assert not local.get_text(kept, first_line=2**63 - 1).lines
+    assert not local.get_text(kept, first_line=2**63 - 1, max_lines=2**31 - 1).lines
+
+
 def neighbours(module: HloModule, name: str, distance: int) -> set[str]:
     """The names of the instructions within a distance of one, found step by step over operands and users."""
     near = {name}

@@ -5,7 +5,6 @@ give the text of a module in slices and its graph as arrays.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any, TypeVar
 
 from xlashape.drawing import draw
@@ -177,7 +176,7 @@ class ViewHandlers:
             found = text.find(request.find) if request.find else []
             lines: list[str] = []
             size = 0
-            for line in islice(text.lines, first, first + min(request.max_lines or _MOST_LINES, _MOST_LINES)):
+            for line in text.lines[first : first + min(request.max_lines or _MOST_LINES, _MOST_LINES)]:
                 shown = line if len(line) <= _MOST_LINE_CHARACTERS else line[:_MOST_LINE_CHARACTERS] + "…"
                 size += len(shown.encode()) + 4
                 if lines and size > _MOST_TEXT_BYTES:
