@@ -4,6 +4,7 @@ give the text of a module in slices and its graph as arrays.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -75,6 +76,10 @@ _NUMBERS = {"parameter": "parameter_number", "get-tuple-element": "tuple_index"}
 """Opcode → the field with the number of the parameter, or of the tuple's element, that the instruction gives."""
 _INSTRUCTION_BYTES = 800
 """Bytes of memory for each instruction of a graph, as objects, as a message and as bytes together. Measured."""
+
+_EDGE_BYTES = 80
+"""Measured: the same for each operand and control dependency."""
+_EDGES_AT_ONCE = 1 << 16
 
 
 class ViewHandlers:
@@ -220,8 +225,11 @@ class ViewHandlers:
             module = self._modules.read(request.module, ("module",))
             chosen = _chosen(module, request)
             count = len(chosen)
-            reserve(_INSTRUCTION_BYTES * min(count, most))
-            response = _arrays(module, in_order(module, chosen[:most]))
+            shown = in_order(module, chosen[:most])
+            fields = [each.fields for each in shown]
+            edges = sum([len(each.operand_ids) + len(each.control_predecessor_ids) for each in fields])
+            reserve(_INSTRUCTION_BYTES * len(shown) + _EDGE_BYTES * edges)
+            response = _arrays(module, shown)
             response.instruction_count = count
             answer = response.SerializeToString()
         response_size(len(answer), self._config.max_request_bytes, ("max_instructions",), reserved=True)
@@ -260,6 +268,13 @@ def _chosen(module: HloModule, request: v1.GraphRequest) -> list[HloInstruction]
     return with_called(found) if request.include_called else found
 
 
+def _fill(field: Any, numbers: array[int]) -> None:
+    """Adds numbers to a field in parts: other threads wait for each of them."""
+    for at in range(0, len(numbers), _EDGES_AT_ONCE):
+        spend(_EDGES_AT_ONCE // 64)
+        field.extend(numbers[at : at + _EDGES_AT_ONCE])
+
+
 class _Numbers(dict[K, int]):
     """Value → its number, from 0 in the order in which the values are first looked up."""
 
@@ -280,12 +295,13 @@ def _arrays(module: HloModule, chosen: Sequence[HloInstruction]) -> v1.GraphResp
     positions = {each: position for position, each in enumerate(chosen)}
     names: list[str] = []
     rows: list[tuple[int, int, int, int, int, int, int]] = []
-    edges: list[tuple[int, int, int]] = []
-    controls: list[tuple[int, int]] = []
+    # Arrays take 4 bytes for a number: there may be millions of edges.
+    operands, users, operand_numbers = array("I"), array("I"), array("I")
+    before, after = array("I"), array("I")
     calls: list[tuple[int, HloComputation]] = []
     for position, each in enumerate(chosen):
-        spend(8)
         proto = each.fields
+        spend(8 + len(proto.operand_ids) + len(proto.control_predecessor_ids))
         opcode, metadata = proto.opcode, each.op_metadata
         # Instructions share lines of source, and looking one up takes time.
         line = metadata.source_file, metadata.source_line, metadata.stack_frame_id
@@ -300,24 +316,30 @@ def _arrays(module: HloModule, chosen: Sequence[HloInstruction]) -> v1.GraphResp
         ))  # fmt: skip
         for number, operand in enumerate(each.operands):
             if operand in positions:
-                edges.append((positions[operand], position, number))
+                operands.append(positions[operand])
+                users.append(position)
+                operand_numbers.append(number)
         if proto.control_predecessor_ids:
-            controls += [(positions[one], position) for one in each.control_predecessors if one in positions]
+            found = [positions[one] for one in each.control_predecessors if one in positions]
+            before.extend(found)
+            after.extend([position] * len(found))
         if proto.called_computation_ids:
             calls += [(position, called) for called in each.called_computations]
     called = [computations[each] for _, each in calls]
     ids, *columns = zip(*rows, strict=True) if rows else [()] * 7
-    operands, users, numbers = zip(*edges, strict=True) if edges else [()] * 3
-    before, after = zip(*controls, strict=True) if controls else [()] * 2
     response = v1.GraphResponse(
         names=names, ids=ids, opcodes=columns[0], shapes=columns[1], computations=columns[2], op_names=columns[3],
-        sources=columns[4], numbers=columns[5], edge_sources=operands, edge_targets=users, edge_operands=numbers,
-        control_sources=before, control_targets=after, callers=[position for position, _ in calls], called=called,
+        sources=columns[4], numbers=columns[5], callers=[position for position, _ in calls], called=called,
         opcode_names=opcodes, op_name_texts=op_names, source_texts=sources,
         computation_names=[each.name for each in computations],
         roots=[positions.get(each.root, -1) + 1 for each in computations],
         entry=computations.get(module.entry, -1) + 1,
     )  # fmt: skip
+    _fill(response.edge_sources, operands)
+    _fill(response.edge_targets, users)
+    _fill(response.edge_operands, operand_numbers)
+    _fill(response.control_sources, before)
+    _fill(response.control_targets, after)
     for shape in shapes:
         spend(8)
         physical, padding = _bytes_of(shape)
