@@ -6,7 +6,9 @@ import importlib.util
 import inspect
 import json
 import pkgutil
+from contextlib import suppress
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 
 import command_line
@@ -16,7 +18,8 @@ import pytest
 import xlashape
 import xlashape.reports
 from xlashape.cli import main
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import InvalidArgumentError, XlashapeError
+from xlashape.hlo import HloModule, Opcode
 from xlashape.proto import services
 from xlashape.reports import REPORTS, Answer, report_of
 from xlashape.reports.messages import differences, remote_options
@@ -191,3 +194,23 @@ def test_sources_are_lines_of_the_user_or_all_frames(name):
     with pytest.raises(InvalidArgumentError, match="expected own or all, found 'most'") as raised:
         report.run(*asked, frames="most")
     assert raised.value.field == "frames"
+
+
+_ABOUT_MODULES = [name for name in REPORTS if "module" in report_of(name).inputs and name != "tile"]
+
+
+@pytest.mark.parametrize("opcode", sorted(map(str, Opcode)))
+def test_an_instruction_without_what_its_opcode_needs_is_answered_or_refused(opcode: str):
+    pair = "(f32[2,4], f32[2,4])"
+    text = f"HloModule m ENTRY e {{ p = {pair} parameter(0) n = f32[2,4] negate(p) ROOT r = {pair} tuple(n, n) }}"
+    for shape, operands in product((0, 1), (0, 1, 2)):
+        module = HloModule.parse(text).proto
+        parameter, bare, root = module.computations[0].instructions
+        bare.opcode = opcode
+        bare.operand_ids[:] = [parameter.id] * operands
+        if shape:
+            bare.shape.CopyFrom(parameter.shape)
+            root.operand_ids.pop()
+        for name in _ABOUT_MODULES:
+            with suppress(XlashapeError):
+                report_of(name).run(HloModule.from_proto(module)).headline()

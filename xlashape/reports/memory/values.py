@@ -326,7 +326,7 @@ class _Values:
             found = self._new(instruction, self.leaves(instruction.shape), time)
         if instruction.opcode in _IN_PLACE or instruction.output_operand_aliasing:
             for number, operand, leaf in self._in_place(instruction):
-                values = self._of[instruction.operands[operand]]
+                values = self._of[instruction.operands[operand]] if operand < len(instruction.operands) else ()
                 if number < len(found) and leaf < len(values) and self._may_be_overwritten(values[leaf], time):
                     self._unite(found[number], values[leaf])
         return found
@@ -524,9 +524,10 @@ class _Values:
             parameter = parameters[alias.parameter_number]
             given = self._number(parameter.shape, tuple(alias.parameter_shape_index))
             output = self._number(root.shape, tuple(alias.output_shape_index))
-            if given is not None and output is not None and parameter in self._of:
-                self._unite(self._of[parameter][given], self._of[root][output])
-                self._aliased.append(self._of[parameter][given])
+            values, outputs = self._of.get(parameter, ()), self._of.get(root, ())
+            if given is not None and output is not None and given < len(values) and output < len(outputs):
+                self._unite(values[given], outputs[output])
+                self._aliased.append(values[given])
 
 
 def _written_parameter(instruction: HloInstruction) -> int | None:

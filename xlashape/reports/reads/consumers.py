@@ -51,12 +51,13 @@ def opcodes_within(instruction: HloInstruction) -> frozenset[str]:
     seen: set[HloComputation] = set()
     pending = [instruction]
     for each in pending:  # grows while it is gone through
-        if each.opcode != Opcode.FUSION:
+        fused = each.called_computations[:1] if each.opcode == Opcode.FUSION else ()
+        if not fused:
             found.add(each.fields.opcode)
-        elif (fused := each.called_computations[0]) not in seen:
-            seen.add(fused)
-            spend(len(fused.instructions))
-            pending += fused.instructions
+        elif fused[0] not in seen:
+            seen.add(fused[0])
+            spend(len(fused[0].instructions))
+            pending += fused[0].instructions
     return frozenset(found)
 
 

@@ -228,7 +228,8 @@ class _Finder:
             if not self._is_one and self._output not in arrays:
                 return
             arrays = [self._output]
-        key = instruction.called_computations[0] if instruction.fields.opcode == "fusion" else instruction.fields.opcode
+        fused = instruction.called_computations if instruction.fields.opcode == "fusion" else ()
+        key = fused[0] if fused else instruction.fields.opcode
         opcodes = self._opcodes.get(key)
         if opcodes is None:
             opcodes = self._opcodes[key] = opcodes_within(instruction)

@@ -13,7 +13,7 @@ from xlashape.caches import cached
 from xlashape.indexing.answers.leaves import map_bytes
 from xlashape.indexing.reports.counting import box_size, reached_elements
 from xlashape.indexing.reports.physical import logical_to_physical
-from xlashape.limits import spend
+from xlashape.limits import INT64_MAX, spend
 from xlashape.math import ceil_div, product
 from xlashape.shape import Shape
 from xlashape.shape.tiling.formula import geometry
@@ -203,7 +203,8 @@ def _units_of_runs(runs: _Runs, unit: int) -> int | None:
             break
         times, strides = times * count, inner
     count = product([many for _, many in strides])
-    if count > _MOST_RUNS:
+    end = runs.offset % unit + sum([step * (many - 1) for step, many in strides]) + runs.length
+    if count > _MOST_RUNS or end > INT64_MAX:
         return None
     spend(count // 64 + 1)
     starts = np.array([runs.offset % unit], np.int64)
