@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from xlashape.drawing.marks import colours
 from xlashape.drawing.picture import AnswerPicture
+from xlashape.drawing.writers.html import printable
 from xlashape.drawing.writers.memory_page import page_text
 from xlashape.errors import InvalidModuleError, XlashapeError
 from xlashape.frozen import set_field
@@ -125,7 +126,7 @@ class MemoryPicture(AnswerPicture):
     @property
     def title(self) -> str:
         name = self._memory.module.name if self._memory.module is not None else "a program"
-        return f"the memory of {name}"
+        return printable(f"the memory of {name}")
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -134,7 +135,7 @@ class MemoryPicture(AnswerPicture):
         peak = f"{'estimated peak' if memory.is_estimate else 'peak'} {byte_text(memory.peak_bytes)}"
         at = f" while {memory.peak_instruction} runs" if memory.peak_instruction else ""
         placed = ("Offsets are not known: values are placed where there is room.",) if self._map.is_placed_here else ()
-        return (peak + at, *placed)
+        return (printable(peak + at), *placed)
 
     def draw(self, theme: str, *, standalone: bool) -> str:
         """The text of an SVG file, or of an SVG within a page if not `standalone`. Of more than 1,500 values it has the
@@ -178,10 +179,10 @@ class MemoryPicture(AnswerPicture):
             )
             parts.append(
                 f'<rect class="k{KINDS.index(buffer.kind)}" x="{x}" y="{y}" width="{w}" '
-                f'height="{h}"><title>{escape(tip)}</title></rect>'
+                f'height="{h}"><title>{escape(printable(tip))}</title></rect>'
             )
             if h >= 13 and w >= 50:
-                label = escape(cut_middle(buffer.name, max(3, int(w / 6.7) - 1)))
+                label = escape(cut_middle(printable(buffer.name), max(3, int(w / 6.7) - 1)))
                 parts.append(f'<text class="l" x="{x + 3}" y="{round(y + h / 2 + 4, 2)}">{label}</text>')
         x = across(memory.peak_step + 0.5)
         parts.append(f'<line class="p" x1="{x}" y1="{_TOP}" x2="{x}" y2="{base + _HEIGHT}"/>')

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from xlashape.drawing.marks import colours
 from xlashape.drawing.picture import AnswerPicture
+from xlashape.drawing.writers.html import printable
 from xlashape.drawing.writers.panels import CHARACTER, DARK, LIGHT
 from xlashape.frozen import set_field
 from xlashape.math import counted
@@ -85,11 +86,7 @@ def _bar(row: InstructionTime) -> Bar:
         tip.append(f"{cell_text(_RATE, row.bandwidth)}B/s")
     tip += [text for text in (row.module, row.source, row.op_name) if text]
     kind = "copy" if row.is_copy else row.bound or ""
-    return Bar(_plain(row.name), row.self_time, row.share, least, kind, _plain(row.source), _plain("\n".join(tip)))
-
-
-def _plain(text: str) -> str:
-    return "".join([each if each.isprintable() or each == "\n" else "�" for each in text])
+    return Bar(printable(row.name), row.self_time, row.share, least, kind, printable(row.source), printable("\n".join(tip)))
 
 
 class ProfilePicture(AnswerPicture):
@@ -109,7 +106,7 @@ class ProfilePicture(AnswerPicture):
     def title(self) -> str:
         names = list(dict.fromkeys([row.module for row in self._profile.rows if row.module]))
         more = f" and {len(names) - 2:,} more modules" if len(names) > 2 else ""
-        return _plain(f"the time of {', '.join(names[:2]) or 'a profile'}{more}")
+        return printable(f"the time of {', '.join(names[:2]) or 'a profile'}{more}")
 
     @property
     def facts(self) -> tuple[str, ...]:

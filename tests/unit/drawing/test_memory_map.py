@@ -7,6 +7,7 @@ import json
 import re
 from itertools import pairwise
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -75,6 +76,18 @@ def test_svg_text_and_png(tmp_path):
         assert (tmp_path / name).stat().st_size > 100
     with pytest.raises(InvalidArgumentError, match="theme: expected auto, light or dark"):
         draw(memory(HloModule.parse(HOSTILE)), theme="blue")
+
+
+def test_names_with_characters_that_are_not_printed():
+    module = HloModule.parse("HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }").proto
+    module.name = "m\x07\u202e"
+    for each in module.computations[0].instructions:
+        each.name = each.metadata.op_name = f"{each.name}\x1b[31m\x00\ufffe\u202e"
+    picture = draw(memory(HloModule.from_proto(module)))
+    ElementTree.fromstring(picture.svg())
+    assert picture.png().startswith(b"\x89PNG")
+    for text in (picture.svg(), picture.html(), picture.text(), picture.title):
+        assert not set("\x00\x07\x1b\ufffe\u202e") & set(text)
 
 
 def test_a_large_program_keeps_its_svg_small():

@@ -61,7 +61,7 @@ def html_text(scene: Scene, theme: str = "auto") -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="color-scheme" '
         f'content="{scheme}">\n'
-        f'<meta name="viewport" content="width=device-width">\n<title>{escape(_printable(scene.title))}</title>\n'
+        f'<meta name="viewport" content="width=device-width">\n<title>{escape(printable(scene.title))}</title>\n'
         f"<style>{style}</style>\n</head>\n<body>\n<main>\n{picture}</main>\n"
         f'<p id="readout" role="status">Point at a cell: index ↔ position. A click keeps it, arrow keys move it.</p>\n'
         f"<script>{_SCRIPT}</script>\n</body>\n</html>\n"
@@ -75,5 +75,8 @@ def _rules(page: dict[str, str]) -> str:
     )
 
 
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else "�" for character in text)
+def printable(text: str) -> str:
+    """The text with U+FFFD in place of characters that are not printed, such as those that control a terminal, change the
+    direction of writing, or may not be in XML. Lines stay.
+    """
+    return "".join([each if each.isprintable() or each == "\n" else "�" for each in text])

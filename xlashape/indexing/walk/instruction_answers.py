@@ -440,8 +440,9 @@ def _kept(
         for access in row:
             access_map = access.map
             if fits and not access_map.is_undefined:
-                target = dims_of(targets[number][access.leaf])
-                fits = len(access_map.dims) == len(dims) and len(access_map.results) == len(target)
+                shapes = targets[number]
+                fits = access.leaf < len(shapes) and len(access_map.dims) == len(dims)
+                fits = fits and len(access_map.results) == len(dims_of(shapes[access.leaf]))
             has_runtime = has_runtime or bool(access.runtime)
         if has_runtime:
             bound.append(BoundRow(number, row))

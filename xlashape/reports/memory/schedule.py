@@ -8,10 +8,11 @@ the least memory less the memory that it frees, as in XLA's ListScheduler.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
+from xlashape.errors import InvalidModuleError
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
@@ -50,7 +51,7 @@ def flat_schedule(module: HloModule) -> FlatSchedule:
     def sequence(computation: HloComputation) -> Iterator[HloInstruction]:
         ids = sequences.get(computation.fields.id & LOCAL_ID)
         spans[computation] = (len(order), len(order))
-        return iter(_list_schedule(computation) if ids is None else computation.resolve(ids))
+        return iter(_list_schedule(computation) if ids is None else _given_schedule(computation, ids))
 
     # Each entry: a computation, its instructions that are left, the instruction that waits for the computations that it
     # calls, and those of them that are left.
@@ -75,6 +76,23 @@ def flat_schedule(module: HloModule) -> FlatSchedule:
             spans[computation] = (spans[computation][0], max(spans[computation][0], len(order) - 1))
     times = {instruction: time for time, instruction in enumerate(order)}
     return FlatSchedule(tuple(order), times, spans, is_given)
+
+
+def _given_schedule(computation: HloComputation, ids: Iterable[int]) -> list[HloInstruction]:
+    """The instructions with these ids. Raises InvalidModuleError where one runs before an operand of it."""
+    order: list[HloInstruction] = []
+    run = set[HloInstruction]()
+    for each in computation.resolve(ids):
+        spend()
+        for operand in each.operands:
+            if operand not in run:
+                raise InvalidModuleError(
+                    f"the schedule of computation {computation.name!r} runs {each.name!r} before its operand "
+                    f"{operand.name!r}"
+                )
+        order.append(each)
+        run.add(each)
+    return order
 
 
 def _runs(instruction: HloInstruction) -> Sequence[HloComputation]:
