@@ -432,3 +432,17 @@ def test_groups_of_devices_count_the_dimensions_of_a_sharding(mesh: str, axes: s
         f"HloModule m\n\nENTRY e {{\n  ROOT p = f32[2] parameter(0), sharding={{mesh[{mesh}], [{{}},{{}}]{axes}}}\n}}\n"
     )
     assert bool(verify(HloModule.parse(text))) == is_refused
+
+
+def test_a_scatter_has_as_many_updates_as_arrays():
+    module = HloModule.parse(
+        """HloModule m
+        first { x = f32[] parameter(0) ROOT y = f32[] parameter(1) }
+        ENTRY e { x = f32[4] parameter(0) i = s32[1,1] parameter(1) u = f32[1] parameter(2)
+        ROOT s = f32[4] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0},
+        index_vector_dim=1, to_apply=first }"""
+    ).proto
+    assert not verify(HloModule.from_proto(module))
+    module.computations[-1].instructions[-1].operand_ids.append(module.computations[-1].instructions[2].id)
+    [problem] = verify(HloModule.from_proto(module))
+    assert "expected arrays, indices and as many updates as arrays, found 4 operands" in problem.message

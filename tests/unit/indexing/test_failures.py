@@ -14,6 +14,7 @@ from xlashape.errors import DeadlineExceededError, InvalidModuleError, LimitExce
 from xlashape.hlo import HloModule
 from xlashape.indexing import Knowledge, module_indexing, module_reads
 from xlashape.limits import budget
+from xlashape.proto import xla
 
 # The dot in the middle pairs dimensions of 3 and 4 elements.
 TEXT = """HloModule m
@@ -90,3 +91,11 @@ def test_one_instruction_alone_is_an_error(module, tmp_path: Path):
     for command in ("map", "reads"):
         with pytest.raises(InvalidModuleError):
             CliRunner().invoke(main, [command, str(path), "bad"], standalone_mode=False, catch_exceptions=False)
+
+
+def test_an_empty_tuple_in_place_of_an_array_is_refused():
+    text = "HloModule m ENTRY e { x = f32[4] parameter(0) n = s32[] parameter(1) ROOT r = f32[<=4] set-dimension-size(x, n), dimensions={0} }"
+    module = HloModule.parse(text).proto
+    module.computations[0].instructions[1].shape.CopyFrom(xla.ShapeProto(element_type=xla.TUPLE))
+    answers = list(module_indexing(HloModule.from_proto(module)))
+    assert [type(each.error) for each in answers if each.instruction.name == "r"] == [InvalidModuleError]

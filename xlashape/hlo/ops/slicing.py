@@ -226,6 +226,8 @@ def _infer_scatter(given: Given) -> Shape:
 def _verify_scatter(result: Result) -> str | None:
     operands = result.operands
     count = len(operands) // 2
+    if len(operands) != 2 * count + 1:
+        return f"expected arrays, indices and as many updates as arrays, found {len(operands)} operands"
     problem = check_shape(result.shape, _infer_scatter(result))
     for operand, updates in zip(operands[:count], operands[count + 1 :], strict=True):
         if not same_type_or_both_floating(operand, updates):

@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloModule
 from xlashape.reports.memory import ProgramMemory, memory
 from xlashape.shape import shape_util
@@ -185,6 +185,26 @@ def test_padding_of_tiles_counts():
     answer = estimated("ROOT p = f32[3,5]{1,0:T(8,128)} parameter(0)")
     (buffer,) = answer.peak_buffers
     assert (buffer.bytes, buffer.padding_bytes, answer.unpadded_peak_bytes) == (4096, 4036, 60)
+
+
+def test_a_schedule_that_runs_an_instruction_before_its_operand_is_refused():
+    text = "HloModule m, is_scheduled=true ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p) ROOT a = f32[4] abs(n) }"
+    module = HloModule.parse(text).proto
+    (sequence,) = module.schedule.sequences.values()
+    p, n, a = sequence.instruction_ids
+    for ids in ([p, a, n], [p, a], [a, a]):
+        sequence.instruction_ids[:] = ids
+        with pytest.raises(InvalidModuleError, match="the schedule of computation 'e' runs 'a' before its operand 'n'"):
+            memory(HloModule.from_proto(module))
+
+
+def test_an_output_that_takes_over_a_parameter_and_is_not_there_is_left_out():
+    header = "is_scheduled=true, input_output_alias={ {}: (0, {}, may-alias) }"
+    text = f"HloModule m, {header} ENTRY e {{ p = f32[4] parameter(0) ROOT t = (f32[4]) tuple(p) }}"
+    module = HloModule.parse(text.replace("(f32[4]) tuple", "f32[4] negate")).proto
+    root = module.computations[0].instructions[1]
+    root.opcode, root.operand_ids[:] = "tuple", []
+    assert memory(HloModule.from_proto(module)).argument_bytes == 16
 
 
 def test_a_module_without_a_schedule_says_so():

@@ -534,6 +534,11 @@ def test_what_a_loop_reads_counts_as_often_as_it_runs():
     assert found.distinct_bytes == sum(row.distinct_bytes * row.runs for row in found)
 
 
+def test_units_beyond_int64_are_not_known() -> None:
+    row = first("x = f32[4611686018427387904] parameter(0) ROOT s = f32[2305843009213693952] slice(x), slice={[0:2305843009213693952]}")
+    assert (row.access, row.distinct_bytes, row.error) == (("streamed",), 1 << 63, None)
+
+
 def test_fusions_in_fusions_are_looked_at_once_each():
     levels = "".join(
         f"""level{depth} {{ x = f32[4] parameter(0) y = f32[4] fusion(x), kind=kLoop, calls=level{depth - 1}
