@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from importlib import resources
 
+import pytest
+
+from xlashape.errors import LimitExceededError
 from xlashape.hlo import HloModule
 from xlashape.hlo.analysis.buffers import donated_buffers, executed_computations, instruction_buffers, module_buffers
+from xlashape.limits import budget
 
 TEXT = """HloModule m
 
@@ -103,3 +107,13 @@ ENTRY e {
         ("cc", "{0}", "q", "must-alias"),
     ]
     assert {str(buffer) for buffer in module_buffers(module).buffers} == {"p", "q", "cs{2}", "k"}
+
+
+def test_outputs_are_followed_back_within_a_budget():
+    lines = "".join([f" b.{number} = f32[4] bitcast(b.{number - 1})" for number in range(1, 1000)])
+    text = f"HloModule m ENTRY e {{ b.0 = f32[4] parameter(0){lines} ROOT r = f32[4] bitcast(b.999) }}"
+    module = HloModule.parse(text).proto
+    for _ in range(1000):
+        module.input_output_alias.entries.add(kind=1)
+    with budget(steps=100_000), pytest.raises(LimitExceededError):
+        module_buffers(HloModule.from_proto(module))

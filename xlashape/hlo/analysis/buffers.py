@@ -33,6 +33,7 @@ from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.hlo.values.aliasing import ALIAS_KINDS
+from xlashape.limits import spend
 from xlashape.shape import Shape, ShapeIndex
 from xlashape.shape.xla_util.shape_util import get_leaf_shapes
 
@@ -119,6 +120,7 @@ def source_of(instruction: HloInstruction, index: tuple[int, ...]) -> tuple[HloI
     (<HloInstruction 'p': parameter>, ())
     """
     while True:
+        spend()
         opcode, operands = instruction.opcode, instruction.operands
         aliases = [
             alias

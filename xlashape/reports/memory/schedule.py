@@ -79,7 +79,8 @@ def flat_schedule(module: HloModule) -> FlatSchedule:
 
 
 def _given_schedule(computation: HloComputation, ids: Iterable[int]) -> list[HloInstruction]:
-    """The instructions with these ids. Raises InvalidModuleError where one runs before an operand of it."""
+    """The instructions with these ids. Raises InvalidModuleError where one runs before an operand of it, or
+    where the root does not run."""
     order: list[HloInstruction] = []
     run = set[HloInstruction]()
     for each in computation.resolve(ids):
@@ -92,6 +93,10 @@ def _given_schedule(computation: HloComputation, ids: Iterable[int]) -> list[Hlo
                 )
         order.append(each)
         run.add(each)
+    if computation.root not in run:
+        raise InvalidModuleError(
+            f"the schedule of computation {computation.name!r} does not run its root {computation.root.name!r}"
+        )
     return order
 
 

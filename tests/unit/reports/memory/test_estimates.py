@@ -192,6 +192,9 @@ def test_a_schedule_that_runs_an_instruction_before_its_operand_is_refused():
     module = HloModule.parse(text).proto
     (sequence,) = module.schedule.sequences.values()
     p, n, a = sequence.instruction_ids
+    sequence.instruction_ids[:] = [p, n, n]
+    with pytest.raises(InvalidModuleError, match="the schedule of computation 'e' does not run its root 'a'"):
+        memory(HloModule.from_proto(module))
     for ids in ([p, a, n], [p, a], [a, a]):
         sequence.instruction_ids[:] = ids
         with pytest.raises(InvalidModuleError, match="the schedule of computation 'e' runs 'a' before its operand 'n'"):
