@@ -86,7 +86,9 @@ def _bar(row: InstructionTime) -> Bar:
         tip.append(f"{cell_text(_RATE, row.bandwidth)}B/s")
     tip += [text for text in (row.module, row.source, row.op_name) if text]
     kind = "copy" if row.is_copy else row.bound or ""
-    return Bar(printable(row.name), row.self_time, row.share, least, kind, printable(row.source), printable("\n".join(tip)))
+    return Bar(
+        printable(row.name), row.self_time, row.share, least, kind, printable(row.source), printable("\n".join(tip))
+    )
 
 
 class ProfilePicture(AnswerPicture):

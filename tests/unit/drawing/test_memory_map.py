@@ -7,7 +7,7 @@ import json
 import re
 from itertools import pairwise
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -84,7 +84,7 @@ def test_names_with_characters_that_are_not_printed():
     for each in module.computations[0].instructions:
         each.name = each.metadata.op_name = f"{each.name}\x1b[31m\x00\ufffe\u202e"
     picture = draw(memory(HloModule.from_proto(module)))
-    ElementTree.fromstring(picture.svg())
+    ET.fromstring(picture.svg())
     assert picture.png().startswith(b"\x89PNG")
     for text in (picture.svg(), picture.html(), picture.text(), picture.title):
         assert not set("\x00\x07\x1b\ufffe\u202e") & set(text)

@@ -439,8 +439,8 @@ def test_a_scatter_has_as_many_updates_as_arrays():
         """HloModule m
         first { x = f32[] parameter(0) ROOT y = f32[] parameter(1) }
         ENTRY e { x = f32[4] parameter(0) i = s32[1,1] parameter(1) u = f32[1] parameter(2)
-        ROOT s = f32[4] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0},
-        index_vector_dim=1, to_apply=first }"""
+        ROOT s = f32[4] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0},
+        scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=first }"""
     ).proto
     assert not verify(HloModule.from_proto(module))
     module.computations[-1].instructions[-1].operand_ids.append(module.computations[-1].instructions[2].id)

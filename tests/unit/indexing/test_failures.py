@@ -94,7 +94,8 @@ def test_one_instruction_alone_is_an_error(module, tmp_path: Path):
 
 
 def test_an_empty_tuple_in_place_of_an_array_is_refused():
-    text = "HloModule m ENTRY e { x = f32[4] parameter(0) n = s32[] parameter(1) ROOT r = f32[<=4] set-dimension-size(x, n), dimensions={0} }"
+    text = """HloModule m ENTRY e { x = f32[4] parameter(0) n = s32[] parameter(1)
+    ROOT r = f32[<=4] set-dimension-size(x, n), dimensions={0} }"""
     module = HloModule.parse(text).proto
     module.computations[0].instructions[1].shape.CopyFrom(xla.ShapeProto(element_type=xla.TUPLE))
     answers = list(module_indexing(HloModule.from_proto(module)))

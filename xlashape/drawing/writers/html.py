@@ -76,7 +76,7 @@ def _rules(page: dict[str, str]) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with U+FFFD in place of characters that are not printed, such as those that control a terminal, change the
-    direction of writing, or may not be in XML. Lines stay.
+    """The text with U+FFFD in place of characters that are not printed, such as those that control a terminal, change
+    the direction of writing, or may not be in XML. Lines stay.
     """
     return "".join([each if each.isprintable() or each == "\n" else "�" for each in text])

@@ -373,8 +373,8 @@ def _fitting(count: int, computation: HloComputation) -> int:
     """
     if count.bit_length() > _MAX_BITS:
         raise SizeOverflowError(
-            f"computation {computation.name[:200]!r}: how often it runs, or what it calculates, has more than {_MAX_BITS} "
-            "bits"
+            f"computation {computation.name[:200]!r}: how often it runs, or what it calculates, has more than "
+            f"{_MAX_BITS} bits"
         )
     return count
 

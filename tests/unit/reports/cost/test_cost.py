@@ -463,7 +463,9 @@ def test_calls_that_multiply_beyond_128_bits_are_refused(callee: str):
     text = f"HloModule m\nlevel0 {{ x = f32[4] parameter(0) ROOT n = f32[4] negate(x) }}\n{levels}"
     text += f"ENTRY e {{ x = f32[4] parameter(0) ROOT c = f32[4] {callee.format('level1199', trips)} }}"
     for as_xla in (False, True):
-        with pytest.raises(SizeOverflowError, match=r"computation 'level\d+': how often it runs, .* more than 128 bits"):
+        with pytest.raises(
+            SizeOverflowError, match=r"computation 'level\d+': how often it runs, .* more than 128 bits"
+        ):
             cost(text, as_xla=as_xla)
     with pytest.raises(SizeOverflowError, match="more than 128 bits"):
         xs.reads(text, target="gpu")

@@ -188,7 +188,9 @@ def test_padding_of_tiles_counts():
 
 
 def test_a_schedule_that_runs_an_instruction_before_its_operand_is_refused():
-    text = "HloModule m, is_scheduled=true ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p) ROOT a = f32[4] abs(n) }"
+    text = (
+        "HloModule m, is_scheduled=true ENTRY e { p = f32[4] parameter(0) n = f32[4] negate(p) ROOT a = f32[4] abs(n) }"
+    )
     module = HloModule.parse(text).proto
     (sequence,) = module.schedule.sequences.values()
     p, n, a = sequence.instruction_ids
