@@ -6,7 +6,7 @@ from importlib import resources
 
 import pytest
 
-from xlashape.errors import LimitExceededError
+from xlashape.errors import InvalidIndexError, LimitExceededError
 from xlashape.hlo import HloModule
 from xlashape.hlo.analysis.buffers import donated_buffers, executed_computations, instruction_buffers, module_buffers
 from xlashape.limits import budget
@@ -117,3 +117,11 @@ def test_outputs_are_followed_back_within_a_budget():
         module.input_output_alias.entries.add(kind=1)
     with budget(steps=100_000), pytest.raises(LimitExceededError):
         module_buffers(HloModule.from_proto(module))
+
+
+def test_a_negative_index_of_an_output_is_refused():
+    text = "HloModule m ENTRY e { p = f32[4] parameter(0) ROOT t = (f32[4]) tuple(p) }"
+    module = HloModule.parse(text).proto
+    module.input_output_alias.entries.add(kind=1, output_shape_index=[-5])
+    with pytest.raises(InvalidIndexError, match="a shape index has numbers from 0, not -5"):
+        donated_buffers(HloModule.from_proto(module))

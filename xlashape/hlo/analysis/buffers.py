@@ -127,7 +127,7 @@ def source_of(instruction: HloInstruction, index: tuple[int, ...]) -> tuple[HloI
             for alias in instruction.output_operand_aliasing
             if index[: len(alias.output_shape_index)] == tuple(alias.output_shape_index)
         ]
-        if opcode == Opcode.TUPLE and index and index[0] < len(operands):
+        if opcode == Opcode.TUPLE and index and 0 <= index[0] < len(operands):
             instruction, index = operands[index[0]], index[1:]
         elif opcode == Opcode.GET_TUPLE_ELEMENT and operands:
             instruction, index = operands[0], (instruction.fields.tuple_index, *index)

@@ -132,7 +132,8 @@ class _Chain(NamedTuple):
             if instruction.opcode == Opcode.PARAMETER:
                 number = instruction.fields.parameter_number
                 return _Chain(tuple(reversed(steps)), row.operands[number]) if 0 <= number < len(row.operands) else None
-            if instruction.opcode not in (Opcode.COPY, Opcode.TRANSPOSE, Opcode.RESHAPE, Opcode.BITCAST):
+            moves = instruction.opcode in (Opcode.COPY, Opcode.TRANSPOSE, Opcode.RESHAPE, Opcode.BITCAST)
+            if not moves or not instruction.operands:
                 return None
             steps.append(instruction)
             instruction = instruction.operands[0]
