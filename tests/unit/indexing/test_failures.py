@@ -55,6 +55,18 @@ def test_reads_of_the_other_instructions(module):
     assert found["n"].operands[0].utilisation.utilisation == 1.0
 
 
+def test_an_error_names_the_output_that_is_computed():
+    """Output 0 of the start repeats its operand."""
+    text = """HloModule m, replica_count=3 ENTRY e { p = f32[4] parameter(0)
+    s = (f32[4], f32[12]) all-gather-start(p), replica_groups={{0,1,2}}, dimensions={0}
+    ROOT d = f32[12] all-gather-done(s) }"""
+    (good,) = module_reads(HloModule.parse(text))
+    (bad,) = module_reads(HloModule.parse(text.replace("f32[12]", "f32[8]")))
+    assert good.error is None
+    assert isinstance(bad.error, InvalidModuleError)
+    assert good.output == bad.output == 1
+
+
 @pytest.mark.parametrize("question", [module_indexing, module_reads])
 def test_the_budget_in_force_ends_the_answer(module, question):
     with pytest.raises(LimitExceededError), budget(steps=0):

@@ -136,9 +136,10 @@ def _module_reads(module: HloModule, warp: int, segment_bytes: int) -> Iterator[
     for instruction in executed_readers(module):
         output = 0
         try:
-            for reads in instruction_reads(instruction, warp=warp, segment_bytes=segment_bytes, analysis=analysis):
-                yield reads
-                output = reads.output + 1
+            for output in computed_outputs(instruction):
+                yield from instruction_reads(
+                    instruction, output, warp=warp, segment_bytes=segment_bytes, analysis=analysis
+                )
         except XlashapeError as error:
             if is_of_budget(error):
                 raise
