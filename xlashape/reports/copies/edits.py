@@ -447,7 +447,7 @@ def matched_by_jax(flow: Flow, removals: Sequence[Removal | None]) -> list[Remov
         place = {edit.parameter: at for at, edit in enumerate(edits) if edit.parameter is not None}
         group = _Group(tuple(edits), place, free[0] if free else None, right)
         groups.update(dict.fromkeys(place, group))
-    shared: dict[tuple[int, int], tuple[Edit, ...]] = {}
+    shared: dict[tuple[int, int, tuple[Edit, ...]], tuple[Edit, ...]] = {}
     return [None if removal is None else _matched(removal, wanted, groups, shared) for removal in removals]
 
 
@@ -459,7 +459,7 @@ def _matched(
     removal: Removal,
     wanted: dict[int, Edit],
     groups: dict[int, _Group],
-    shared: dict[tuple[int, int], tuple[Edit, ...]],
+    shared: dict[tuple[int, int, tuple[Edit, ...]], tuple[Edit, ...]],
 ) -> Removal | None:
     donation = next((edit for edit in removal.edits if edit.kind == "donate"), None)
     if donation is None or donation.parameter is None:
@@ -473,8 +473,8 @@ def _matched(
     if place < group.right:
         count = place + 1 if place < _MOST_TOGETHER else group.right
         others = tuple([edit for edit in removal.edits if edit.kind != "donate"])
-        together = shared.setdefault((id(group), count), group.edits[:count])
-        return Removal((*others, *together) if others else together, removal.is_exact)
+        edits = shared.setdefault((id(group), count, others), (*others, *group.edits[:count]))
+        return Removal(edits, removal.is_exact)
     if len(donation.output or ()) != 1:
         return removal._replace(is_exact=False)
     return Removal((*removal.edits, _output_first(donation.output or ())), removal.is_exact)

@@ -267,6 +267,23 @@ def test_a_donation_needs_that_of_the_argument_before():
     assert ("donate 0", "first {1}") in [each.edits for each in one.suggestions]
 
 
+def test_a_long_suggestion_is_listed_once():
+    """The two copies of an argument become the memory of one output, so the same edits remove both."""
+    numbers = range(12)
+    aliasing = "output_to_operand_aliasing={{}: (0, {}), {}: (1, {})}"
+    lines = [f"p{number} = f32[4,8]{{1,0}} parameter({number})" for number in numbers]
+    for number in numbers:
+        lines += [f"{name}{number} = f32[4,8]{{0,1}} copy(p{number})" for name in "cd"]
+        lines.append(
+            f'r.{number} = f32[4,8]{{0,1}} custom-call(c{number}, d{number}), custom_call_target="x", {aliasing}'
+        )
+    kinds, results = ", ".join(["f32[4,8]{0,1}"] * 12), ", ".join([f"r.{number}" for number in numbers])
+    found = xs.copies(entry(*lines, f"ROOT t = ({kinds}) tuple({results})"))
+    assert max(len(each.edits) for each in found.suggestions) > 12
+    assert [each.removes for each in found.suggestions].count(("c11", "d11")) == 1
+    assert len({frozenset(each.edits) for each in found.suggestions}) == len(found.suggestions) == 12
+
+
 def test_an_argument_that_is_read_beside_the_update_is_not_donated():
     lines = (
         "x = f32[64]{0} parameter(0)",
