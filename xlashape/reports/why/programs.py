@@ -28,8 +28,6 @@ from xlashape.shape import Shape, ShapeIndex, Target
 
 _SHOWN_DONATED: Final = 3
 """The most outputs that text names as computed into the memory of parameters."""
-_SHOWN_NAMES: Final = 3
-"""The most names of equal buffers in text."""
 _OP_NAME: Final = 60
 _LINE: Final = 80
 
