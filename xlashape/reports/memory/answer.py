@@ -444,8 +444,9 @@ class ProgramMemory(Frozen, Answer):
         """The values that live while an instruction runs, the largest first. A number is a step of the timeline.
 
         Where XLA assigned the buffers, only instructions that take memory have a step. For another the answer is
-        what lives at the last instruction before it that takes some. Raises NotFoundError for an instruction that the
-        program does not have or that does not run by itself, such as a fused one, and for a step that does not exist.
+        what lives at the last instruction before it that takes some, also if its memory is free since. Raises
+        NotFoundError for an instruction that the program does not have or that does not run by itself, such as a fused
+        one, and for a step that does not exist.
         """
         if isinstance(instruction, int):
             if not 0 <= instruction < len(self.plan.steps.totals):
