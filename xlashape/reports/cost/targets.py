@@ -1,9 +1,9 @@
 """Chips: their peak FLOP/s by element type, and the bandwidth of their memory, as their makers publish them.
 
-A peak is that of one device as JAX and XLA see it, unless `source` says otherwise, for dense arrays, without structured
-sparsity. Matrix products and convolutions are taken to run at the peak of their element type, all other arithmetic at
-the peak of the vector units for f32 (`vector`) where the maker publishes one. Real programs stay below these numbers,
-so a time that follows from them is a lower bound.
+A peak is that of one device as JAX and XLA see it, for dense arrays, without structured sparsity. Matrix products and
+convolutions are taken to run at the peak of their element type, all other arithmetic at the peak of the vector units
+for f32 (`vector`) where the maker publishes one. Real programs stay below these numbers, so a time that follows from
+them is a lower bound.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ CHIPS: Final[dict[str, Chip]] = {
         Chip("tpu-v6e", {"bf16": 918 * _T, "s8": 1836 * _T}, None, 1.64e12, "Google Cloud TPU documentation, v6e"),
         Chip(
             "tpu-7x",
-            {"bf16": 2307 * _T, "f8": 4614 * _T},
+            {"bf16": 2307 / 2 * _T, "f8": 4614 / 2 * _T},
             None,
-            7.38e12,
-            "Google Cloud TPU documentation, TPU7x (Ironwood); a chip, which JAX shows as two devices",
+            7.38e12 / 2,
+            "Google Cloud TPU documentation, TPU7x (Ironwood); half of a chip, which JAX shows as two devices",
         ),
     )
 }

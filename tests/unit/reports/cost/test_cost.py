@@ -376,6 +376,13 @@ def test_own_peaks_and_wrong_ones():
         cost(BRANCHES, target="h101")
 
 
+def test_a_device_of_tpu_7x_is_half_of_a_chip():
+    """Google publishes 4,614 TFLOP/s (f8), 2,307 TFLOP/s (bf16) and 7,380 GB/s of a chip, which is two devices."""
+    device = CHIPS["tpu-7x"]
+    assert [2 * device.peak(kind, is_matrix=True) for kind in ("f8", "bf16")] == [4614e12, 2307e12]
+    assert 2 * device.bandwidth == 7380e9
+
+
 def test_a_generation_of_tpus_has_the_names_that_layouts_have():
     layouts = {name for name, target in TARGETS.items() if target.generation}
     assert {name for name in CHIPS if name.startswith("tpu")} == layouts - {"tpu-v2", "tpu-v3"}
