@@ -178,8 +178,8 @@ def _dot_flops(left: Shape, contracting: Iterable[int], result: Shape) -> int:
 
 
 def _ragged_dot(asked: _Asked) -> Arithmetic:
-    """The count of a dot with this result, divided by the number of groups if the ragged dimension is a contracting or
-    a batch dimension: with a contracting one each group has a result of its own, of a part of the products.
+    """The count of a dot with this result, divided by the number of groups if the ragged dimension is a contracting
+    one: each group then has a result of its own, of a part of the products.
     """
     if asked.as_xla:
         return Arithmetic(elements(asked.instruction.shape))
@@ -187,8 +187,7 @@ def _ragged_dot(asked: _Asked) -> Arithmetic:
     left = asked.instruction.operands[0].shape
     dot = numbers.dot_dimension_numbers
     flops = _dot_flops(left, dot.lhs_contracting_dimensions, asked.instruction.shape)
-    ragged = set(numbers.lhs_ragged_dimensions)
-    if ragged & (set(dot.lhs_contracting_dimensions) | set(dot.lhs_batch_dimensions)):
+    if set(numbers.lhs_ragged_dimensions) & set(dot.lhs_contracting_dimensions):
         groups = asked.instruction.operands[2].shape.dimensions
         flops //= max(1, groups[-1] if groups else 1)
     return Arithmetic(flops)

@@ -150,7 +150,7 @@ def _accesses(instruction: HloInstruction) -> Iterable[_Access]:
     if repeated is not None and result.is_tuple:
         # (operand, result, …) or (result, operand, …), each an array or a tuple.
         results = [result.tuple_shapes[1 - repeated]] if len(result.tuple_shapes) > 1 else []
-        return [*_whole(shapes), *_written(results)]
+        return [*_whole([operand.shape for operand in dict.fromkeys(instruction.operands)]), *_written(results)]
     if opcode == Opcode.RECV:
         return _written(result.tuple_shapes[:1])
     return [*_whole([operand.shape for operand in dict.fromkeys(instruction.operands)]), *_written([result])]

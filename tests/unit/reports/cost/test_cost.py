@@ -493,6 +493,34 @@ def test_the_first_lines_have_what_matters():
     assert cost(padded).headline().splitlines()[-1] == "96 B read, 96 B written, 8.00 KiB with padding"
 
 
+@pytest.mark.parametrize(
+    ("result", "ragged", "flops"),
+    [
+        ("f32[6,4,3]", 0, 2 * 6 * 4 * 5 * 3),  # a batch dimension: JAX computes the dot of all batches
+        ("f32[6,4,3]", 1, 2 * 6 * 4 * 5 * 3),
+        ("f32[2,6,4,3]", 2, 2 * 6 * 4 * 5 * 3),  # each group adds up a part of the products
+    ],
+)
+def test_ragged_dot_counts_each_product_once(result: str, ragged: int, flops: int):
+    rest = f"lhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_batch_dims={{0}}, rhs_contracting_dims={{1}}, lhs_ragged_dims={{{ragged}}}"  # fmt: skip
+    text = f"HloModule m ENTRY e {{ p = f32[6,4,5] parameter(0) q = f32[6,5,3] parameter(1) g = s32[2] parameter(2) ROOT r = {result} ragged-dot(p, q, g), {rest} }}"  # fmt: skip
+    assert cost(text).flops == flops
+
+
+def test_a_start_reads_an_operand_once_that_it_takes_twice():
+    groups = "replica_groups={{0,1}}, dimensions={0}"
+    parameter = "HloModule m, replica_count=2 ENTRY e { p = f32[8] parameter(0)"
+    whole = cost(f"{parameter} ROOT r = (f32[16], f32[16]) all-gather(p, p), {groups} }}").rows
+    kinds = "((f32[8], f32[8]), (f32[16], f32[16]))"
+    parts = cost(
+        f"{parameter} s = {kinds} all-gather-start(p, p), {groups} "
+        "ROOT r = (f32[16], f32[16]) all-gather-done(s) }"
+    ).rows  # fmt: skip
+    read, written = [sum(getattr(row, name) or 0 for row in whole) for name in ("bytes_read", "bytes_written")]
+    assert (read, written) == (32, 128)
+    assert [sum(getattr(row, name) or 0 for row in parts) for name in ("bytes_read", "bytes_written")] == [32, 128]
+
+
 # Opcodes that calculate nothing of their own: they move data, or name, order and exchange values.
 WITHOUT_ARITHMETIC = (
     "add-dependency after-all all-gather all-gather-done all-gather-start all-reduce-done all-to-all async-done "
