@@ -20,7 +20,7 @@ from xlashape.tables import Column, Kind
 Row: TypeAlias = tuple[Any, ...]
 """A value for each column."""
 
-_FILTER: Final = re.compile(r"\s*(\w[\w ]*)[^\S ]*(!=|<=|>=|!~|=|<|>|~)(.*)", re.DOTALL)
+_FILTER: Final = re.compile(r"\s*(\w+(?:[ -]+\w+)*)\s*(!=|<=|>=|!~|=|<|>|~)(.*)", re.DOTALL)
 _AMOUNT: Final = re.compile(r"([+-]?(?:\d[\d_,]*)?(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(%|[kKMGT]i?B?|B)?")
 _UNITS: Final = {"%": 0.01, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BINARY: Final = {"K": 1 << 10, "k": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

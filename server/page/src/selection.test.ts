@@ -24,6 +24,7 @@ test("filters mean what they mean on the command line", () => {
   assert.deepEqual(names("bytes!=2048"), ["copy.2", "copy.3"]);
   assert.deepEqual(names("padding<1"), ["fusion.1"]);
   assert.deepEqual(names("is root=true"), ["fusion.1"]);
+  assert.deepEqual(names("padding-bytes > 1"), ["copy.2"]);
   assert.deepEqual(names("access=reduced"), ["copy.2"]);
   assert.deepEqual(names("access!=reduced"), ["fusion.1", "copy.3"]);
   assert.deepEqual(names("instruction!~copy"), ["fusion.1"]);

@@ -10,7 +10,7 @@ export type Get<Row> = (row: Row, column: Column) => Value;
 /** A mistake in a filter or an order, in a sentence. */
 export class SelectionError extends Error {}
 
-const FILTER = /^\s*(\w[\w ]*?)\s*(!=|<=|>=|!~|=|<|>|~)([\s\S]*)$/;
+const FILTER = /^\s*(\w+(?:[ -]+\w+)*)\s*(!=|<=|>=|!~|=|<|>|~)([\s\S]*)$/;
 const AMOUNT = /^([+-]?(?:\d[\d_,]*)?(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*(%|[kKMGT]i?B?|B)?$/;
 const UNITS: Readonly<Record<string, number>> = { "%": 0.01, k: 1e3, K: 1e3, M: 1e6, G: 1e9, T: 1e12 };
 const BINARY: Readonly<Record<string, number>> = { k: 2 ** 10, K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40 };
