@@ -41,13 +41,13 @@ REPORT: Final = Report(
         Column("output", Kind.INTEGER, "which array of its result the tile is of, counted depth first"),
     ),
     options=(
-        Option("instruction", Kind.TEXT, "the instruction; without it the root of the entry computation", "", positional=True),
+        Option("instruction", Kind.TEXT, "the instruction; without it the root of the computation", "", positional=True),
         Option("sizes", Kind.TEXT, "the sizes of the tile of the output, such as 16,32; what reaches over the output's edge is cut off; without them only expressions are given", positional=True),
         Option("at", Kind.TEXT, "the index where the tile begins, within the output, such as 0,128; without it 0 along each dimension"),
         Option("strides", Kind.TEXT, "the steps between the tile's indices; without them 1 along each dimension"),
         Option("output", Kind.INTEGER, "which array of the result the tile is of, counted depth first", 0),
         STYLE,
-        Option("computation", Kind.TEXT, "the computation of the instruction", ""),
+        Option("computation", Kind.TEXT, "the computation of the instruction; without a name of either, the entry computation", ""),
     ),
     compute="xlashape.reports.tiles:tiles",
     listing="xlashape.reports.tiles:listing",
@@ -108,11 +108,11 @@ def tiles(
 ) -> Tiles:
     """The tile of each operand that is read for one tile of an output of `instruction`.
 
-    x: whatever `HloModule.of` takes. instruction: its name; without it, the root of the entry computation. computation:
-    where the named instruction is. output: which array of the result, counted depth first. sizes, at, strides: of the
-    output's tile, each numbers or text such as "16,32": how many indices it has along each dimension, where it begins
-    (0 without `at`), and the steps between its indices (1 without `strides`). Without `sizes`, rows have expressions
-    alone. style: the syntax of maps, "xla" or "affine".
+    x: whatever `HloModule.of` takes. instruction: its name; without it, the root of `computation`, or without both the
+    root of the entry computation. computation: where the instruction is. output: which array of the result, counted
+    depth first. sizes, at, strides: of the output's tile, each numbers or text such as "16,32": how many indices it has
+    along each dimension, where it begins (0 without `at`), and the steps between its indices (1 without `strides`).
+    Without `sizes`, rows have expressions alone. style: the syntax of maps, "xla" or "affine".
 
     Errors are those of `HloModule.of` and `operand_tiles`; NotFoundError for a name that the module does not have,
     InvalidArgumentError for another style and for `at` or `strides` of another rank or without sizes, InvalidIndexError
@@ -125,7 +125,10 @@ def tiles(
     if style not in STYLE.choices:
         raise InvalidArgumentError(f"style is one of {', '.join(STYLE.choices)}, not {style!r}", field="style")
     module = HloModule.of(x)
-    about = instructions_of(module, instruction, computation)[0] if instruction else module.entry.root
+    if instruction:
+        [about] = instructions_of(module, instruction, computation)
+    else:
+        about = (module.computation(computation) if computation else module.entry).root
     box = _box(sizes, at, strides)
     rows: list[TileRow] = []
     for read in operand_tiles(about, box, output):

@@ -6249,7 +6249,7 @@ type TileRequest struct {
 	Argument string `protobuf:"bytes,4,opt,name=argument,proto3" json:"argument,omitempty"`
 	// The module.
 	Module *ModuleInput `protobuf:"bytes,5,opt,name=module,proto3" json:"module,omitempty"`
-	// The instruction; without it the root of the entry computation.
+	// The instruction; without it the root of the computation.
 	Instruction *string `protobuf:"bytes,6,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
 	// The sizes of the tile of the output, such as 16,32; what reaches over the output's edge is cut off; without them
 	// only expressions are given.
@@ -6262,7 +6262,7 @@ type TileRequest struct {
 	Output *int64 `protobuf:"varint,10,opt,name=output,proto3,oneof" json:"output,omitempty"`
 	// The syntax of the maps: xla or affine.
 	Style *string `protobuf:"bytes,11,opt,name=style,proto3,oneof" json:"style,omitempty"`
-	// The computation of the instruction.
+	// The computation of the instruction; without a name of either, the entry computation.
 	Computation   *string `protobuf:"bytes,12,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -7,9 +7,12 @@ import sys
 from importlib import resources
 
 import command_line
+import pytest
 
 import xlashape as xs
+from xlashape.errors import NotFoundError
 from xlashape.hlo import HloModule
+from xlashape.reports.tiles import tiles
 from xlashape.shape import tiling
 from xlashape.symbolic import IndexingMap
 from xlashape_client import Client
@@ -107,6 +110,18 @@ def test_a_tile_is_printed_in_numbers_and_for_any_size():
         name: one[name] for name in ("offsets", "sizes", "strides")
     }
     assert answer.symbolic.text == one["symbolic"]
+
+
+def test_without_a_name_the_tile_is_of_the_root_of_the_computation():
+    module = HloModule.load(MODULE)
+    inner = next(each for each in module.computations if each is not module.entry)
+    for options, computation in (((), module.entry), (("--computation", inner.name), inner)):
+        found = told("tile", MODULE, *options)
+        assert (found["totals"]["computation"], found["totals"]["instruction"]) == (
+            computation.name, computation.root.name,
+        )  # fmt: skip
+    with pytest.raises(NotFoundError, match="has no computation 'nope'"):
+        tiles(module, computation="nope")
 
 
 def test_a_wrong_tile_is_an_error():

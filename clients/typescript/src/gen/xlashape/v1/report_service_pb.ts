@@ -4206,7 +4206,7 @@ export type TileRequest = Message<"xlashape.v1.TileRequest"> & {
   module?: ModuleInput | undefined;
 
   /**
-   * The instruction; without it the root of the entry computation.
+   * The instruction; without it the root of the computation.
    *
    * @generated from field: optional string instruction = 6;
    */
@@ -4249,7 +4249,7 @@ export type TileRequest = Message<"xlashape.v1.TileRequest"> & {
   style?: string | undefined;
 
   /**
-   * The computation of the instruction.
+   * The computation of the instruction; without a name of either, the entry computation.
    *
    * @generated from field: optional string computation = 12;
    */
