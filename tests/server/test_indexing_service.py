@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from xlashape.hlo import HloModule
-from xlashape.indexing import TileBox, input_to_output, module_reads, operand_tiles, output_to_input
+from xlashape.indexing import (
+    TileBox,
+    input_to_output,
+    module_reads,
+    operand_tiles,
+    output_to_input,
+    output_to_input_physical,
+)
+from xlashape.indexing.answers.leaves import leaves
 from xlashape.proto import v1, xla
 from xlashape.symbolic import IndexingMap
 
@@ -306,6 +314,38 @@ def test_an_error_names_the_field(ask: Any, rpc: str, request_: Any, said: str) 
         ask(f"IndexingService/{rpc}", request_)
     assert caught.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND)
     assert caught.value.details().startswith(said)
+
+
+BUFFERS = """HloModule m ENTRY e { p = f32[2,3] parameter(0)
+  k = token[] after-all()
+  j = token[] after-all(k)
+  s = (f32[2,3], token[]) tuple(p, j)
+  buffer = b(f32[2,3]) custom-call(p), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}
+  ROOT r = f32[2,3] custom-call(buffer), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})} }"""
+
+
+@pytest.mark.parametrize("index", [None, 0, 1])
+def test_physical_maps_of_a_module_are_those_of_all_outputs_with_positions(ask: Any, index: int | None) -> None:
+    module = HloModule.parse(BUFFERS)
+    request = v1.IndexingMapsRequest(module=inline(module.to_proto()), physical=True, index=index)
+    answers = ask("IndexingService/IndexingMaps", request)
+    expected = {}
+    for one in module.instructions():
+        for output, leaf in enumerate(leaves(one.shape)):
+            if index in (None, output) and (leaf.is_array or leaf.is_buffer):
+                found = output_to_input_physical(one, output) if one.operands else ()
+                expected.setdefault(one.name, []).extend([
+                    (output, operand, [str(access.map) for access in maps])
+                    for operand, maps in enumerate(found)
+                    if maps
+                ])  # fmt: skip
+    assert index == 1 or expected["buffer"]
+    assert {
+        answer.instruction: [
+            (tensor.output, tensor.operand, [access.map.text for access in tensor.accesses]) for tensor in answer.maps
+        ]
+        for answer in answers
+    } == (expected if index is not None else {one.name: expected.get(one.name, []) for one in module.instructions()})
 
 
 def test_reads_of_a_module_are_the_library_s(ask: Any, module: xla.HloModuleProto) -> None:

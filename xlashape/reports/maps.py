@@ -160,7 +160,8 @@ def maps(
         about = (each.name, each.computation.name, str(each.opcode), direction)
         found: list[MapRow] = []
         try:
-            for row_output, number, leaf, accesses in _asked(analysis, each, direction, operand, output, physical):
+            asked = _asked(analysis, each, direction, operand, output, physical, is_named=bool(instruction))
+            for row_output, number, leaf, accesses in asked:
                 for access in accesses if raw or physical else accesses.simplify():
                     spend(4)
                     found.append(MapRow(
@@ -199,10 +200,11 @@ def _check_number(what: str, number: int | None, count: int, instruction: HloIns
 
 def _asked(
     analysis: Analysis, instruction: HloInstruction, direction: str, operand: int | None, output: int | None,
-    physical: bool,
+    physical: bool, *, is_named: bool,
 ) -> Iterator[tuple[int, int, int | None, OperandIndexingSet]]:  # fmt: skip
     """The requested sets of accesses that are not empty, as (output, operand, leaf, accesses). `leaf` is the array of
-    the operand, which may be a tuple; None where `leaf` of each access says it.
+    the operand, which may be a tuple; None where `leaf` of each access says it. Outputs without positions have no
+    physical maps: they are left out, unless the caller named the instruction (`is_named`) and the output.
     """
     operands = range(len(instruction.operands))
     if not operands:
@@ -210,7 +212,9 @@ def _asked(
     if direction == "output_to_input":
         arrays = leaves(instruction.shape)
         for number, array in enumerate(arrays):
-            if output not in (None, number) or (physical and output is None and not array.is_array):
+            if output not in (None, number):
+                continue
+            if physical and not (array.is_array or array.is_buffer) and not (is_named and output is not None):
                 continue
             found = (
                 output_to_input_physical(instruction, number)

@@ -153,7 +153,8 @@ type IndexingMapsRequest struct {
 	// The syntax of the maps' text. Default: TEXT_STYLE_XLA.
 	Style TextStyle `protobuf:"varint,7,opt,name=style,proto3,enum=xlashape.v1.TextStyle" json:"style,omitempty"`
 	// Whether to return maps from positions in the output's buffer to positions in the operands' buffers, which follow layouts, tiles and padding,
-	// instead of maps from index to index. Only output to input. Such maps are always simplified. Outputs that are not arrays are left out.
+	// instead of maps from index to index. Only output to input. Such maps are always simplified. Outputs that are not arrays are left out, unless the
+	// request names the instruction and the output: that is INVALID_ARGUMENT.
 	Physical bool `protobuf:"varint,8,opt,name=physical,proto3" json:"physical,omitempty"`
 	// For a request that names no instruction: what happens where an instruction cannot be answered. If true, its response has an `error`, and the call goes
 	// on. If false, the call ends with that error. Limits of time always end the call.

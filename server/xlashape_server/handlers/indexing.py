@@ -95,12 +95,10 @@ class IndexingHandlers(MapHandlers):
         # One analysis for all instructions: the maps that it finds for an instruction are used again for its users.
         analysis = Analysis()
         for instruction in chosen:
-            if (
-                not request.instruction
-                and index is not None
-                and index >= (leaf_count(instruction.shape) if direction == "out" else len(instruction.operands))
-            ):
-                continue
+            if not request.instruction and index is not None:
+                count = leaf_count(instruction.shape) if direction == "out" else len(instruction.operands)
+                if index >= count or (index >= 0 and request.physical and _lacks_output(instruction, index)):
+                    continue
             with budget(self._max_steps, deadline, instruction.name):
                 try:
                     if request.physical:
@@ -254,7 +252,7 @@ def _physical_maps_of(instruction: HloInstruction, index: int | None, style: str
     )
     if not instruction.operands:
         return response
-    arrays = [number for number, leaf in enumerate(leaves(instruction.shape)) if leaf.is_array]
+    arrays = [number for number, leaf in enumerate(leaves(instruction.shape)) if leaf.is_array or leaf.is_buffer]
     for output in arrays if index is None else (index,):
         for operand, found in enumerate(output_to_input_physical(instruction, output)):
             if found:

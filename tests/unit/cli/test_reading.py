@@ -10,8 +10,9 @@ import command_line
 import pytest
 
 import xlashape as xs
-from xlashape.errors import NotFoundError
+from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo import HloModule
+from xlashape.reports.maps import maps
 from xlashape.reports.tiles import tiles
 from xlashape.shape import tiling
 from xlashape.symbolic import IndexingMap
@@ -154,6 +155,19 @@ def test_physical_maps_are_the_same_over_a_server():
             (maps,) = client.indexing_maps(MODULE, "transpose_copy_fusion.1", physical=True)
     assert maps.maps[0].accesses[0].text == physical("transpose_copy_fusion.1")
     assert physical("transpose_copy_fusion.1") in [each["map"] for each in local["maps"]]
+
+
+def test_physical_maps_of_a_module_leave_out_outputs_without_positions():
+    module = HloModule.parse(
+        """HloModule m ENTRY e { p = f32[4] parameter(0) k = token[] after-all() j = token[] after-all(k)
+        s = (f32[4], token[]) tuple(p, j) b = b(f32[4]) custom-call(p), custom_call_target="Pin"
+        ROOT r = f32[4] negate(p) }"""
+    )
+    for output, names in ((None, ["s", "b", "r"]), (0, ["s", "b", "r"]), (1, [])):
+        rows = maps(module, output=output, physical=True).maps
+        assert [(row.instruction, row.error) for row in rows] == [(name, None) for name in names]
+    with pytest.raises(InvalidArgumentError, match="output 0 of j is not an array: it has no positions"):
+        maps(module, "j", output=0, physical=True)
 
 
 def test_python_has_the_same_table():

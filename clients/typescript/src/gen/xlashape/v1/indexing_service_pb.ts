@@ -75,7 +75,8 @@ export type IndexingMapsRequest = Message<"xlashape.v1.IndexingMapsRequest"> & {
 
   /**
    * Whether to return maps from positions in the output's buffer to positions in the operands' buffers, which follow layouts, tiles and padding,
-   * instead of maps from index to index. Only output to input. Such maps are always simplified. Outputs that are not arrays are left out.
+   * instead of maps from index to index. Only output to input. Such maps are always simplified. Outputs that are not arrays are left out, unless the
+   * request names the instruction and the output: that is INVALID_ARGUMENT.
    *
    * @generated from field: bool physical = 8;
    */
