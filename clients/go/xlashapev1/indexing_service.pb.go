@@ -84,7 +84,8 @@ const (
 	Knowledge_KNOWLEDGE_UNSPECIFIED Knowledge = 0
 	// The map gives exactly the elements that are accessed.
 	Knowledge_KNOWLEDGE_EXACT Knowledge = 1
-	// Any element may be accessed: the operation does not determine fewer.
+	// The map may name more elements than are accessed, because nothing narrower is known to be true. It names every element of some array on the way, such
+	// as an operand of a custom call, or every index along a dimension of it.
 	Knowledge_KNOWLEDGE_EVERY_ELEMENT Knowledge = 2
 	// This version does not know which elements are accessed.
 	Knowledge_KNOWLEDGE_UNKNOWN Knowledge = 3
@@ -1289,7 +1290,7 @@ type OperandReads struct {
 	Elements *int64 `protobuf:"varint,4,opt,name=elements,proto3,oneof" json:"elements,omitempty"`
 	// The number of elements that are read at least once.
 	DistinctElements *int64 `protobuf:"varint,5,opt,name=distinct_elements,json=distinctElements,proto3,oneof" json:"distinct_elements,omitempty"`
-	// Whether fewer elements than distinct_elements may be read, because which are read is only known at run time.
+	// Whether fewer elements than distinct_elements may be read: which ones is known at run time only, or a map is KNOWLEDGE_EVERY_ELEMENT.
 	IsUpperBound bool `protobuf:"varint,6,opt,name=is_upper_bound,json=isUpperBound,proto3" json:"is_upper_bound,omitempty"`
 	// The number of reads, over all elements of the output: an element of the operand counts each time that it is read. Also absent if the number does not fit
 	// int64.

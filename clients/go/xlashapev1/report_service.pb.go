@@ -7380,7 +7380,7 @@ type ReadsRow struct {
 	Access []string `protobuf:"bytes,7,rep,name=access,proto3" json:"access,omitempty"`
 	// Elements that are read ÷ elements of the operand.
 	PartRead *float64 `protobuf:"fixed64,8,opt,name=part_read,json=partRead,proto3,oneof" json:"part_read,omitempty"`
-	// Whether fewer may be read: which ones is known at run time only.
+	// Whether fewer may be read: which ones is known at run time only, or not at all, as for a custom call.
 	IsUpperBound *bool `protobuf:"varint,9,opt,name=is_upper_bound,json=isUpperBound,proto3,oneof" json:"is_upper_bound,omitempty"`
 	// How often each element is read that is read, on average.
 	Times *float64 `protobuf:"fixed64,10,opt,name=times,proto3,oneof" json:"times,omitempty"`

@@ -81,6 +81,24 @@ def test_every_output_of_a_tuple() -> None:
     assert [one.utilisation.utilisation for one in operands] == [1.0, 1.0]
 
 
+def test_what_a_custom_call_reads_is_at_most_what_its_maps_name() -> None:
+    def used(body: str) -> list[tuple[int | None, bool]]:
+        module = HloModule.parse(f"HloModule m f {{ {body} }} ENTRY e {{ p = f32[8] parameter(0) ROOT r = f32[4] fusion(p), kind=kLoop, calls=f }}")  # fmt: skip
+        return [(one.distinct, one.is_upper_bound) for one in indexing.operand_utilisation(module.entry.root)]
+
+    parameter, half = "x = f32[8] parameter(0)", "s = f32[4] slice(x), slice={[0:4]}"
+    assert used(f'{parameter} ROOT c = f32[4] custom-call(x), custom_call_target="t"') == [(8, True)]
+    call = 'c = f32[4] custom-call(s), custom_call_target="t"'
+    assert used(f"{parameter} {half} ROOT {call}") == [(4, True)]
+    # The elements that the call may read are read beside it, or are not.
+    assert used(f"{parameter} {half} {call} ROOT a = f32[4] add(c, s)") == [(4, False)]
+    other = "o = f32[4] slice(x), slice={[2:6]}"
+    assert used(f"{parameter} {half} {other} {call} ROOT a = f32[4] add(c, o)") == [(6, True)]
+    empty = 'HloModule m ENTRY e { p = f32[0] parameter(0) ROOT c = f32[4] custom-call(p), custom_call_target="t" }'
+    (nothing,) = indexing.operand_utilisation(HloModule.parse(empty).entry.root)
+    assert (nothing.distinct, nothing.is_upper_bound) == (0, False)
+
+
 @pytest.mark.parametrize("segment_bytes", [1, 2, 3, 4, 8, 12, 100])
 @pytest.mark.parametrize("warp", [1, 3, 8, 64])
 @pytest.mark.parametrize(

@@ -36,9 +36,8 @@ class OperandUtilisation(NamedTuple):
     `distinct`.
     """
     is_upper_bound: bool = False
-    """Whether fewer than `distinct` elements may be read: which ones is known at run time only, or the operand is read
-    in several ways whose common elements are too many to enumerate. It is not set for maps that are EVERY_ELEMENT, such
-    as those of a custom call: all elements that they name count as read.
+    """Whether fewer than `distinct` elements may be read: which ones is known at run time only, a map is EVERY_ELEMENT
+    (a custom call), or the operand is read in several ways whose common elements are too many to enumerate.
     """
 
     @property
@@ -60,7 +59,8 @@ def operand_utilisation(instruction: HloInstruction, output: int = 0) -> tuple[O
     """How much of each operand the instruction reads for one of its outputs.
 
     A runtime offset of the whole operation changes which elements are read, but not how many. Where each element has an
-    offset of its own (gather), `distinct` is an upper bound. Errors as for `output_to_input`.
+    offset of its own (gather), `distinct` is an upper bound, and so it is where a map is EVERY_ELEMENT. Errors as for
+    `output_to_input`.
 
     >>> from xlashape.hlo import HloModule
     >>> text = "HloModule m ENTRY e { p = f32[10] parameter(0) ROOT s = f32[5] slice(p), slice={[0:5]} }"
@@ -115,6 +115,15 @@ def utilisation_of_operand(accesses: OperandIndexingSet, operand: Shape) -> Oper
 
 def _distinct(members: list[OperandIndexing], size: int) -> tuple[int | None, bool]:
     """How many of the `size` elements of one leaf are read, and whether that is an upper bound."""
+    named, is_bound = _named(members, size)
+    exact = [access for access in members if not access.is_conservative]
+    if len(exact) < len(members):
+        is_bound = _named(exact, size) != (named, False)
+    return named, is_bound
+
+
+def _named(members: list[OperandIndexing], size: int) -> tuple[int | None, bool]:
+    """How many of the `size` elements of one leaf the maps name, and whether that is an upper bound."""
     if not members:
         return 0, False
     if any(has_offset_of_elements(access) for access in members):

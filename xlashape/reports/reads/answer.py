@@ -66,7 +66,7 @@ REPORT: Final = Report(
         Column("runs", Kind.INTEGER, "how often the instruction runs in one run of the program, such as in a loop; empty where that is not known. Bytes are those of one time"),
         Column("access", Kind.TEXTS, f"how the elements are read: {', '.join(KINDS)}", rank=3),
         Column("part_read", Kind.NUMBER, "elements that are read ÷ elements of the operand", "fraction", rank=2),
-        Column("is_upper_bound", Kind.BOOLEAN, "whether fewer may be read: which ones is known at run time only"),
+        Column("is_upper_bound", Kind.BOOLEAN, "whether fewer may be read: which ones is known at run time only, or not at all, as for a custom call"),
         Column("times", Kind.NUMBER, "how often each element is read that is read, on average", rank=2),
         Column("reused_along", Kind.TEXTS, "dimensions of the output along which the same elements are read again, with their sizes"),
         *_UNITS,

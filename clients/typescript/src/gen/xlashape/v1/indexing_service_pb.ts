@@ -743,7 +743,7 @@ export type OperandReads = Message<"xlashape.v1.OperandReads"> & {
   distinctElements?: bigint | undefined;
 
   /**
-   * Whether fewer elements than distinct_elements may be read, because which are read is only known at run time.
+   * Whether fewer elements than distinct_elements may be read: which ones is known at run time only, or a map is KNOWLEDGE_EVERY_ELEMENT.
    *
    * @generated from field: bool is_upper_bound = 6;
    */
@@ -1455,7 +1455,8 @@ export enum Knowledge {
   EXACT = 1,
 
   /**
-   * Any element may be accessed: the operation does not determine fewer.
+   * The map may name more elements than are accessed, because nothing narrower is known to be true. It names every element of some array on the way, such
+   * as an operand of a custom call, or every index along a dimension of it.
    *
    * @generated from enum value: KNOWLEDGE_EVERY_ELEMENT = 2;
    */

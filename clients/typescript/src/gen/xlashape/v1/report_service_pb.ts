@@ -4941,7 +4941,7 @@ export type ReadsRow = Message<"xlashape.v1.ReadsRow"> & {
   partRead?: number | undefined;
 
   /**
-   * Whether fewer may be read: which ones is known at run time only.
+   * Whether fewer may be read: which ones is known at run time only, or not at all, as for a custom call.
    *
    * @generated from field: optional bool is_upper_bound = 9;
    */
