@@ -29,7 +29,7 @@ from xlashape.symbolic import IndexingMap
 from xlashape.version import __version__
 
 MOST_CHARACTERS: Final = 5600
-"""The size at which answers are cut: about two thousand tokens of JSON."""
+"""The most characters of an answer as JSON: about two thousand tokens."""
 
 _MOST_TEXT: Final = 160
 """The most characters of a value. Names of instructions may be as long as a module."""
@@ -63,7 +63,7 @@ class Agent:
             if "HloModule" not in x and "ENTRY" not in x:
                 raise errors["->" in x]
         module = HloModule.of(data)
-        rows = [{"parameter": each.name, "shape": str(each.shape)} for each in module.entry.parameters]
+        rows = [{"parameter": _short(each.name), "shape": _short(str(each.shape))} for each in module.entry.parameters]
         facts = {
             "kind": "module",
             "name": module.name,
@@ -89,13 +89,11 @@ class Agent:
         by: group what lives at the peak.
         """
         answer: Any = report_of("memory").run(self._input(x))
-        return _answered(answer, x) if by is None else _answered(answer, x, "by", by, options=["--by", by])
+        return _answered(answer, x) if by is None else _answered(answer, x, "--by", by, section="by", argument=by)
 
     def diff(self, a: str, b: str) -> dict[str, Any]:
         """What changed from one program to another, ranked by what it costs. a, b: paths of dumps, or HLO text."""
-        return _answered(
-            report_of("diff").run(self._input(a), self._input(b)), a, more=join(["xlashape", "diff", a, b])
-        )
+        return _answered(report_of("diff").run(self._input(a), self._input(b)), a, b)
 
     def copies(self, x: str) -> dict[str, Any]:
         """Which instructions only move data, what forces them, from which source line, and the edit that removes them.
@@ -152,25 +150,27 @@ class Agent:
         if output is not None:
             path = self._allowed(output)
             picture.save(path)
-            return {"written": str(path)}
+            return {"written": _short(str(path), 1000)}
+        more = join(["xlashape", "draw", _argument(x, "SHAPE"), "-o", "picture.svg"])
+        found = {"picture": "", "is_whole": False, "more": more}
         text = picture.text()
-        shown = text[:MOST_CHARACTERS]
-        return {"picture": shown, "is_whole": shown == text, "more": join(["xlashape", "draw", x, "-o", "picture.svg"])}
+        shown = "".join(_first_of(text.splitlines(keepends=True), MOST_CHARACTERS - _size(found)))
+        return {**found, "picture": shown, "is_whole": shown == text}
 
     def _report(self, name: str, x: str, sections: Sequence[str] = (), **options: Any) -> dict[str, Any]:
         given = {key: value for key, value in options.items() if value not in (None, "")}
         report = report_of(name)
         answer = report.run(self._input(x), **given)
         positional = {each.name for each in report.options if each.positional}
-        command = [str(value) for key, value in given.items() if key in positional]
+        command = [_argument(str(value), key.upper()) for key, value in given.items() if key in positional]
         for key, value in given.items():
             command += [] if key in positional else [f"--{key}", str(value)]
-        found = _answered(answer, x, options=command)
+        found = _answered(answer, x, *command)
         for section in sections:
             rows = [_row(answer.report.columns_of(section), each, every=True) for each in answer.objects_of(section)][
                 :5
             ]
-            if rows and len(json.dumps({**found, section: rows}, ensure_ascii=False)) <= MOST_CHARACTERS:
+            if rows and _size({**found, section: rows}) <= MOST_CHARACTERS:
                 found[section] = rows
         return found
 
@@ -205,21 +205,23 @@ class Agent:
         return path
 
 
-def _answered(
-    answer: Answer, x: str, section: str = "", argument: Any = None, more: str = "", options: Sequence[str] = ()
-) -> dict[str, Any]:
+def _answered(answer: Answer, x: str, *arguments: str, section: str = "", argument: Any = None) -> dict[str, Any]:
     """The totals that are known and the first rows of a report: its own rows, or those of `section` with `argument`.
 
-    more: the command that shows all rows; if empty, it is made of the report's name, `x` and `options`.
+    The command that shows all rows is made of the report's name, `x` and `arguments`.
     """
     totals = {name: value for name, value in answer.totals.items() if value not in (None, "", [])}
     columns = answer.report.columns_of(section)
-    rows = [_row(columns, each) for each in answer.objects_of(section, argument)[:100]]
-    about = x if len(x) <= _MOST_TEXT else "FILE"
-    found = _fitting(totals, rows, more or join(["xlashape", answer.report.name, about, *options, "--limit", "0"]))
-    found["row_count"] = len(answer.objects_of(section, argument))
-    found["headline"] = _short(answer.headline(), 600)
-    return found
+    objects = answer.objects_of(section, argument)
+    rows = [_row(columns, each) for each in objects[:100]]
+    words = [_argument(each, "FILE") for each in (x, *arguments)]
+    more = join(["xlashape", answer.report.name, *words, "--limit", "0"])
+    return _fitting(totals, rows, more, row_count=len(objects), headline=answer.headline())
+
+
+def _argument(text: str, instead: str) -> str:
+    """An argument of a command: the text, or the word `instead` for a text that is too long to be repeated."""
+    return text if _size(join([text])) <= _MOST_TEXT else instead
 
 
 def _row(columns: Sequence[Any], row: Any, *, every: bool = False) -> dict[str, Any]:
@@ -233,24 +235,41 @@ def _short(value: Any, most: int = _MOST_TEXT) -> Any:
         return f"{value[: most // 2]} … {value[-most // 2 :]}"
     if isinstance(value, float):
         return float(f"{value:.5g}")
-    return [_short(each) for each in cast("list[Any]", value)[:20]] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_short(each, min(most, _MOST_TEXT)) for each in cast("list[Any]", value)[:20]]
+    return value
 
 
-def _fitting(facts: dict[str, Any], rows: list[dict[str, Any]], more: str) -> dict[str, Any]:
-    """The answer: the facts, as many of the first rows as fit, and, if rows are left out, the command `more`."""
-    found: dict[str, Any] = {"totals": {name: _short(value, 400) for name, value in facts.items()}}
-    left = MOST_CHARACTERS * 3 // 4 - len(json.dumps(found, ensure_ascii=False))
-    taken: list[dict[str, Any]] = []
-    for row in rows:
-        left -= len(json.dumps(row, ensure_ascii=False)) + 2
+def _size(value: Any) -> int:
+    """The number of characters of a value as JSON."""
+    return len(json.dumps(value, ensure_ascii=False))
+
+
+def _first_of(values: Sequence[Any], left: int) -> Sequence[Any]:
+    """The first values, as many as have `left` characters as a list in JSON."""
+    for number, value in enumerate(values):
+        left -= _size(value) + 2
         if left < 0:
+            return values[:number]
+    return values
+
+
+def _fitting(facts: dict[str, Any], rows: list[dict[str, Any]], more: str, **others: Any) -> dict[str, Any]:
+    """The answer: the facts, as many of the first rows as fit, the others, and, if rows are left out, the command
+    `more`. Texts of facts are shortened until there is space for rows.
+    """
+    for most in (600, 150, 40):
+        found: dict[str, Any] = {"totals": {name: _short(value, most) for name, value in facts.items()}}
+        rest = {name: _short(value, most) for name, value in others.items()}
+        left = MOST_CHARACTERS * 7 // 8 - _size({**found, **rest, "more": more})
+        if left > MOST_CHARACTERS // 4:
             break
-        taken.append(row)
+    taken = _first_of(rows, left)
     if rows:
         found["rows"] = taken
     if more and len(taken) < len(rows):
         found["more"] = more
-    return found
+    return {**found, **rest}
 
 
 TOOLS: Final = ("what_is", "why", "memory", "diff", "copies", "reads", "cost", "map", "index", "draw")

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.optional import needed_in_ci
-from xlashape.agents import TOOLS, Agent, make_server
+from xlashape.agents import MOST_CHARACTERS, TOOLS, Agent, make_server
 from xlashape.cli import main
 from xlashape.reports.report import report_of
 
@@ -120,6 +120,41 @@ def test_answers_are_short() -> None:
     for (name, _), result in zip(calls, ask(*calls), strict=True):
         assert not result.is_error, result.content
         assert 0 < sum(len(each.text) for each in result.content) < 8000, name
+
+
+def test_answers_about_long_inputs_are_short_too(tmp_path: Path) -> None:
+    agent = Agent(tmp_path)
+    name = "n" * 100_000
+    text = CHAIN.replace(" n =", f" {name} =").replace("copy(n)", f"copy({name})").replace("f.py", "\\1" * 50_000)
+    shape = f"({', '.join(['f32[3,5]'] * 20_000)})"
+    quoted = CHAIN.replace("jit(f)/neg", "'" * 5_000)
+    (tmp_path / "quoted.hlo").write_text(quoted)
+    answers = {
+        "what_is": [
+            agent.what_is(text),
+            agent.what_is(shape),
+            agent.what_is(DOT.replace(" a ", f" {name} ").replace("(a,", f"({name},")),
+        ],
+        "why": [agent.why(shape), agent.why(text, target="tpu"), agent.why(text, name)],
+        "memory": [agent.memory(text), agent.memory(text, "op_name"), agent.memory("quoted.hlo", "op_name")],
+        "diff": [agent.diff(text, text.replace("negate", "cosine")), agent.diff(quoted, "quoted.hlo")],
+        "copies": [agent.copies(text), agent.copies(quoted)],
+        "reads": [agent.reads(text), agent.reads(text, name)],
+        "cost": [agent.cost(text, "h100")],
+        "map": [agent.map(text, name)],
+        "index": [agent.index(f"f32[{','.join(['1'] * 3_000)}]", [0] * 3_000)],
+        "draw": [agent.draw(shape), agent.draw("f32[3,5]"), agent.draw(f"f32[{','.join(['2'] * 60)}]")],
+    }
+    assert set(answers) == set(TOOLS)
+    for tool, found in answers.items():
+        assert all(len(json.dumps(each, ensure_ascii=False)) <= MOST_CHARACTERS for each in found), tool
+
+
+def test_a_picture_is_cut_at_the_end_of_a_line(tmp_path: Path) -> None:
+    answer = Agent(tmp_path).draw("f32[16,17,15]")
+    assert not answer["is_whole"]
+    assert answer["picture"].endswith("\n")
+    assert 0.9 * MOST_CHARACTERS < len(json.dumps(answer, ensure_ascii=False)) <= MOST_CHARACTERS
 
 
 def test_the_command_of_an_answer_shows_all_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
