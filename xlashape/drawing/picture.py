@@ -96,8 +96,8 @@ class Picture(Frozen):
         return self._scene
 
     def svg(self, *, data: bool = False) -> str:
-        """The picture as the text of an SVG file. If it would have 200,000 bytes or more, hover texts are left out, and
-        then less of the array is drawn; a window that `rows` and `columns` name may still take more.
+        """The picture as the text of an SVG file, of less than 200,000 bytes. If it would have more, hover texts are
+        left out, and then less of the array, or of the window that `rows` and `columns` name, is drawn.
 
         `data`: attributes instead of hover texts, for scripts. A cell has `data-t`, its hover text, `data-i`, the index
         of its element (none for padding), `data-p`, its position in memory, and `data-k`, which cells of the same

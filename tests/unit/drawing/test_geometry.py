@@ -207,10 +207,18 @@ def test_sparse_layouts_and_unknown_widths_are_refused():
         axes_of(Shape.from_proto(b"\x10\x4d\x1a\x01\x04"))
 
 
+@pytest.mark.parametrize("budget", range(1, 8))
+def test_no_more_slices_than_asked_for(budget: int) -> None:
+    view = axes_of(Shape.parse("f32[3,5,8,128]"))
+    shown = slices_shown(view, budget)
+    assert 1 <= len(shown) <= budget and shown[0] == (0, 0)
+    assert slices_shown(view, 1, [(2, 3, 0, 0)]) == ((2, 3),)
+
+
 @settings(max_examples=300, derandomize=True, deadline=None)
 @given(
     st.integers(0, 10**12),
-    st.integers(4, 40),
+    st.integers(1, 40),
     st.lists(st.integers(0, 10**12), max_size=30),
     st.integers(0, 10**6),
 )
@@ -221,6 +229,10 @@ def test_coordinates_shown(size: int, budget: int, focus: list[int], start: int)
     assert kept == sorted(set(kept))
     if not size:
         assert shown == ()
+        return
+    if size > budget and budget < 3:
+        wanted = min([start + f % size for f in focus], default=start)
+        assert shown == (wanted,)
         return
     assert kept[0] == start and kept[-1] == start + size - 1
     for before, after in itertools.pairwise(shown):

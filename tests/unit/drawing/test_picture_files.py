@@ -36,6 +36,20 @@ def test_pictures_are_well_formed(text: str, color: str, label: str, path: bool)
     assert len(svg.encode()) < 200_000
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["f32[1000,1000]", "f32[2,1000,1000]", "f32[4,4,4,4,4,4,1000,1000]", "c128[9,900,900]{0,1,2:T(2,2)}", "s4[9000]"],
+)
+@pytest.mark.parametrize("label", LABELS)
+def test_large_windows_are_small_files(text: str, label: str) -> None:
+    rows = None if "," not in text else "0:1000" if "1000" in text else "0:900"
+    picture = draw(text, rows=rows, columns="0:900", label=label)
+    for data in (False, True):
+        svg = picture.svg(data=data)
+        ET.fromstring(svg)
+        assert len(svg.encode()) < 200_000
+
+
 @pytest.mark.parametrize("text", ANY)
 def test_a_page_needs_nothing_from_elsewhere(text):
     page = draw(text).html()

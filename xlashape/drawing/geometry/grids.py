@@ -88,8 +88,8 @@ def coordinates_shown(
 
     If not all fit, both ends are shown, the coordinates in `focus` (ascending; if empty, the first coordinate), and as
     many around these as fit. If the focus does not fit, its first coordinates, its last two, and the one after these
-    are shown. Below five entries, there may be no place for the focus; both ends and a gap, three entries, are shown
-    even if `budget` is less.
+    are shown. Below five entries, there may be no place for the focus. Below three, there is no place for both ends:
+    the first coordinate of the focus is shown alone.
 
     `reach` is the largest distance from `focus` that is shown, None any. An axis of at most eight coordinates is shown
     whole if it fits.
@@ -104,8 +104,10 @@ def coordinates_shown(
     stop = start + size
     if size <= budget and (reach is None or size <= _FEW):
         return tuple(range(start, stop))
-    chosen = {start, stop - 1}
     wanted = [coordinate for coordinate in focus if start <= coordinate < stop] or [start]
+    if budget < 3:
+        return (wanted[0],)
+    chosen = {start, stop - 1}
     if len(wanted) > 1 and len(wanted) + 2 > budget:
         wanted = _from_both_ends(wanted, budget, stop)
     for coordinate in wanted:

@@ -34,8 +34,8 @@ from xlashape.shape import Shape, tiling
 _SMALL_CELLS = 480
 # If a tile has fewer cells than these rows × columns, neighbouring tiles are shown with it.
 _LEAST = (8, 12)
-# The most cells of a window that the caller chose.
-_WINDOW_CELLS = 1100
+# How many times as many columns and cells a window that the caller chose may have.
+_WINDOW = 4
 # Rows and columns that are shown around the cells in focus.
 _REACH = 2
 
@@ -124,10 +124,11 @@ def open_grids(
     else:
         slices = slices_shown(view, space.slices if not whole else 64, cells, windows)
     # A window that the caller chose may be larger, up to a number of cells that keeps the picture small.
+    window_cells = _WINDOW * budget[0] * budget[1]
     if columns is not None and options.columns is not None:
-        budget = (budget[0], max(budget[1], min(columns.stop - columns.start, 4 * space.columns)))
+        budget = (budget[0], max(budget[1], min(columns.stop - columns.start, _WINDOW * space.columns)))
     if rows is not None and options.rows is not None:
-        budget = (max(budget[0], min(rows.stop - rows.start, _WINDOW_CELLS // budget[1])), budget[1])
+        budget = (max(budget[0], min(rows.stop - rows.start, window_cells // budget[1])), budget[1])
     for outer in slices:
         if outer is not None:
             inside = [cell for cell in cells if all(cell[i] == c for i, c in zip(view.outer_axes, outer, strict=True))]

@@ -49,7 +49,7 @@ class Space(NamedTuple):
     tile_columns: int
     slices: int
     """The most slices (planes of an array of more than two axes). Gaps count too, so 5 are the first and the last
-    slice, another one between them, and two gaps. The first and the last are shown even if it is less than 3."""
+    slice, another one between them, and two gaps. Below 3, one slice is shown if there are more."""
     memory_rows: int
     leaves: int
     """The most arrays of a tuple."""
