@@ -11,7 +11,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -138,30 +139,30 @@ class Table(Frozen):
         require("tables", "a table of Arrow")
         pa: Any = import_module("pyarrow")  # an extra, and 100 ms; it has no types
         schema = arrow_schema(self.columns)
-        arrays: list[Any] = []
-        for field in schema:
-            try:
-                arrays.append(pa.array(self._values[field.name], field.type))
-            except OverflowError:
-                raise SizeOverflowError(f"a number of the column {field.name!r} does not fit int64") from None
+        with self._checking_integers():
+            arrays = [pa.array(self._values[field.name], field.type) for field in schema]
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def to_pandas(self) -> pd.DataFrame:
         """As a DataFrame of pandas, with the types that have missing values: Int64, Float64, boolean, string. Lists of
-        texts are objects. Raises UnavailableError without the extra `pandas`.
+        texts are objects. Raises SizeOverflowError where a number does not fit int64, UnavailableError without the
+        extra `pandas`.
         """
         require("pandas", "a table of pandas")
         import pandas as pd  # an extra, and 300 ms
 
-        return pd.DataFrame(
-            {
-                each.name: pd.Series(self._values[each.name], dtype=_PANDAS.get(each.kind, "object"))
-                for each in self.columns
-            }
-        )
+        with self._checking_integers():
+            return pd.DataFrame(
+                {
+                    each.name: pd.Series(self._values[each.name], dtype=_PANDAS.get(each.kind, "object"))
+                    for each in self.columns
+                }
+            )
 
     def to_polars(self) -> pl.DataFrame:
-        """As a DataFrame of polars. Raises UnavailableError without the extra `polars`."""
+        """As a DataFrame of polars. Raises SizeOverflowError where a number does not fit int64, UnavailableError
+        without the extra `polars`.
+        """
         require("polars", "a table of polars")
         import polars as pl  # an extra, and 100 ms
 
@@ -172,7 +173,21 @@ class Table(Frozen):
             Kind.BOOLEAN: pl.Boolean,
             Kind.TEXTS: pl.List(pl.String),
         }
-        return pl.DataFrame(self._values, schema={each.name: types[each.kind] for each in self.columns})
+        with self._checking_integers():
+            return pl.DataFrame(self._values, schema={each.name: types[each.kind] for each in self.columns})
+
+    @contextmanager
+    def _checking_integers(self) -> Generator[None, None, None]:
+        """Raises SizeOverflowError in place of a library's own error if an integer does not fit int64."""
+        try:
+            yield
+        except (OverflowError, TypeError):
+            for column in self.columns:
+                if column.kind is Kind.INTEGER and any(
+                    value is not None and not -(1 << 63) <= value < 1 << 63 for value in self._values[column.name]
+                ):
+                    raise SizeOverflowError(f"a number of the column {column.name!r} does not fit int64") from None
+            raise
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Arrow's PyCapsule interface, by which DuckDB, polars, pandas, pyarrow and others read the table from Arrow's

@@ -16,7 +16,7 @@ import pyarrow.parquet
 import pytest
 
 import xlashape as xs
-from xlashape.errors import NotFoundError, UnavailableError
+from xlashape.errors import NotFoundError, SizeOverflowError, UnavailableError
 from xlashape.reports.reads import Read
 from xlashape.tables import Column, Kind, Table
 
@@ -60,6 +60,13 @@ def test_every_way_out_has_the_values():
     ]
     assert pa.parquet.read_table(io.BytesIO(table.to_parquet())).to_pylist() == rows
     assert table.to_arrow().schema.field("bytes").metadata == {b"meaning": b"its bytes"}
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**70])
+@pytest.mark.parametrize("convert", [Table.to_arrow, Table.to_pandas, Table.to_polars, Table.to_parquet])
+def test_an_integer_of_more_than_64_bits(number, convert):
+    with pytest.raises(SizeOverflowError, match="a number of the column 'bytes' does not fit int64"):
+        convert(Table(COLUMNS, [*ROWS, ("c", number, None, None, None)]))
 
 
 def test_a_table_without_rows_keeps_its_types():
