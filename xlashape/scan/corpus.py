@@ -187,7 +187,7 @@ def open(out: str | os.PathLike[str]) -> dict[str, Any]:  # noqa: A001 - `xlasha
     require("tables", "a corpus")
     pa: Any = import_module("pyarrow")  # an extra, without types
     dataset: Any = import_module("pyarrow.dataset")
-    target = _Target(os.fspath(out))
+    target = _Target(os.fspath(out), is_made=False)
     target.read("scan.json")
     parts = dataset.partitioning(pa.schema([("hash", pa.string())]), flavor="hive")
     found: dict[str, Any] = {}
@@ -500,7 +500,8 @@ class _Target:
     """The directory or the prefix of a bucket that a scan writes to. Its files are called objects, and have names below
     it. An object is whole or absent. The methods raise UnavailableError if the system or the bucket refuses them."""
 
-    def __init__(self, out: str) -> None:
+    def __init__(self, out: str, *, is_made: bool = True) -> None:
+        """A directory that does not exist is made; NotFoundError if not `is_made`."""
         require("store", "what a scan writes")
         stores: Any = import_module("obstore.store")  # an extra, without types
         self._failure: type[Exception] = import_module("obstore.exceptions").BaseError
@@ -509,9 +510,11 @@ class _Target:
         self._is_local = "://" not in out or out.startswith("file://")
         path = out.removeprefix("file://").removeprefix("file:") if self._is_local else out
         self._root = os.path.abspath(path) if self._is_local else out.rstrip("/")  # noqa: PTH100 - of text
+        if self._is_local and not is_made and not Path(self._root).exists():
+            raise NotFoundError(f"{out} is not what a scan wrote: it does not exist", kind="file", name=out)
         try:
             self._store: Any = (
-                stores.LocalStore(self._root, mkdir=True) if self._is_local else stores.from_url(f"{self._root}/")
+                stores.LocalStore(self._root, mkdir=is_made) if self._is_local else stores.from_url(f"{self._root}/")
             )
         except (self._failure, OSError) as error:
             raise self._error("write to", error) from None

@@ -110,6 +110,18 @@ def test_more_jobs_and_a_second_scan_change_nothing(dumps: Path, whole: Path, tm
     assert rows_of(tmp_path) == rows_of(whole)
 
 
+def test_opening_makes_nothing(tmp_path: Path) -> None:
+    for missing in (tmp_path / "missing", tmp_path / "one" / "two"):
+        with pytest.raises(NotFoundError, match="missing|two"):
+            scan.open(missing)
+    with pytest.raises(NotFoundError, match="is not what a scan wrote: it has no"):
+        scan.open(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UnavailableError, match="cannot"):
+        scan.open(tmp_path / "file")
+
+
 def test_other_data_sets_are_made_anew(dumps: Path, tmp_path: Path) -> None:
     scan.scan(str(dumps), tmp_path, jobs=2, datasets=["modules"])
     found = scan.open(tmp_path)
