@@ -18,9 +18,9 @@ from xlashape.errors import XlashapeError
 if TYPE_CHECKING:
     from xlashape.hlo import HloModule
 
-_MOST_TEXT_BYTES: Final = 64 << 20
-"""The most bytes of a file that is searched as text, since completion runs while the user waits after a key. A larger
-file is loaded as a module."""
+_MOST_BYTES: Final = 64 << 20
+"""The most bytes of a file that are read, since completion runs while the user waits after a key. Of longer text, the
+rest is not searched; from a longer file of another format, nothing is completed."""
 _MOST_NAMES: Final = 2_000
 _LINE: Final = re.compile(rb"^[ \t]*(?:ROOT[ \t]+)?%?([A-Za-z_][\w.\-]*) = ", re.MULTILINE)
 _COMPUTATION: Final = re.compile(rb"^(?:ENTRY[ \t]+)?%?([A-Za-z_][\w.\-]*)[ \t]*(?:\([^\n]*)?\{[ \t]*$", re.MULTILINE)
@@ -88,14 +88,17 @@ def _found(file: str, pattern: re.Pattern[bytes], of_module: Callable[[HloModule
     other file is loaded, and `of_module` gives its names.
     """
     path = Path(file)
-    if path.is_file() and path.stat().st_size <= _MOST_TEXT_BYTES:
-        data = path.read_bytes()
+    if path.is_file():
+        with path.open("rb") as stream:
+            data = stream.read(_MOST_BYTES + 1)
         if data.startswith(b"\x1f\x8b"):
             with gzip.open(path) as stream:
-                data = stream.read(_MOST_TEXT_BYTES)
+                data = stream.read(_MOST_BYTES + 1)
         if b"HloModule" in data[:4_096] and b"\x00" not in data[:4_096]:
             for match in pattern.finditer(data):
                 yield match[1].decode("utf-8", "replace")
+            return
+        if len(data) > _MOST_BYTES:
             return
     from xlashape.hlo import HloModule  # deferred: the reader of HLO takes longer to load than the command line
 

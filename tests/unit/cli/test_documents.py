@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -9,10 +10,12 @@ import sys
 from importlib import resources
 from pathlib import Path
 
+import click
 import command_line
 import jsonschema
 import pytest
 
+from xlashape.cli import completing, main
 from xlashape.hlo import HloModule
 from xlashape_server.app import Server
 from xlashape_server.config import Config
@@ -213,6 +216,27 @@ def test_completion(tmp_path):
     assert completed(["xlashape", "map", "nowhere.hlo", "a"]) == ["a"]  # files that begin so
     assert "reads" in completed(["xlashape", "re"])
     assert "--segment-bytes" in completed(["xlashape", "reads", "--seg"])
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_completion_reads_the_beginning_of_a_large_file(tmp_path, monkeypatch, pack):
+    module = HloModule.load(MODULE)
+    text, proto = tmp_path / "m.hlo", tmp_path / "m.pb"
+    module.save(text)
+    text.write_bytes(pack(text.read_bytes()))
+    proto.write_bytes(pack(Path(MODULE).read_bytes()))
+
+    def found(path):
+        context = click.Context(main)
+        context.params["file"] = str(path)
+        return completing.instruction_names(context, main.params[0], "")
+
+    everything = {each.name for each in module.instructions()}
+    assert set(found(text)) == set(found(proto)) == everything
+    monkeypatch.setattr(completing, "_MOST_BYTES", 6_000)
+    monkeypatch.setattr(HloModule, "load", lambda path: pytest.fail(f"{path} was loaded"))
+    assert found(proto) == []
+    assert set(found(text)) < everything and len(found(text)) > 5
 
 
 def test_the_help_without_a_command():
