@@ -14,7 +14,7 @@ from xlashape.drawing.writers.html import html_text
 from xlashape.drawing.writers.panels import DARK, FONT, LIGHT, THEMES
 from xlashape.drawing.writers.svg import MAX_BYTES, png_bytes, svg_as_png, svg_text
 from xlashape.drawing.writers.terminal import DEPTHS, space_of, terminal_text
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import InvalidArgumentError, UnsupportedError
 from xlashape.frozen import Frozen, set_field
 from xlashape.reports.text import cut_middle
 from xlashape.shape.parts.checks import integer
@@ -92,7 +92,9 @@ class Picture(Frozen):
 
     @property
     def scene(self) -> Scene:
-        """The content of the picture, as large as on a screen. Pictures of memory and of profiles have no scene."""
+        """The content of the picture, as large as on a screen. UnsupportedError for a picture of memory or of a
+        profile, which has no scene.
+        """
         return self._scene
 
     def svg(self, *, data: bool = False) -> str:
@@ -200,6 +202,11 @@ class AnswerPicture(Picture):
 
     def __init__(self, theme: str) -> None:
         set_field(self, "theme", _checked_theme(theme))
+
+    @property
+    def scene(self) -> Scene:
+        """Raises UnsupportedError."""
+        raise UnsupportedError(f"the picture of {self.title} has no scene: it is an SVG alone")
 
     def draw(self, theme: str, *, standalone: bool) -> str:
         """The text of an SVG file, or of an SVG within a page if not `standalone`."""

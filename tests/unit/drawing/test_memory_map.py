@@ -13,7 +13,7 @@ import pytest
 
 from xlashape.drawing import draw
 from xlashape.drawing.memory_map import KINDS, MemoryPicture
-from xlashape.errors import InvalidArgumentError, InvalidModuleError
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, UnsupportedError
 from xlashape.hlo import HloModule
 from xlashape.proto import xla
 from xlashape.reports.memory import memory
@@ -76,6 +76,8 @@ def test_svg_text_and_png(tmp_path):
         assert (tmp_path / name).stat().st_size > 100
     with pytest.raises(InvalidArgumentError, match="theme: expected auto, light or dark"):
         draw(memory(HloModule.parse(HOSTILE)), theme="blue")
+    with pytest.raises(UnsupportedError, match="the picture of the memory of .* has no scene"):
+        _ = picture.scene
 
 
 def test_names_with_characters_that_are_not_printed():

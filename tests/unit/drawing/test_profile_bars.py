@@ -12,7 +12,7 @@ from xspace_writer import Event, Plane, modules, xspace
 import xlashape as xs
 from xlashape.drawing import draw
 from xlashape.drawing.profile_bars import MOST_BARS, ProfilePicture
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import InvalidArgumentError, UnsupportedError
 from xlashape.reports.profile import profile
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "profiles"
@@ -137,6 +137,8 @@ def test_files_themes_and_a_profile_without_instructions(tmp_path):
     assert "prefers-color-scheme" not in draw(report, theme="dark").html()
     with pytest.raises(InvalidArgumentError, match="theme: expected auto, light or dark"):
         draw(report, theme="blue")
+    with pytest.raises(UnsupportedError, match="has no scene"):
+        _ = draw(report).scene
     plane = Plane("/host:CPU")
     plane.line("python", [Event(plane.kind("f"), 0, 5)])
     empty = draw(profile(xspace([plane])))
