@@ -3,7 +3,6 @@ server keeps."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,16 +15,6 @@ from xlashape.errors import DecodeError, InvalidModuleError, ParseError
 if TYPE_CHECKING:
     from xlashape.hlo import HloModule
     from xlashape.hlo.files.convert import Document
-
-
-def module_of(file: str) -> bytes | str:
-    """A module as the service takes it: the bytes of standard input for `-`, which can be read once, else the path."""
-    if file != "-":
-        return file
-    from xlashape.hlo.files.convert import text_or_proto  # deferred, as below
-
-    progress("reading standard input")
-    return text_or_proto(sys.stdin.buffer.read(), "<stdin>")
 
 
 def document_of(file: str, server: ServerAddress | None, timeout: float) -> Document:

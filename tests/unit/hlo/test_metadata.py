@@ -13,7 +13,7 @@ from xla_versions import Case, cases
 
 from xlashape import HloModule
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
-from xlashape.hlo.module_proto.stack_frames import Frame, FrameKind, Metadata, ModuleFrames, kind_of, short_op_name
+from xlashape.hlo.module_proto.stack_frames import Frame, FrameKind, Metadata, ModuleFrames, kind_of
 from xlashape.proto import xla
 
 SOURCES = Path(__file__).parents[2] / "vectors" / "sources"
@@ -190,19 +190,6 @@ def test_deep_tables():
     sources = {table.most_telling(number) for number in range(20_000, 0, -1)}
     assert sources == {Frame("/lib/python3/x.py", "f", 3)}
     assert len(table.frames(20_000)) == 20_000
-
-
-def test_short_names():
-    name = "jit(step)/layer_3/attention/dot_general"
-    for width in range(1, 60):
-        short = short_op_name(name, width)
-        assert len(short) <= width
-        assert short == name or (short[0] == "…" and name.endswith(short[1:]))
-    assert short_op_name(name, 24) == "…/attention/dot_general"
-    assert short_op_name(name, 23) == "…/attention/dot_general"
-    assert short_op_name(name, 22) == "…/dot_general"
-    with pytest.raises(InvalidArgumentError, match="expected a width of at least 1 character, found 0"):
-        short_op_name(name, 0)
 
 
 def test_other_words_for_frames():

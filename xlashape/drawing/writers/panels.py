@@ -26,7 +26,6 @@ CHARACTER: Final = 6.65
 
 LIGHT: Final = {"ground": "#ffffff", "text": "#1b1b1b", "muted": "#595959", "rule": "#8a8a8a", "mark": "#b3003c"}
 DARK: Final = {"ground": "#15171c", "text": "#ededed", "muted": "#b4b4b4", "rule": "#9a9a9a", "mark": "#ff8fab"}
-PAGE_NAMES: Final = tuple(LIGHT)
 
 _CELL_TEXT: Final = "#000"
 _PADDING_TEXT: Final = "#333"
@@ -73,7 +72,6 @@ def _page_rules(page: dict[str, str], scope: str) -> list[str]:
         f".{scope} .xsl{{fill:{page['ground']}}}",
         f".{scope} .xst{{fill:{page['text']}}}",
         f".{scope} .xsu{{fill:{page['muted']}}}",
-        f".{scope} .xsr{{stroke:{page['rule']};fill:none}}",
         f".{scope} .xsm{{stroke:{page['mark']}}}",
     ]
 

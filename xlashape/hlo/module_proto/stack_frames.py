@@ -313,22 +313,3 @@ def showing_frames(frames: str | None) -> Generator[None, None, None]:
         yield
     finally:
         _shown.reset(token)
-
-
-def short_op_name(op_name: str, width: int) -> str:
-    """The name in at most `width` characters. A longer name is cut from the left, at a `/` if the last part fits, else
-    within the last part. `…` stands for the part that is cut off.
-
-    Raises InvalidArgumentError for a width below 1.
-
-    >>> name = "jit(step)/transformer/layer_3/attention/dot_general"
-    >>> short_op_name(name, 30), short_op_name(name, 8), short_op_name("add", 8)
-    ('…/attention/dot_general', '…general', 'add')
-    """
-    if width < 1:
-        raise InvalidArgumentError(f"expected a width of at least 1 character, found {width}", field="width")
-    if len(op_name) <= width:
-        return op_name
-    tail = op_name[len(op_name) - width + 1 :]
-    _, slash, parts = tail.partition("/")
-    return f"…/{parts}" if slash and parts else f"…{tail}"
