@@ -40,31 +40,33 @@ _MODULE: Final = Column("module", Kind.TEXT, "the module of both directories", r
     "conditions",
     multiple=True,
     metavar="TEST",
-    help="Exit with 1 where B has so much more than A: 'copies.bytes > 1MiB', 'peak_bytes > 2%', 'changes > 0'. The "
-    "names are those of --show measures.",
+    help="Exit with 1 if B has more than A by so much: 'copies.bytes > 1MiB', 'peak_bytes > 2%', 'changes > 0'. "
+    "--show measures lists the names.",
 )
 @click.option(
     "--ignore",
     multiple=True,
     metavar="WHAT",
-    help="What does not count, as the columns what and kind have it: layout, sharding, moved, …",
+    help="Changes to leave out, by a word of the columns what and kind: layout, sharding, moved, …",
 )
 @click.option(
-    "--schedule", is_flag=True, help="Every other schedule is a change; without it, one that makes another peak is."
+    "--schedule",
+    is_flag=True,
+    help="Count each different schedule as a change. Without it, a schedule counts only if it changes the peak.",
 )
 @click.option(
     "--show",
     type=click.Choice(["measures", "text"]),
     default=None,
-    help="Instead of the changes: the numbers of both modules; or the instructions.",
+    help="Instead of the changes: measures, the numbers of both modules; text, the instructions.",
 )
 @click.option(
     "--beside",
     metavar="NAME",
-    help="Instead of the changes: this instruction or computation of A or B, beside what it is matched to.",
+    help="Instead of the changes: this instruction or computation of A or B, beside its match in the other module.",
 )
 @row_options(20, "changes", "'opcode=fusion', 'delta_bytes>=1MiB', 'b~^dot'", (*FORMATS, "markdown", "html"))
-@stage_option("Which dump of each module counts, of directories.", stages="before|after|PASS")
+@stage_option("For directories of dumps: which dump of each module counts.", stages="before|after|PASS")
 @query_options
 def diff(
     a: str,
@@ -83,16 +85,16 @@ def diff(
     timeout: float,
     as_json: bool,
 ) -> int:
-    """What changed from the HLO module in A to that in B, matched by structure and data flow, what costs most first.
+    """What changed from the HLO module in A to the one in B. The changes that cost most come first.
 
     A and B are files (text, proto, gzip), `-` for standard input, or two directories of dumps, whose modules are
-    matched by name and fingerprint. Names, ids, order, metadata and the spelling of another version of XLA are no
-    changes. The exit code is 1 where a test of --fail-if holds. --format markdown has at most 65,536 characters, html
-    is one file.
+    matched by name and fingerprint. Instructions are matched by structure and data flow. Other names, ids, order and
+    metadata do not count as changes, nor does the spelling of another version of XLA. The exit code is 1 if a test of
+    --fail-if holds. --format markdown writes at most 65,536 characters, --format html one file.
 
-    Of two profiles (.xplane.pb, .trace.json.gz, or directories that jax.profiler wrote) the answer is what became
-    slower, beside what changed in it: `xlashape profile B --against A`. FILE#NAME names a module of a profile.
-    """  # fmt: skip
+    For two profiles (.xplane.pb, .trace.json.gz, or directories that jax.profiler wrote), the answer is what became
+    slower, and what changed there: the same as `xlashape profile B --against A`. FILE#NAME names a module of a profile.
+    """
     if _is_profile(a) and _is_profile(b):
         if conditions or ignore or schedule or show or beside or form in ("markdown", "html"):
             message = "profiles are compared by time: name a module of each, FILE#NAME, for what compares modules"
@@ -340,8 +342,8 @@ _FINGERPRINT_COLUMNS: Final = (
 @click.option(
     "--constants/--no-constants", default=True, help="Whether the values of large constants count.  [default: they do]"
 )
-@stage_option("Which dump of each module counts, of directories.")
-@jobs_option("Of several files: how many processes read them.")
+@stage_option("For directories of dumps: which dump of each module counts.")
+@jobs_option("For several files: how many processes read them.")
 @answer_options
 def fingerprint(
     files: tuple[str, ...],

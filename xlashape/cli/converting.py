@@ -30,11 +30,11 @@ from xlashape.hlo.files.inputs import Input, content, inputs, is_many, without_e
 @click.option(
     "--for-version",
     metavar="VERSION",
-    help="The jaxlib that is to load OUT, such as 0.4.35: versions before 0.10 may refuse large ids, and get small "
-    "ones.",
+    help="The version of jaxlib that will load OUT, such as 0.4.35. Versions before 0.10 may refuse large ids, so the "
+    "module gets small ones for them.",
 )
-@stage_option("Of directories of dumps: which dumps of a module.")
-@jobs_option("Of several files: how many processes convert them.")
+@stage_option("For directories of dumps: which dumps of a module are converted.")
+@jobs_option("For several files: how many processes convert them.")
 @answer_options
 def convert(
     sources: tuple[str, ...],
@@ -55,12 +55,11 @@ def convert(
     profile, modules/… one that --server keeps. OUT is replaced only after IN has been read without errors.
 
     Several IN, directories of dumps, patterns and buckets are written below the directory OUT, in the form that --to
-    names. A file that is refused is said on standard error, and makes the exit code 1.
+    names. If a file cannot be converted, a message on standard error says why, and the exit code is 1.
 
-    Where the form cannot hold everything, nothing is written, and what would be lost is said; with --lossy the rest is
-    written, and what is lost is said on standard error. HLO text is a view of a module and is always written: that it
-    has no buffer assignment is said on standard error too. --json says on standard output what was written and what is
-    lost.
+    If the form cannot hold everything, nothing is written, and the error lists what would be lost. With --lossy, what
+    the form can hold is written, and a message on standard error lists what is lost. HLO text is written in any case,
+    with a message if it leaves out a buffer assignment. --json prints what was written and what is lost.
     """
     if as_json and target == "-":
         raise InvalidArgumentError("--json writes to standard output, and so does OUT `-`: name a file", field="--json")

@@ -65,9 +65,9 @@ _NAMED = 5
 @click.option("--segment-bytes", type=int, default=128, show_default=True, help="The bytes of a segment.")
 @click.option("--banks", type=int, default=32, show_default=True, help="The number of memory banks.")
 @click.option("--bank-bytes", type=int, default=4, show_default=True, help="The width of a memory bank in bytes.")
-@click.option("--tile", metavar="SIZES", help="Of a map or an instruction: what a tile of the output reads.")
+@click.option("--tile", metavar="SIZES", help="For a map or an instruction: draw what a tile of the output reads.")
 @click.option(
-    "--warp", type=int, metavar="N", help="Of a map or an instruction: what N outputs read that follow each other."
+    "--warp", type=int, metavar="N", help="For a map or an instruction: draw what N neighbouring outputs read."
 )
 @click.option("--output", metavar="N|SHAPE", help="The output of an instruction, by number; of a map, its shape.")
 @click.option("--operand", metavar="N|SHAPE", help="The operand of an instruction, by number; of a map, its shape.")

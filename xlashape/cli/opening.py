@@ -42,9 +42,9 @@ def open_page(files: tuple[str, ...], browser: bool, port: int) -> None:
     """Shows the page about each X in a browser: a file with a module, a report about exhausted memory or a profile, a
     shape, a map or a line of HLO. Two files are compared.
 
-    The page comes from a server that this command starts on the loopback address, and that ends with it: stop it by
-    Ctrl-C. Only who has the address can ask that server, since there is a random token in it. A report or a profile
-    that is too long for an address is shown as `xlashape report` writes it. It needs the extra web.
+    This command starts a server of the page that only this machine can reach. Ctrl-C ends both. The address of the
+    page contains a random token, without which the server does not answer. A report or a profile that is too long for
+    an address is shown as `xlashape report` writes it. The command needs the extra web.
     """
     from xlashape.cli.page_file import Subject, page_file, page_folder, subject_of  # start-up time
     from xlashape_client import Client

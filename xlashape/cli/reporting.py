@@ -105,10 +105,10 @@ def report_command(name: str) -> click.Command:
         "-o", "--picture", "picture_file", type=click.Path(path_type=Path, dir_okay=False), default=None,
         help="Draw the answer into a file instead: .svg, .html, .png or .txt, if the report has a picture.",
     )(command)  # fmt: skip
-    command = jobs_option("The processes that compute the answers for several files.")(command)
+    command = jobs_option("For several files: how many processes compute the answers.")(command)
     command = stage_option(
-        "Of directories of dumps: the modules before or after the optimizations, all of them, or those after a pass; "
-        "without it the last of each module."
+        "For directories of dumps: which dumps of a module are read: the one before or after the optimizations, all of "
+        "them, or the one after a pass; without it the last."
     )(command)
     command = row_options(report.shown, "rows", examples(report.columns))(command)
     shown = ["totals, a row of numbers about the whole"]

@@ -79,8 +79,8 @@ def scan(uri: tuple[str, ...], out: str, datasets: str | None, as_json: bool, **
 
     URI is a file, a directory, a pattern such as 'dumps/**/*.hlo.pb', a bucket (s3://, gs://, az://) or the store of a
     server. A scan can be interrupted at any moment: the next one with the same output goes on, and does not repeat
-    files that have not changed. A file that is broken, too large or too slow is a row of the data set errors, and makes
-    the exit code 1, also where an earlier scan has found it.
+    files that have not changed. For a file that is broken, too large or too slow, the data set errors gets a row. The
+    exit code is 1 if there are such files, whether this scan or an earlier one found them.
     """  # fmt: skip
     # Deferred: what a scan computes with takes longer to load than the command line.
     from xlashape.scan import scan as scanned
