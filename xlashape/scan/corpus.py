@@ -511,7 +511,7 @@ class _Target:
         path = out.removeprefix("file://").removeprefix("file:") if self._is_local else out
         self._root = os.path.abspath(path) if self._is_local else out.rstrip("/")  # noqa: PTH100 - of text
         if self._is_local and not is_made and not Path(self._root).exists():
-            raise NotFoundError(f"{out} is not what a scan wrote: it does not exist", kind="file", name=out)
+            raise NotFoundError(f"{out} is not what a scan wrote: it has no scan.json", kind="file", name="scan.json")
         try:
             self._store: Any = (
                 stores.LocalStore(self._root, mkdir=is_made) if self._is_local else stores.from_url(f"{self._root}/")
