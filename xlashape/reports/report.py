@@ -359,11 +359,11 @@ REPORTS: Final[dict[str, Entry]] = {
     "why": Entry("xlashape.reports.why", "Why a buffer is as large as it is, and what would make it smaller."),
     "memory": Entry("xlashape.reports.memory", "The peak of a program's memory, and what lives then."),
     "diff": Entry("xlashape.reports.diff", "What changed from one program to another."),
-    "copies": Entry("xlashape.reports.copies", "Who moves the data of a program, and what removes it."),
+    "copies": Entry("xlashape.reports.copies", "What only moves data, why, and what removes it."),
     "map": Entry("xlashape.reports.maps", "What the instructions of a module read, as indexing maps."),
     "tile": Entry("xlashape.reports.tiles", "The tiles of operands that a tile of an instruction's output reads."),
     "verify": Entry("xlashape.reports.verification", "Whether a module keeps XLA's rules."),
-    "reads": Entry("xlashape.reports.reads", "What instructions read, how well, and what is fetched in vain."),
+    "reads": Entry("xlashape.reports.reads", "What instructions read, how well, and how much is fetched unused."),
     "profile": Entry("xlashape.reports.profile", "Where the time of a profile goes, by instruction and by line."),
 }
 
