@@ -133,7 +133,7 @@ def test_diff_of_a_server_says_what_this_process_says(server: Server, tmp_path):
         assert (there.returncode, there.stdout) == (here.returncode, here.stdout), more
         assert here.returncode == ("--fail-if" in more)
     done = command_line.run("diff", *files, "--beside", "n", "--server", server.address)
-    assert done.returncode == 1 and b"leave --server out" in done.stderr
+    assert done.returncode == 2 and b"leave --server out" in done.stderr
 
 
 def test_two_profiles_are_compared_as_in_process(tmp_path):

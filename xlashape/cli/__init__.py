@@ -50,8 +50,9 @@ __all__ = ["main"]
     invoke_without_command=True,
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="""Exit codes: 0 success; 1 an error, or a module that breaks a rule; 2 a mistake in the command line;
-    130 interrupted; 141 the reader of the output has gone.
+    epilog="""Exit codes: 0 success; 1 an error, a module that breaks a rule, or a test of --fail-if that holds;
+    2 a mistake in the command line, such as an option or a column that does not exist; 130 interrupted; 141 the
+    reader of the output has gone.
     With --json an error is a JSON document on standard error.""",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="xlashape", message="%(prog)s %(version)s")

@@ -1,8 +1,8 @@
 """The group of all commands: help in sections, errors with their line and caret or as JSON, exit codes, progress.
 
-Exit codes: 0 success, 1 an error of the library or the server, or a module that breaks a rule, 2 a mistake in the
-command line, 130 interrupted, 141 where the reader of standard output has gone, as `head` does: shells report the same
-code for programs that SIGPIPE ends.
+Exit codes: 0 success, 1 an error of the library or the server, a module that breaks a rule, or a test of --fail-if that
+holds, 2 a mistake in the command line, the value of an option included, 130 interrupted, 141 where the reader of
+standard output has gone, as `head` does: shells report the same code for programs that SIGPIPE ends.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Commands(click.Group):
         except XlashapeError as error:
             # An error in text shows its line and a caret below the mistake.
             text = str(error) if isinstance(error, ParseError) else _in_one_line(str(error))
-            _fail(error.code, error.message, text, as_json, field=error.field, details=error.details())
+            code = 2 if _is_about_option(error, arguments) else 1
+            _fail(error.code, error.message, text, as_json, code=code, field=error.field, details=error.details())
         except BrokenPipeError:
             _leave_output()
             sys.exit(_PIPE_IS_CLOSED)
@@ -127,6 +128,13 @@ def _wants_json(arguments: Sequence[str]) -> bool:
         or (argument == "--format" and following in forms)
         for argument, following in zip(arguments, [*arguments[1:], ""], strict=False)
     )
+
+
+def _is_about_option(error: XlashapeError, arguments: Sequence[str]) -> bool:
+    """Whether an error is about the value of an option that is among the arguments. The path of such an error begins
+    with the option, or with the argument of the library's function that has the option's name."""
+    option = f"--{str(error.path[0]).removeprefix('--').replace('_', '-')}" if error.path else None
+    return option in [argument.partition("=")[0] for argument in arguments]
 
 
 def _leave_output() -> None:

@@ -98,7 +98,7 @@ def diff(
     if _is_profile(a) and _is_profile(b):
         if conditions or ignore or schedule or show or beside or form in ("markdown", "html"):
             message = "profiles are compared by time: name a module of each, FILE#NAME, for what compares modules"
-            raise InvalidArgumentError(message, field="A B")
+            raise click.UsageError(message)
         return click.get_current_context().invoke(
             report_command("profile"), what=(b,), against=a, form=form, limit=limit, sort=sort, filters=filters,
             timeout=timeout, as_json=as_json,
@@ -115,11 +115,9 @@ def diff(
     pairs = list(_pairs(a, b, stage, load))
     if len(pairs) > 1 and (form in ("parquet", "html") or beside is not None):
         what = "--beside" if beside is not None else f"--format {form}"
-        message = f"{what} holds one comparison, and {len(pairs):,} modules are in both: name two files"
-        raise InvalidArgumentError(message, field="--format")
+        raise click.UsageError(f"{what} holds one comparison, and {len(pairs):,} modules are in both: name two files")
     if server is not None and (beside is not None or show == "text"):
-        message = "the text of instructions is made here: leave --server out"
-        raise InvalidArgumentError(message, field="--beside" if beside is not None else "--show")
+        raise click.UsageError("the text of instructions is made here: leave --server out")
     if not pairs:
         raise InvalidArgumentError(f"no module of {a} is in {b}: nothing can be compared", field="A B")
     written = _Written(form, show, selection, f"{a} → {b}" if Path(a).is_dir() else None)
@@ -155,7 +153,7 @@ def _pairs(a: str, b: str, stage: str, load: Callable[[str], HloModule]) -> Iter
         yield f"{a} → {b}", a, b
         return
     if not (Path(a).is_dir() and Path(b).is_dir()):
-        raise InvalidArgumentError("one of A and B is a directory: give two files or two directories", field="A B")
+        raise click.UsageError("one of A and B is a directory: give two files or two directories")
     sides: list[dict[str, list[str]]] = []
     for name in (a, b):
         modules: dict[str, list[str]] = {}
@@ -223,7 +221,7 @@ def _compared(
     from xlashape.reports.diff import diff as difference  # deferred, as above
 
     if one == other == "-":
-        raise InvalidArgumentError("standard input can be read once: give a file for A or for B", field="A B")
+        raise click.UsageError("standard input can be read once: give a file for A or for B")
     if server is not None:
         with connected(server, timeout) as service:
             progress("asking the server")

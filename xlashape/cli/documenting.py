@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from xlashape.cli.output import echo
-from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.errors import NotFoundError
 from xlashape.reports.report import REPORTS, report_of
 from xlashape.similar import did_you_mean
 
@@ -66,12 +66,10 @@ def _names() -> list[str]:
 
 
 def schema_text(name: str) -> str:
-    """The JSON Schema called `name`, as text. Raises InvalidArgumentError if there is none."""
+    """The JSON Schema called `name`, as text. Raises UsageError if there is none."""
     names = _names()
     if name not in names:
-        raise InvalidArgumentError(
-            f"there is no schema {name!r}; there are {', '.join(names)}{did_you_mean(name, names)}"
-        )
+        raise click.UsageError(f"there is no schema {name!r}; there are {', '.join(names)}{did_you_mean(name, names)}")
     report = name.removesuffix(".v1")
     if report in REPORTS:
         return json.dumps(report_of(report).json_schema(), indent=2, ensure_ascii=False) + "\n"

@@ -272,19 +272,8 @@ def test_draw_one_output_of_an_instruction_and_the_shape_of_a_maps_output(tmp_pa
         (["index", TILED, ""], "expected an index such as 2,3, found ''"),
         (["index", "f32[3]", "9" * 20], "does not fit int64"),
         (["index", "f32[3]", "9" * 20, "--inverse"], "does not fit int64"),
-        (
-            ["map", MODULE, "transpose_copy_fusion", "--operand", "99"],
-            "transpose_copy_fusion has no operand 99: it has 1",
-        ),
-        (["map", MODULE, "transpose_copy_fusion", "--output", "1"], "has no output 1: it has 1"),
-        (["map", MODULE, "dot.2", "--input-to-output", "--operand", "2"], "has no operand 2: it has 2"),
-        (["cost", MODULE, "--peak", "1e400", "--bandwidth", "1e12"], "peak takes a positive finite number, not inf"),
         (["memory", MODULE, "--fit", "0"], "limit takes a number of bytes, 1 or more, not 0"),
-        (["reads", MODULE, "--output", "7"], "no instruction that reads something has an output 7"),
-        (["reads", MODULE, "--output", "9" * 20], "output does not fit int64"),
-        (["verify", MODULE, "--replica-count", "9" * 20], "replica_count does not fit int64"),
         (["size", ""], "expected a shape"),
-        (["shape", "f32[]", "--server", ""], "--server: expected HOST:PORT"),
         (["size", "nowhere.hlo"], "there is no file 'nowhere.hlo'"),
         (["map", "nowhere.hlo"], "there is no file 'nowhere.hlo'"),
         (["map", MODULE, "nothing.7"], "nothing.7"),
@@ -296,16 +285,10 @@ def test_draw_one_output_of_an_instruction_and_the_shape_of_a_maps_output(tmp_pa
             "dimension 1 of f32[1024,?]{1,0} is unbounded: its elements have no place in a buffer",
         ),
         (["draw", "f32[2]", "-o", "x.pdf"], "expected the extension .svg, .html, .png or .txt, found '.pdf'"),
-        (["draw", "f32[2]", "--format", "png"], "--format is for `-o -` and --json; the extension of a file decides"),
-        (
-            ["draw", "f32[2]", "--color", "rwo"],
-            "color: expected memory, tile, row, bank or segment, found 'rwo': did you mean 'row'?",
-        ),
         (
             ["draw", "f32[2]", "-o", "/nonexistent/folder/x.svg"],
             "cannot write '/nonexistent/folder/x.svg': No such file or directory",
         ),
-        (["serve", "--print-config", "--threads", "0"], "threads: expected a number from 1 on, found 0"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_1(arguments, says):
@@ -350,6 +333,46 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments):
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("xlashape: ")
     assert result.stderr.endswith("--help says more)\n")
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (
+            ["map", MODULE, "transpose_copy_fusion", "--operand", "99"],
+            "transpose_copy_fusion has no operand 99: it has 1",
+        ),
+        (["map", MODULE, "transpose_copy_fusion", "--output", "1"], "has no output 1: it has 1"),
+        (["map", MODULE, "dot.2", "--input-to-output", "--operand", "2"], "has no operand 2: it has 2"),
+        (["cost", MODULE, "--peak", "1e400", "--bandwidth", "1e12"], "peak takes a positive finite number, not inf"),
+        (["reads", MODULE, "--output", "7"], "no instruction that reads something has an output 7"),
+        (["reads", MODULE, "--output", "9" * 20], "output does not fit int64"),
+        (["verify", MODULE, "--replica-count", "9" * 20], "replica_count does not fit int64"),
+        (["shape", "f32[]", "--server", ""], "--server: expected HOST:PORT"),
+        (["draw", "f32[2]", "--format", "png"], "--format is for `-o -` and --json; the extension of a file decides"),
+        (
+            ["draw", "f32[2]", "--color", "rwo"],
+            "color: expected memory, tile, row, bank or segment, found 'rwo': did you mean 'row'?",
+        ),
+        (["serve", "--print-config", "--threads", "0"], "threads: expected a number from 1 on, found 0"),
+        (["memory", MODULE, "--at", "nothing.7"], "no instruction 'nothing.7' takes memory"),
+        (["memory", MODULE, "--space", "9"], "nothing of the program is in memory space 9; there is 0 (device)"),
+        (["memory", MODULE, "--sort", "nothing"], "--sort: there is no column 'nothing'; there are name, "),
+        (["memory", MODULE, "--filter", "nothing=1"], "--filter: there is no column 'nothing'; there are name, "),
+        (["reads", MODULE, "--computation", "nothing"], "has no computation 'nothing'"),
+        (["diff", MODULE, MODULE, "--fail-if", "nothing > 1"], "there is no measure 'nothing'; there are "),
+        (["diff", MODULE, MODULE, "--fail-if", "copies > much"], "--fail-if: expected a number such as"),
+        (["diff", MODULE, MODULE, "--ignore", "nothing"], "there is nothing called 'nothing'"),
+    ],
+)
+def test_a_wrong_value_of_an_option_is_one_line_and_exit_code_2(arguments, says, where):
+    """Here and over a server; so that a mistake is told from --fail-if, whose exit code is 1."""
+    where = where if arguments[0] not in ("draw", "serve") and "--server" not in arguments else []
+    result = run(*arguments, *where)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("xlashape: ")
+    assert says in result.stderr
     assert result.stderr.count("\n") == 1
 
 

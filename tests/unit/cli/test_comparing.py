@@ -91,7 +91,7 @@ def test_what_is_ignored_does_not_fail(files):
 )
 def test_mistakes_are_named(files, arguments, message):
     done = command_line.run("diff", *files[:2], *arguments)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert message in done.stderr.decode()
 
 
@@ -226,7 +226,7 @@ def test_one_instruction_beside_the_other(files):
     assert "ROOT %n = f32[256]{0} negate(%p)" in text and " | ROOT %n = f32[256]{0} negate(%c)" in text
     assert "> %c = f32[256]{0} copy(%p)" in run("diff", *files[:2], "--beside", "e")
     done = command_line.run("diff", *files[:2], "--beside", "nn")
-    assert done.returncode == 1 and "neither module has an instruction or a computation 'nn'" in done.stderr.decode()
+    assert done.returncode == 2 and "neither module has an instruction or a computation 'nn'" in done.stderr.decode()
 
 
 # -- Markdown -----------------------------------------------------------------------------

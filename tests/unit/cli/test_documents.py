@@ -170,7 +170,7 @@ def test_verify_for_numbers_of_devices(tmp_path):
     assert command_line.run("verify", path, "--allow-unbounded").returncode == 0
     result = command_line.run("verify", path, "--allow-unbounded", "--replica-count", "4")
     assert (result.returncode, b"the 4 devices of a group" in result.stdout) == (1, True)
-    assert command_line.run("verify", path, "--replica-count", "0").returncode == 1
+    assert command_line.run("verify", path, "--replica-count", "0").returncode == 2
 
 
 def test_the_protobuf_schema_compiles(tmp_path):

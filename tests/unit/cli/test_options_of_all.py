@@ -119,19 +119,24 @@ def test_a_picture_in_a_document(tmp_path):
     assert answer("draw", "{1,0:T(8,128)}").startswith("f32[20,320]{1,0:T(8,128)}")
 
 
+def test_a_module_is_drawn_by_its_instructions():
+    result = command_line.run("draw", MODULE)
+    assert (result.returncode, result.stdout) == (1, b"")
+    assert "name one of its instructions too, such as convert_bitcast_fusion.1, " in result.stderr.decode()
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("draw", "f32[3]", "--json", "-o", "-"), "write the picture to a file"),
         (("draw", "f32[3]", "--json", "--format", "png"), "write the picture to a file"),
-        (("draw", MODULE), "name one of its instructions too, such as convert_bitcast_fusion.1, "),
         (("convert", MODULE, "-", "--json"), "--json writes to standard output, and so does OUT"),
         (("size", MODULE, "--target", "tpuv9"), "no target is called 'tpuv9'"),
     ],
 )
 def test_mistakes(arguments, says):
     result = command_line.run(*arguments)
-    assert (result.returncode, result.stdout) == (1, b"")
+    assert (result.returncode, result.stdout) == (2, b"")
     assert says in result.stderr.decode()
 
 

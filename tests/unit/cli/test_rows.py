@@ -147,7 +147,7 @@ def test_rows_without_a_value_are_last_in_either_direction():
 )
 def test_a_wrong_selection_is_said(arguments, said):
     if said:
-        assert said in answer("reads", MODULE, *arguments, code=1)
+        assert said in answer("reads", MODULE, *arguments, code=2)
     else:
         assert lines("reads", MODULE, *arguments) == []
 

@@ -171,7 +171,7 @@ def test_rows_are_chosen_by_the_declared_columns(path):
     failed = command_line.run("weights", path, "--filter", "byte>1")
     assert failed.returncode == 0  # the beginning of a column's name is enough
     failed = command_line.run("weights", path, "--sort", "weight")
-    assert failed.returncode == 1
+    assert failed.returncode == 2
     assert b"there is no column 'weight'; there are name, opcode" in failed.stderr
 
 
@@ -368,7 +368,7 @@ def test_filters_of_every_kind_of_column(path):
     assert names("is_root=true") == ["result"]
     for wrong in ("operands<x", "is_root>true"):
         failed = command_line.run("weights", path, "--filter", wrong)
-        assert failed.returncode == 1
+        assert failed.returncode == 2
         assert b"has no order: expected =, !=, ~ or !~" in failed.stderr
     assert b"is too large for a number of bytes" in command_line.run("weights", path, "--least", "1e400").stderr
 

@@ -227,7 +227,7 @@ def test_bytes_of_nothing_are_told_in_one_way(command, from_file, tmp_path) -> N
 def test_a_column_that_is_not_there_is_told_of_shapes_too(command, x) -> None:
     for option in (("--sort", "x"), ("--filter", "x=1")):
         done = command_line.run(command, x, *option)
-        assert done.returncode == 1
+        assert done.returncode == 2
         assert f"{option[0]}: there is no column 'x'; there are name, " in done.stderr.decode()
 
 

@@ -299,7 +299,8 @@ def _as_format(form: Format | FileKind | str) -> Format:
         names = [kind.value for kind in FileKind]
         hint = did_you_mean(text.removesuffix(".gz").lower(), names)
         raise InvalidArgumentError(
-            f"{text!r} is not a format of modules; the formats are {', '.join(names)}, each with or without .gz{hint}"
+            f"{text!r} is not a format of modules; the formats are {', '.join(names)}, each with or without .gz{hint}",
+            field="to",
         ) from None
 
 

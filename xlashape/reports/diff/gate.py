@@ -68,12 +68,18 @@ class Condition(NamedTuple):
 
         Raises InvalidArgumentError for a measure that does not exist.
         """
-        return self.reason_of(_changes(found) if self.measure == "changes" else measure_of(found, self.measure))
+        return self.reason_of(self._measure_of(found))
 
     def is_known(self, found: Any) -> bool:
         """Whether the measure is known for both modules. Raises InvalidArgumentError for a measure that does not
         exist."""
-        return self.measure == "changes" or measure_of(found, self.measure).delta is not None
+        return self.measure == "changes" or self._measure_of(found).delta is not None
+
+    def _measure_of(self, found: Any) -> Measure:
+        try:
+            return _changes(found) if self.measure == "changes" else measure_of(found, self.measure)
+        except InvalidArgumentError as error:
+            raise error.within("--fail-if") from None
 
     def reason_of(self, measure: Measure) -> str | None:
         """As `reason`, given the measure that the condition is about."""

@@ -179,7 +179,7 @@ def _instructions_named(matching: Matching, name: str) -> tuple[NodeId | None, N
                     return (node, partner) if is_a else (partner, node)
                 known.append(computation.name(i))
     message = f"neither module has an instruction or a computation {name!r}{did_you_mean(wanted, known)}"
-    raise NotFoundError(message, kind="instruction", name=name)
+    raise NotFoundError(message, kind="instruction", name=name, field="beside")
 
 
 def _columns(left: str, mark: str, right: str, width: int) -> Iterator[str]:

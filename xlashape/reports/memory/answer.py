@@ -483,6 +483,7 @@ class ProgramMemory(Frozen, Answer):
             f"no instruction {name!r} takes memory in this program{did_you_mean(name, names)}",
             kind="instruction",
             name=name,
+            field="at",
         )
 
     def by(self, key: str) -> tuple[Group, ...]:

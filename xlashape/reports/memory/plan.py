@@ -183,6 +183,7 @@ def in_space(plan: Plan, space: int) -> Plan:
             f"nothing of the program is in memory space {space}; there is {names or 'none'}",
             kind="memory space",
             name=str(space),
+            field="space",
         )
     kept = [life for life, value in enumerate(lives.values) if values.spaces[value] == space]
     number = {life: position for position, life in enumerate(kept)}
