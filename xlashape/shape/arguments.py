@@ -13,7 +13,7 @@ that no argument explains is raised as it is.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from operator import index
 from typing import Any, TypeVar, cast
@@ -69,7 +69,13 @@ def not_a_shape(value: object, field: str = "shape") -> InvalidShapeError:
     """The error for a value that is not a Shape. Functions with a cache raise it before they look into the cache, since
     some values cannot be hashed.
     """
-    return InvalidShapeError(f"{field} takes a Shape, not {type(value).__name__}", field=field)
+    return InvalidShapeError(f"{field} takes a Shape, not {_found(value, ['Shape'])}", field=field)
+
+
+def _found(value: object, kinds: Sequence[str]) -> str:
+    """The type of a value that is of none of `kinds`, in words; of text, how a Shape is made of it."""
+    hint = ": Shape.parse reads text" if isinstance(value, str) and "Shape" in kinds else ""
+    return f"{type(value).__name__}{hint}"
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -103,7 +109,7 @@ def guarded(function: _Function) -> _Function:
     >>> is_scalar("f32[]")
     Traceback (most recent call last):
         ...
-    xlashape.errors.InvalidShapeError: shape takes a Shape, not str
+    xlashape.errors.InvalidShapeError: shape takes a Shape, not str: Shape.parse reads text
     """
 
     @wraps(function)
@@ -140,7 +146,7 @@ def _mistakes_in(value: object, annotation: str, path: FieldPath) -> Iterator[In
     if all(kind in _CLASSES for kind in kinds):
         if not isinstance(value, tuple([_CLASSES[kind] for kind in kinds])):
             wanted = " or ".join([kind if kind == "None" else f"a {kind}" for kind in kinds])
-            yield InvalidShapeError(f"{name} takes {wanted}, not {found}", field=path)
+            yield InvalidShapeError(f"{name} takes {wanted}, not {_found(value, kinds)}", field=path)
     elif annotation.startswith("Callable["):
         if not callable(value):
             yield InvalidArgumentError(f"{name} takes a function, not {found}", field=path)

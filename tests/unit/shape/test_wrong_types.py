@@ -123,7 +123,7 @@ def test_what_is_no_shape_is_named(module: ModuleType, value: Any) -> None:
 
 
 def test_the_message_says_what_was_found() -> None:
-    with pytest.raises(InvalidShapeError, match="^shape takes a Shape, not str$"):
+    with pytest.raises(InvalidShapeError, match="^shape takes a Shape, not str: Shape.parse reads text$"):
         tiling.physical_bytes(cast("Shape", "f32[3]"))
     with pytest.raises(InvalidShapeError, match="^layout takes a Layout, not NoneType$"):
         layout_util.is_monotonic_with_dim_0_minor(cast("Layout", None))
