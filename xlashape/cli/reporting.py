@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from math import isfinite
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +29,7 @@ from xlashape.hlo.files.inputs import inputs, is_many
 from xlashape.math import byte_text, checked_int64
 from xlashape.reports.messages import Received
 from xlashape.reports.report import REPORTS, Answer, Option, Report, report_of, row_values
-from xlashape.reports.selection import Row, Selection, amount_of
+from xlashape.reports.selection import Row, Selection, bytes_of
 from xlashape.reports.text import facts_text, not_shown, table_text
 from xlashape.tables import Column, Kind, Table
 
@@ -166,11 +165,7 @@ def _value(option: Option, value: Any) -> Any:
     if isinstance(value, int):
         checked_int64(value, option.name, field=option.name)
     if value is not None and option.unit == "bytes" and isinstance(value, str):
-        name = f"--{option.name.replace('_', '-')}"
-        amount = amount_of(value, name)
-        if not isfinite(amount):
-            raise InvalidArgumentError(f"{name}: {value[:60]!r} is too large for a number of bytes", field=name)
-        return int(amount)
+        return bytes_of(value, f"--{option.name.replace('_', '-')}")
     return value
 
 

@@ -7,19 +7,12 @@ from typing import Any
 import click
 
 from xlashape.cli.output import echo, print_json, progress
-from xlashape.errors import InvalidArgumentError
-from xlashape.limits import INT64_MAX
 from xlashape.math import counted
-from xlashape.reports.selection import amount_of
+from xlashape.reports.selection import bytes_of
 
 
 def _bytes(context: click.Context, parameter: click.Parameter, value: str) -> int:  # noqa: ARG001 - click's own arguments
-    amount = amount_of(value, "--memory")
-    if not 1 <= amount <= INT64_MAX:
-        raise InvalidArgumentError(
-            f"--memory: {value[:60]!r} is not a number of bytes that a file may take", field="--memory"
-        )
-    return int(amount)
+    return bytes_of(value, "--memory")
 
 
 @click.command(short_help="Many dumps as tables in Parquet.")

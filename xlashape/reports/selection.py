@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from itertools import islice
+from math import isfinite
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -175,3 +176,19 @@ def amount_of(text: str, option: str = "--filter") -> float:
     if not unit or unit == "B":
         return number
     return number * (_BINARY[unit[0]] if "i" in unit else _UNITS[unit[0]])
+
+
+def bytes_of(text: str, option: str) -> int:
+    """A number of bytes, written as for `amount_of`. Raises InvalidArgumentError for other text, and for fewer bytes
+    than 1 MiB without a unit: `16` is more probably meant as 16 GiB than as 16 bytes.
+
+    >>> bytes_of("16GiB", "--fit"), bytes_of("16B", "--fit"), bytes_of("2000000", "--fit")
+    (17179869184, 16, 2000000)
+    """
+    amount = amount_of(text, option)
+    if not isfinite(amount):
+        raise InvalidArgumentError(f"{option}: {text[:60]!r} is too large for a number of bytes", field=option)
+    if 0 < amount < 1 << 20 and not text[-1].isalpha():
+        message = f"{option}: expected bytes with their unit, such as 16GiB or 512B, found {text[:60]!r}"
+        raise InvalidArgumentError(message, field=option)
+    return int(amount)

@@ -356,6 +356,9 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments):
             "color: expected memory, tile, row, bank or segment, found 'rwo': did you mean 'row'?",
         ),
         (["serve", "--print-config", "--threads", "0"], "threads: expected a number from 1 on, found 0"),
+        (["memory", MODULE, "--fit", "16"], "--fit: expected bytes with their unit, such as 16GiB or 512B, found '16'"),
+        (["memory", MODULE, "--fit", "50%"], "--fit: expected bytes with their unit"),
+        (["scan", MODULE, "-o", "x", "--memory", "2"], "--memory: expected bytes with their unit"),
         (["memory", MODULE, "--at", "nothing.7"], "no instruction 'nothing.7' takes memory"),
         (["memory", MODULE, "--space", "9"], "nothing of the program is in memory space 9; there is 0 (device)"),
         (["memory", MODULE, "--sort", "nothing"], "--sort: there is no column 'nothing'; there are name, "),
@@ -368,7 +371,7 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments):
 )
 def test_a_wrong_value_of_an_option_is_one_line_and_exit_code_2(arguments, says, where):
     """Here and over a server; so that a mistake is told from --fail-if, whose exit code is 1."""
-    where = where if arguments[0] not in ("draw", "serve") and "--server" not in arguments else []
+    where = where if arguments[0] not in ("draw", "scan", "serve") and "--server" not in arguments else []
     result = run(*arguments, *where)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("xlashape: ")

@@ -145,7 +145,7 @@ def test_a_wrong_tile_is_an_error():
         command = [sys.executable, "-m", "xlashape", "tile", MODULE, "transpose_copy_fusion", *arguments]
         result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert (result.returncode, result.stderr.strip()) == (
-            2 if {"--output", "--strides"} & {*arguments} else 1,
+            2 if said.endswith(("has 1 strides", "it has 1")) else 1,
             said,
         )
 
