@@ -348,7 +348,8 @@ def test_of_dumps_the_last_stage_of_each_module_is_taken(tmp_path):
     assert found("--stage", "dce") == [("module_0001.jit_f", "n1")]
     assert len(found("--stage", "all")) == 4
     nothing = command_line.run("weights", tmp_path, "--stage", "made-up")
-    assert b"there is no module of stage 'made-up'" in nothing.stderr
+    assert nothing.returncode == 2
+    assert b"there is no module of stage 'made-up'; there are after, before, dce\n" in nothing.stderr
 
 
 def test_a_bucket_is_read_like_a_directory(path, tmp_path):

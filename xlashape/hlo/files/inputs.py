@@ -71,7 +71,14 @@ def inputs(names: Sequence[str], stage: str) -> Iterator[Input]:
         if not count:
             if stage == "last" and _is_directory(name):
                 raise NotFoundError(f"cannot read {name!r}: it is a directory without modules", kind="file", name=name)
-            raise NotFoundError(f"{name}: there is no module of stage {stage!r}", kind="file", name=name)
+            message = f"{name}: there is no module of stage {stage!r}{_stages_of(name)}"
+            raise NotFoundError(message, kind="file", name=name, field="stage")
+
+
+def _stages_of(name: str) -> str:
+    """The end of the message about a stage that is not there: the stages of the dumps that an argument stands for."""
+    found = {stage[1] for each in _of_argument(name, "all") if (stage := _stage_of(each.name.rpartition("/")[2]))}
+    return f"; there are {', '.join(sorted(found))}" if found else ""
 
 
 def _of_argument(name: str, stage: str) -> Iterator[Input]:
