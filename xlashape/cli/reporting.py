@@ -27,7 +27,6 @@ from xlashape.cli.rows import examples, row_options, write_rows
 from xlashape.errors import DecodeError, InvalidArgumentError, XlashapeError
 from xlashape.hlo.files.inputs import inputs, is_many
 from xlashape.math import byte_text, checked_int64
-from xlashape.reports.messages import Received
 from xlashape.reports.report import REPORTS, Answer, Option, Report, report_of, row_values
 from xlashape.reports.selection import Row, Selection, bytes_of
 from xlashape.reports.text import facts_text, not_shown, table_text
@@ -56,7 +55,6 @@ def report_command(name: str) -> click.Command:
         what: tuple[str, ...],
         stage: str,
         jobs: int,
-        picture_file: Path | None,
         show: str | None,
         form: str | None,
         limit: int | None,
@@ -65,6 +63,7 @@ def report_command(name: str) -> click.Command:
         server: ServerAddress | None,
         timeout: float,
         as_json: bool,
+        picture_file: Path | None = None,
         **values: Any,
     ) -> int:
         wanted = [
@@ -100,10 +99,11 @@ def report_command(name: str) -> click.Command:
     command = click.argument(
         "what", nargs=-1, required=True, metavar=metavar, shell_complete=_complete if positional else complete_files
     )(command)
-    command = click.option(
-        "-o", "--picture", "picture_file", type=click.Path(path_type=Path, dir_okay=False), default=None,
-        help="Draw the answer into a file instead: .svg, .html, .png or .txt, if the report has a picture.",
-    )(command)  # fmt: skip
+    if report.has_picture:
+        command = click.option(
+            "-o", "--picture", "picture_file", type=click.Path(path_type=Path, dir_okay=False), default=None,
+            help="Draw the answer into a file instead: .svg, .html, .png or .txt.",
+        )(command)  # fmt: skip
     command = jobs_option("For several files: how many processes compute the answers.")(command)
     command = stage_option(
         "For directories of dumps: which dumps of a module are read: the one before or after the optimizations, all of "
@@ -243,10 +243,7 @@ def _save_picture(answer: Answer, target: Path) -> None:
 
     picture = picture_of_answer(answer)
     if picture is None:
-        message = f"{answer.report.name} has no picture" + (
-            " of a server's answer: leave --server out" if isinstance(answer, Received) else ""
-        )
-        raise InvalidArgumentError(message, field="--picture")
+        raise click.UsageError("the picture is drawn here: leave --server out")
     picture.save(target)
 
 

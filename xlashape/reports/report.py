@@ -117,6 +117,8 @@ class Report(NamedTuple):
         "reads standard input."
     )
     """The subjects that the report takes, in sentences for `--help`."""
+    has_picture: bool = False
+    """Whether `xlashape.drawing` draws the answer, which the command then offers as `-o FILE`."""
     asks_directories: bool = False
     """Whether a directory is one subject, such as a profile, and not its files one by one."""
     inputs: tuple[str, ...] = ("module",)

@@ -7,7 +7,7 @@ import inspect
 import json
 import pkgutil
 from contextlib import suppress
-from importlib import import_module
+from importlib import import_module, resources
 from itertools import product
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import pytest
 import xlashape
 import xlashape.reports
 from xlashape.cli import main
+from xlashape.drawing.draw import picture_of_answer
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.hlo import HloModule, Opcode
 from xlashape.proto import services
@@ -81,6 +82,19 @@ def test_the_command_and_the_schema_are_there(name):
     assert any(name in names for _, names in main.sections), "main.sections has the headings of the list of commands"
     schema = json.loads(command_line.run("schemas", f"{name}.v1").stdout)
     jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_picture_is_offered_where_there_is_one(name):
+    """`-o` of a report that has no picture is no option: the command line says so."""
+    module = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
+    if report_of(name).inputs == ("profile",):
+        module = str(DOCS.parent / "tests/vectors/profiles/scan_grad.xplane.pb")
+    subjects = (module, module) if name == "diff" else (module,)
+    drawn = picture_of_answer(report_of(name).run(*subjects)) is not None
+    assert report_of(name).has_picture == drawn
+    if name != "diff":  # its command is written by hand
+        assert ("--picture" in command_line.run(name, "--help").stdout.decode()) == drawn
 
 
 @pytest.mark.parametrize("name", REPORTS)

@@ -170,6 +170,7 @@ REPORT: Final = Report(
     ),
     compute="xlashape.reports.memory:memory",
     rows="peak_buffers",
+    has_picture=True,
     shown=15,
     takes=(
         "X is a dump of XLA: a module (.hlo.pb with its buffer assignment, or without), *-buffer-assignment.txt, "

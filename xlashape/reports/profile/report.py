@@ -121,6 +121,7 @@ REPORT: Final = Report(
     inputs=("profile",),
     takes="X is a profile, *.xplane.pb or *.trace.json.gz, or the directory that jax.profiler wrote, of which the "
         "newest run is read.",
+    has_picture=True,
     asks_directories=True,
 )  # fmt: skip
 
