@@ -60,7 +60,12 @@ __all__ = ["main"]
 def main(context: click.Context) -> None:
     """Where elements are in memory, how large buffers really are, what operations read: XLA's shapes, layouts, modules
     and indexing maps, without XLA.
-    """
+
+    \b
+    xlashape why 'f32[1024,3]{1,0:T(8,128)}'    why a buffer is as large as it is
+    xlashape memory DUMP.hlo.pb                 what lives at the peak of a program
+    xlashape diff BEFORE.hlo AFTER.hlo          what changed between two programs
+    """  # noqa: D301 - click reads \b as a character
     if context.invoked_subcommand is None:
         echo(context.get_help())
 
@@ -68,7 +73,7 @@ def main(context: click.Context) -> None:
 main.command_of_report = report_command
 main.sections = (
     ("Shapes and layouts", ("shape", "index", "draw")),
-    ("Memory", ("size", "why", "memory", "copies")),
+    ("Memory", ("size", "why", "memory")),
     ("Whole programs", ("copies", "cost", "profile", "diff", "fingerprint")),
     ("What instructions read", ("reads", "explain", "map", "tile")),
     ("Modules", ("convert", "verify", "scan")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from importlib import resources
@@ -117,6 +118,23 @@ def test_a_picture_in_a_document(tmp_path):
     assert (told["file"], told["picture"], told["instruction"]) == (str(file), None, FUSION)
     assert file.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert answer("draw", "{1,0:T(8,128)}").startswith("f32[20,320]{1,0:T(8,128)}")
+
+
+def test_the_help_begins_with_examples_that_run():
+    text = answer("--help")
+    examples = [line.split("   ")[0].strip() for line in text.splitlines() if line.startswith("  xlashape ")]
+    for example in examples:
+        arguments = shlex.split(example)[1:]
+        given = [MODULE if each.endswith((".pb", ".hlo")) else each for each in arguments]
+        assert given[0] in main.commands or given[0] in REPORTS
+        assert answer(*given)
+    assert examples
+
+
+def test_the_help_names_every_command_once():
+    lines = [line.split() for line in answer("--help").split("\n\n", 2)[2].splitlines() if line.startswith("  ")]
+    named = [line[0] for line in lines if line]
+    assert all(named.count(name) == 1 for name in main.list_commands(click.Context(main)))
 
 
 def test_a_module_is_drawn_by_its_instructions():
