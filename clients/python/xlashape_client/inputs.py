@@ -11,9 +11,9 @@ import numpy as np
 from google.protobuf.message import Message
 from numpy.typing import ArrayLike, NDArray
 
-from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, NotFoundError, XlashapeError, is_a
+from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, XlashapeError, is_a
 from xlashape.hlo import HloModule
-from xlashape.hlo.files.convert import text_or_proto
+from xlashape.hlo.files.convert import no_such_file, text_or_proto
 from xlashape.hlo.files.detect_format import holds_text
 from xlashape.hlo.files.dumps import no_single_module, split_choice
 from xlashape.proto import coerce, v1, xla
@@ -165,7 +165,7 @@ def _read(path: Path) -> bytes:
     try:
         content = Path(name).read_bytes()
     except FileNotFoundError:
-        raise NotFoundError(f"there is no file {str(path)!r}", kind="file", name=str(path)) from None
+        raise no_such_file(str(path)) from None
     except IsADirectoryError:
         raise no_single_module(path) from None
     except (OSError, ValueError) as error:

@@ -313,7 +313,13 @@ def test_a_mistake_in_a_file_names_the_file():
 
 
 def test_the_same_mistake_over_a_server_is_the_same_line(server):
-    for arguments in (["shape", "f32[3"], ["index", TILED, "2,9"], ["map", MODULE, "nothing.7"]):
+    for arguments in (
+        ["shape", "f32[3"],
+        ["index", TILED, "2,9"],
+        ["map", MODULE, "nothing.7"],
+        ["memory", TILED],
+        ["memory", f"{MODULE}z"],
+    ):
         assert run(*arguments).stderr == run(*arguments, "--server", server).stderr
 
 

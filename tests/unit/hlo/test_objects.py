@@ -98,6 +98,7 @@ def test_a_jitted_function_is_lowered_with_its_arguments():
     [
         ("", "the text is empty: pass a Lowered or Compiled"),
         ("no such file.hlo", "there is no file 'no such file.hlo'"),
+        ("f32[3,5]", r"there is no file 'f32\[3,5\]', and the text is a shape: `size` and `why` take shapes"),
         ("HloModule m {", "line 1, column 13"),
         ("module @jit_f {\n}\n", "this is MLIR, such as StableHLO, not HLO: HLO comes from jax.jit"),
         (b"ML\xefR\x01", "this is MLIR bytecode, such as StableHLO, not HLO: HLO comes from jax.jit"),

@@ -28,6 +28,7 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -39,6 +40,7 @@ from xlashape.errors import (
     LimitExceededError,
     LossyConversionError,
     NotFoundError,
+    XlashapeError,
 )
 from xlashape.hlo.files import dumps
 from xlashape.hlo.files.detect_format import holds_hlo_proto, holds_text
@@ -49,6 +51,7 @@ from xlashape.hlo.module_proto.module_config import ModuleConfig
 from xlashape.hlo.module_proto.structure import needs_small_ids, with_small_ids
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
+from xlashape.shape import Shape
 from xlashape.similar import did_you_mean, similar
 from xlashape.whole_file import replace_file
 
@@ -381,7 +384,7 @@ def _file_content(name: str, progress: Progress | None) -> bytes:
         with Path(name).open("rb") as file:
             return _read_all(file, os.fstat(file.fileno()).st_size, progress)
     except FileNotFoundError:
-        raise NotFoundError(f"there is no file {name!r}{_other_file(name)}", kind="file", name=name) from None
+        raise no_such_file(name) from None
     except IsADirectoryError:
         raise dumps.no_single_module(Path(name)) from None
     except OSError as error:
@@ -390,8 +393,17 @@ def _file_content(name: str, progress: Progress | None) -> bytes:
         raise InvalidArgumentError(f"not a path: {error}") from error
 
 
+def no_such_file(name: str) -> NotFoundError:
+    """The error for a file that does not exist."""
+    return NotFoundError(f"there is no file {name!r}{_other_file(name)}", kind="file", name=name)
+
+
 def _other_file(name: str) -> str:
-    """The end of the message about a missing file: a file of the same directory with a similar name; "" if none has."""
+    """The end of the message about a missing file: that its name is a shape, or else a file of the same directory with
+    a similar name; "" if none has."""
+    with suppress(XlashapeError):
+        Shape.parse(name)
+        return ", and the text is a shape: `size` and `why` take shapes"
     try:
         folder = Path(name).parent
         names = [entry.name for entry in islice(folder.iterdir(), _MOST_FILES)]

@@ -31,7 +31,7 @@ from xlashape.hlo.files.convert import Document, decode, modules, read, read_fil
 
 _T = TypeVar("_T")
 
-_TEXT = re.compile(r"[\n{]| = |HloModule\s")
+_TEXT = re.compile(r"\n|(?<!\]){| = |HloModule\s")  # braces behind ] are a layout, which a shape has too
 _TAKEN = (
     "pass a Lowered or Compiled of JAX, an HloModule or XlaComputation of jaxlib, a message, bytes, HLO text, a "
     "path or an open file"
