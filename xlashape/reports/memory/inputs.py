@@ -40,8 +40,8 @@ _MOMENT: Final = (
     "XLA's peak, and values that share memory count twice."
 )
 _OWN_SIZES: Final = (
-    "The sizes are those of the module's assignment, not of {}: a target counts for modules without one, such as those "
-    "before the optimizations."
+    "The sizes are those of the compiler's assignment, not of {}: a target counts for modules without one, such as "
+    "those before the optimizations."
 )
 _HOW_TO_DUMP: Final = (
     "XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_as_proto' writes DIR/….hlo.pb, whose assignment has the traces"
@@ -72,7 +72,11 @@ def memory(
     """
     if frames not in (None, "own", "all"):
         raise InvalidArgumentError(f"expected own or all, found {frames!r}", field="frames")
-    answer = _memory(x, None if target is None else Target.of(target))
+    device = None if target is None else Target.of(target)
+    answer = _memory(x, device)
+    if device is not None and answer.target is None and answer is not x:
+        notes = (*answer.notes[len(answer.plan.notes) :], _OWN_SIZES.format(device))
+        answer = ProgramMemory(answer.plan, said_peak=answer.said_peak, notes=notes)
     if frames is not None:
         answer = answer.showing(frames)
     return answer if space is None else answer.in_space(space)
@@ -120,8 +124,6 @@ def _is_report(x: Any) -> bool:
 
 def _of_module(module: HloModule, target: Target | None, notes: tuple[str, ...] = ()) -> ProgramMemory:
     if _has_assignment(module):
-        if target is not None:
-            notes += (_OWN_SIZES.format(target),)
         return ProgramMemory(plan_of_assignment(module.held.beside.buffer_assignment, module), notes=notes)
     return ProgramMemory(plan_of_module(module, target), notes=notes)
 

@@ -107,6 +107,21 @@ def test_executables_that_have_lost_their_traces(with_peak):
     assert equal == len(OTHERS) - 1
 
 
+def test_a_target_that_does_not_count_is_said_of_every_assignment(tmp_path):
+    module, data, _ = untraced(VECTORS / "hessian.hlo.pb", with_peak=True)
+    proto = xla.BufferAssignmentProto()
+    proto.CopyFrom(module.hlo_proto.buffer_assignment)
+    texts = [f"hessian-{kind}.txt" for kind in ("buffer-assignment", "memory-usage-report")]
+    for text in texts:
+        shutil.copy(VECTORS / text, tmp_path)
+    stats = SimpleNamespace(serialized_buffer_assignment_proto=data, peak_memory_in_bytes=1)
+    for x in (module, proto, stats, VECTORS / texts[0], *[tmp_path / text for text in texts]):
+        assert memory(x, target="tpu-v5e").notes[:-1] == memory(x).notes
+        assert "assignment, not of tpu-v5e:" in memory(x, target="tpu-v5e").notes[-1]
+    text = HloModule.parse(module.to_text())
+    assert not [note for note in memory(text, target="tpu-v5e").notes if "assignment, not of" in note]
+
+
 def test_a_profile_holds_assignments(tmp_path):
     def message(number: int, content: bytes) -> bytes:
         return tag(number, BYTES) + sized(content)
