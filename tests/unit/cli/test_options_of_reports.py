@@ -125,5 +125,5 @@ def test_a_picture_instead_of_rows(tmp_path):
     picture.save(tmp_path / "wanted.svg")
     assert path.read_bytes() == (tmp_path / "wanted.svg").read_bytes()
     done = command_line.run("verify", MODULE, "-o", tmp_path / "none.svg")
-    assert done.returncode == 1 and b"verify has no picture" in done.stderr
+    assert done.returncode == 2 and b"No such option" in done.stderr
     assert not (tmp_path / "none.svg").exists()
