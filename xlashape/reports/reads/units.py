@@ -7,6 +7,7 @@ its tiles; other sets of elements are enumerated, up to `MOST_POINTS`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xlashape.caches import cached
@@ -228,7 +229,8 @@ def _enumerated(shape: Shape, physical: Sequence[IndexingMap], unit_bytes: int) 
 
     if sum([box_size(each) for each in physical]) > MOST_POINTS:
         return None
-    bits, unit = stored_bits(shape), 8 * unit_bytes
+    common = gcd(stored_bits(shape), 8 * unit_bytes)  # without it, bits of large arrays are more than int64 can hold
+    bits, unit = stored_bits(shape) // common, 8 * unit_bytes // common
     found = [reached_elements(each)[:, 0] for each in physical]
     positions = np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
     return _spanned(positions * bits // unit, (positions * bits + bits - 1) // unit) if len(positions) else 0
