@@ -1,4 +1,4 @@
-"""How objects of lower layers show themselves in notebooks.
+"""How objects of lower layers show themselves in notebooks, and how their texts are printed.
 
 A notebook calls `_repr_html_` of an object. The HTML may have a picture, and the package of pictures is in a higher
 layer than shapes, modules and maps. So these objects call `shown`, or derive from `Displayed`, which does. `shown`
@@ -31,3 +31,15 @@ class Displayed:
     __slots__ = ()
 
     _repr_html_ = shown
+
+
+def printable(text: str) -> str:
+    r"""The text with U+FFFD in place of characters that are not printed, such as those that control a terminal, change
+    the direction of writing, or may not be in XML. Lines stay.
+
+    >>> printable("a\x1b[2J\u202e\nb")
+    'a�[2J�\nb'
+    """
+    if text.isprintable():
+        return text
+    return "".join([each if each.isprintable() or each == "\n" else "�" for each in text])

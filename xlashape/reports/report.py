@@ -26,7 +26,7 @@ from importlib import import_module
 from math import isfinite
 from typing import Any, ClassVar, Final, NamedTuple, overload
 
-from xlashape.display import Displayed
+from xlashape.display import Displayed, printable
 from xlashape.errors import NotFoundError
 from xlashape.reports.text import alike_together, facts_text, not_shown, table_text
 from xlashape.similar import did_you_mean
@@ -324,10 +324,10 @@ class Answer(Displayed, Tabular):
             parts.append(self.report.rows_text(values, width))
         if len(chosen) < len(rows):
             parts.append(not_shown(len(rows) - len(chosen), hint))
-        return "\n\n".join([part for part in parts if part])
+        return printable("\n\n".join([part for part in parts if part]))
 
     def __str__(self) -> str:
-        return self.to_text()
+        return printable(self.to_text())
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self):,} rows>"

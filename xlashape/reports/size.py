@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final
 
+from xlashape.display import printable
 from xlashape.errors import InvalidArgumentError
 from xlashape.frozen import FrozenValue, set_field
 from xlashape.hlo.analysis.buffers import executed_computations, instruction_buffers
@@ -169,7 +170,7 @@ class SizeAnswer(FrozenValue, Answer):
             head = "" if self.shared_count else "without"
             facts.append((head, fused_text(self.fused_count)))
         first = f"{self.about or 'module'}: {many} buffer{'' if self.of_count == 1 else 's'}{within}{on}"
-        return "\n".join([first, *facts_lines(facts)])
+        return printable("\n".join([first, *facts_lines(facts)]))
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
         """The headline and the first buffers; for a shape with one buffer, the headline alone."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from textwrap import wrap
 from typing import Any, Final
 
+from xlashape.display import printable
 from xlashape.math import byte_text, counted
 from xlashape.tables import Column, Kind
 
@@ -44,7 +45,7 @@ def short_bytes(size: float) -> str:
 
 def cell_text(column: Column, value: Any) -> str:
     """A value as a person reads it: bytes in binary units, seconds, FLOPs and rates in decimal ones, fractions in per
-    cent, other integers in full; nothing for None.
+    cent, other integers in full, texts with U+FFFD for characters that are not printed; nothing for None.
 
     >>> bytes_, share = Column("bytes", Kind.INTEGER, "", "bytes"), Column("share", Kind.NUMBER, "", "fraction")
     >>> (
@@ -58,11 +59,11 @@ def cell_text(column: Column, value: Any) -> str:
     if value is None:
         return ""
     if column.kind is Kind.TEXTS:
-        return ", ".join(map(str, value))
+        return printable(", ".join(map(str, value)))
     if column.kind is Kind.BOOLEAN:
         return "yes" if value else "no"
     if column.kind is Kind.TEXT:
-        return " ".join(str(value).split())
+        return printable(" ".join(str(value).split()))
     if column.unit == "bytes":
         return short_bytes(value)
     if column.unit == "fraction":

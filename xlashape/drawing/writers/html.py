@@ -9,6 +9,7 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
+from xlashape.display import printable
 from xlashape.drawing.marks.cells import Scene
 from xlashape.drawing.writers.panels import DARK, FONT, LIGHT
 from xlashape.drawing.writers.svg import svg_text
@@ -73,10 +74,3 @@ def _rules(page: dict[str, str]) -> str:
         f"body{{background:{page['ground']};color:{page['text']}}}#readout{{background:{page['ground']};color:{page['text']};"
         f"border-color:{page['rule']}}}rect.framed{{stroke:{page['mark']}!important}}"
     )
-
-
-def printable(text: str) -> str:
-    """The text with U+FFFD in place of characters that are not printed, such as those that control a terminal, change
-    the direction of writing, or may not be in XML. Lines stay.
-    """
-    return "".join([each if each.isprintable() or each == "\n" else "�" for each in text])

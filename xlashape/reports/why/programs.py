@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from xlashape.display import printable
 from xlashape.errors import XlashapeError
 from xlashape.frozen import set_field
 from xlashape.hlo.analysis.buffers import executed_computations, instruction_buffers, module_buffers, taken_over
@@ -157,7 +158,7 @@ class InstructionMemory(MemoryAnswer):
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
         """The instruction and the explanation of its result, for people."""
-        return f"{self.headline()}\n{self.result.to_text(limit, width=width, hint=hint)}"
+        return printable(f"{self.headline()}\n{self.result.to_text(limit, width=width, hint=hint)}")
 
 
 def instruction_memory(instruction: HloInstruction, target: Target | None = None) -> InstructionMemory:
@@ -409,7 +410,7 @@ class ModuleMemory(MemoryAnswer):
             what = "buffers that are larger than their elements" if shown is padded else "buffers"
             parts.append(f"and {sum([one.times for one in shown[len(first) :]]):,} more {what}{hint}")
         parts += [f"{_title(one)}: {one.error}" for one in rows if one.error is not None]
-        return "\n\n".join(parts)
+        return printable("\n\n".join(parts))
 
 
 def _explained(one: Buffer) -> str:
