@@ -1,9 +1,12 @@
 """Names of a module reach a terminal without characters that control it."""
 
+from collections.abc import Callable
+
 import pytest
 
 import xlashape as xs
 from xlashape.hlo import HloModule
+from xlashape.reports.report import Answer
 from xlashape.reports.size import size
 from xlashape.reports.text import cell_text
 from xlashape.tables import Column, Kind
@@ -22,7 +25,7 @@ def hostile_module() -> HloModule:
 
 
 @pytest.mark.parametrize("make", [size, xs.memory])
-def test_the_text_of_a_report_has_no_control_characters(make) -> None:  # noqa: ANN001
+def test_the_text_of_a_report_has_no_control_characters(make: Callable[[HloModule], Answer]) -> None:
     answer = make(hostile_module())
     for text in (str(answer), answer.to_text(), answer.headline()):
         assert all(each.isprintable() or each == "\n" for each in text)

@@ -233,7 +233,7 @@ class Canonical:
             if template.called and template.row.async_step in (None, AsyncStep.START):
                 canonical.called[i] = tuple([by_id[ident & LOCAL_ID] for ident in template.called])
             if template.predecessors:
-                canonical.predecessors[i] = tuple([computation.index_of(ident, i) for ident in template.predecessors])
+                canonical.predecessors[i] = tuple(computation.predecessors_of(i))
         known = self._locals
         found: list[_Local] = []
         for index, template in enumerate(templates):
@@ -318,6 +318,7 @@ class Canonical:
             parts = [local[i]]
             parts += [up[operand] for operand in operands[i]]
             if i in predecessors:
+                spend(len(predecessors[i]))
                 parts += [b"control", *sorted([up[before] for before in predecessors[i]])]
             if i in called:
                 parts += [b"calls", *[self.computations[target].digest for target in called[i]]]
@@ -333,6 +334,7 @@ class Canonical:
             uses[i] = []
             for position, operand in enumerate(operands[i]):
                 uses[operand].append(b"%d:%b" % (position, digest))
+            spend(len(predecessors.get(i, ())))
             for before in predecessors.get(i, ()):
                 uses[before].append(b"control:" + digest)
         thread = b"" if printed.thread in ("", "main") else printed.thread.encode("utf-8", "surrogateescape")
@@ -372,6 +374,7 @@ class Canonical:
             parameters = [text for _, text in numbered]
             result = self._shapes[templates[entry.printed.root].shape] if entry.printed.root >= 0 else ""
         parts["entry_computation_layout"] = f"({', '.join(parameters)})->{result}"
+        spend(len(proto.input_output_alias.entries))
         aliases = [
             (tuple(e.output_shape_index), e.parameter_number, tuple(e.parameter_shape_index), ALIAS_KINDS.text(e.kind))
             for e in proto.input_output_alias.entries

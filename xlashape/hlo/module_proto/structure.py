@@ -30,6 +30,7 @@ from typing import Any, Final
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError
 from xlashape.hlo.module_proto.compact import ComputationFields, Held, InstructionFields, ModuleFields
 from xlashape.hlo.module_proto.stack_frames import Metadata, ModuleFrames
+from xlashape.limits import spend
 from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.tiling.padding import physical_bytes
@@ -271,6 +272,7 @@ def post_order(predecessors: Sequence[Sequence[int]], roots: Iterable[int]) -> l
             node = pop()
             if not state[node]:
                 is_waiting = False
+                spend(len(predecessors[node]))
                 for predecessor in reversed(predecessors[node]):
                     if not state[predecessor]:
                         if not is_waiting:

@@ -228,7 +228,7 @@ class LineWriter:
         if self._frontend:
             text += FRONTEND_ATTRIBUTES.write(message, self)
         if template.predecessors and self._module.options.print_control_dependencies:
-            names = [self._own_names[self._computation.index_of(i, self.index)] for i in template.predecessors]
+            names = [self._own_names[i] for i in self._computation.predecessors_of(self.index)]
             text += f", control-predecessors={{{', '.join(names)}}}"
         return text + STATISTICS.write(message, self) + ORIGIN.write(message, self)
 

@@ -31,7 +31,7 @@ from xlashape.hlo.tokens import ints, safe_name, with_index_comments
 from xlashape.hlo.values.aliasing import ALIAS_KINDS
 from xlashape.hlo.values.metadata import debug_attributes_text, original_array_text
 from xlashape.hlo.values.plain import frontend_attributes_text
-from xlashape.limits import check
+from xlashape.limits import check, spend
 from xlashape.proto import coerce, xla
 
 _MAX_BODY_LEVELS: Final = 100
@@ -130,7 +130,7 @@ class ComputationWriter:
         """Index of an instruction → number of an element, for get-tuple-elements that have no line of their own because
         operands are written as `%x#0`. Operands come before their users."""
         templates = computation.templates
-        named = {computation.index_of(i, user) for user in computation.notable for i in templates[user].predecessors}
+        named = {i for user in computation.notable for i in computation.predecessors_of(user)}
         return {
             i: templates[i].message.tuple_index
             for i in self._module.order(self._module.index_of(computation.id))
@@ -360,6 +360,7 @@ def _aliases(proto: xla.HloModuleProto) -> list[str]:
     """`{0}: (1, {}, may-alias)` for each entry, sorted by the index into the result."""
     parts: list[tuple[tuple[int, ...], str]] = []
     for entry in proto.input_output_alias.entries:
+        spend()
         kind = ALIAS_KINDS.text(entry.kind)
         target = f"({entry.parameter_number}, {ints(entry.parameter_shape_index)}, {kind})"
         parts.append((tuple(entry.output_shape_index), f"{ints(entry.output_shape_index)}: {target}"))

@@ -321,8 +321,7 @@ class PrintedModule:
             before: Sequence[Sequence[int]] = operands
             if any(computation.templates[i].predecessors for i in computation.notable):
                 before = [
-                    [*(computation.index_of(i, user) for i in reversed(template.predecessors)), *targets]
-                    for user, (template, targets) in enumerate(zip(computation.templates, operands, strict=True))
+                    [*reversed(computation.predecessors_of(user)), *targets] for user, targets in enumerate(operands)
                 ]
             order = self._orders[index] = post_order(before, starts)
             if len(order) < len(ids):

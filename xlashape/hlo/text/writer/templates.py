@@ -26,6 +26,7 @@ from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.operation import Contents
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.hlo.values.attribute import ABSENT
+from xlashape.limits import spend
 from xlashape.proto import parse, xla
 
 _Field = descriptor_pb2.FieldDescriptorProto
@@ -181,6 +182,12 @@ class PrintedComputation:
         if self._indices is None:
             self._indices = {ident & LOCAL_ID: index for index, ident in enumerate(self.ids)}
         return self._indices
+
+    def predecessors_of(self, user: int) -> list[int]:
+        """The indices of the control predecessors of the instruction at index `user`. Errors as in `index_of`."""
+        idents = self.templates[user].predecessors
+        spend(len(idents))
+        return [self.index_of(ident, user) for ident in idents]
 
     def index_of(self, ident: int, user: int) -> int:
         """The index of the instruction with an id. InvalidModuleError if there is none; the error names the instruction
