@@ -17,6 +17,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from xlashape.cli.output import allow_any_encoding, clear, shown
+from xlashape.display import printable
 from xlashape.errors import ParseError, XlashapeError
 from xlashape.reports.report import ALIASES, REPORTS
 from xlashape.similar import did_you_mean
@@ -165,5 +166,5 @@ def _fail(
         document = {"schema": "xlashape.error.v1", "error": error, "exit_code": code}
         click.echo(json.dumps(document, indent=2, ensure_ascii=False), err=True)
     else:
-        click.echo(f"xlashape: {text}", err=True)
+        click.echo(f"xlashape: {printable(text)}", err=True)
     sys.exit(code)

@@ -21,6 +21,7 @@ from typing import Any, Final, TextIO
 
 import click
 
+from xlashape.display import printable
 from xlashape.errors import ParseError, XlashapeError
 
 DELAY_SECONDS: Final = 1.0
@@ -181,7 +182,7 @@ def one_line(error: XlashapeError) -> str:
     show the line of the text.
     """
     text = str(error).splitlines()[0] if isinstance(error, ParseError) else str(error)
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def print_json(schema: str, document: dict[str, Any]) -> None:

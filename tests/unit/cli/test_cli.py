@@ -610,3 +610,14 @@ ENTRY e {
         assert '"source": "linen.py:99 < train.py:7"' in here
         assert here == answer(*asked, "--frames", "all", "--server", server, text=text)
         assert '"source": "train.py:7"' in answer(*asked, "--frames", "own", "--server", server, text=text)
+
+
+def test_errors_on_a_terminal_have_no_control_characters(tmp_path):
+    proto = HloModule.parse("HloModule m ENTRY e { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }").to_proto()
+    proto.computations[0].instructions[1].name = "n\x1b[2J\u202e"
+    path = tmp_path / "hostile.hlo.pb"
+    path.write_bytes(proto.SerializeToString())
+    for command in ("map", "reads"):
+        found = run(command, path, "n\x1b[2J\u202e", "--output", "7")
+        assert "n\ufffd[2J\ufffd has no output 7" in found.stderr, found
+        assert all(each.isprintable() or each == "\n" for each in found.stderr)
