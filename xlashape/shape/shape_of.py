@@ -19,7 +19,8 @@ No other library is imported: an object is recognized by its attributes.
     dict                                                                               a tuple in the order of its keys
     None                                                                               an empty tuple
 
-The classes of the values are arguments, so this module imports none of them.
+`ObjectReader` gets the class Shape, and the functions that make shapes and layouts, as arguments. So this module does
+not import Shape and Layout.
 """
 
 from __future__ import annotations

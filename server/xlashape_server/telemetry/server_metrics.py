@@ -1,5 +1,5 @@
-"""All metrics of a server. The watching process puts them together whenever Prometheus asks, without asking a worker,
-and so also while no worker answers.
+"""All metrics of a server. The watching process, the parent of the workers, puts them together whenever Prometheus
+asks. It does not ask the workers, so it can do this also while none of them answers.
 
 Counters of calls come from the workers' files. Values of the moment come from what running workers last reported.
 Memory, threads and descriptors of the workers' processes are read from /proc. A thread of its own measures the store,

@@ -44,8 +44,8 @@ MAX_ELIDED_BYTES: Final = 1 << 28
 memory.
 """
 
-# The same limit where elided constants get no elements. Then only a constant of which the text has just the first
-# element takes bytes that are not in the text.
+# The limit that takes the place of MAX_ELIDED_BYTES if elided constants get no elements. Then only a constant of which
+# the text has just the first element takes bytes that are not in the text.
 _MAX_PADDED_BYTES: Final = 1 << 22
 
 _PLAIN_INTEGERS = re.compile(r"[-0-9 \t\r\n,]*")
@@ -77,8 +77,8 @@ class Elided:
         self._total = 0
 
     def count(self, size: int) -> None:
-        """Counts `size` bytes that the text does not contain. Raises LimitExceededError if one text has more than
-        MAX_ELIDED_BYTES.
+        """Counts `size` bytes that the text does not contain. Raises LimitExceededError if they come to more than
+        MAX_ELIDED_BYTES in one text, or to more than _MAX_PADDED_BYTES if elided constants get no elements.
         """
         self._total += size
         maximum = MAX_ELIDED_BYTES if self.is_filled else _MAX_PADDED_BYTES
@@ -113,8 +113,8 @@ def parse_literal(
 
     `shape` is the declared shape of the constant. The literal's own shape has no dynamic dimensions and no
     element_size_in_bits; in XLA the shape of the instruction loses them too. All literals of a module's text share one
-    `elided`, which decides whether elided constants get elements. Raises ParseError, or LimitExceededError for elided
-    constants of more than MAX_ELIDED_BYTES.
+    `elided`, which decides whether elided constants get elements. Raises ParseError, or LimitExceededError as
+    `Elided.count` does.
 
     >>> from xlashape.text import Source
     >>> parse_literal(Source("constant({1, -2})"), 9, xla.ShapeProto(element_type=xla.S32, dimensions=[2]))[0].s32s

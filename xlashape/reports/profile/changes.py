@@ -218,7 +218,7 @@ class _Differences:
         return self._names_in_a.get(name)
 
     def is_known(self, name: str, *, in_a: bool) -> bool:
-        """Whether the instruction is in its module."""
+        """Whether the first module (`in_a`), or else the second, has an instruction of this name."""
         return name in self._nodes[0 if in_a else 1]
 
     def of_a(self, name: str) -> list[Change]:

@@ -1,8 +1,8 @@
 """Reads the HLO text of a module and makes a serialized HloModuleProto of it (`parse_text`). It accepts the texts that
 XLA's own parser accepts and makes the same protos.
 
-    text        := header computation*  |  computation+  |  instruction        'HloModule' begins a header
-    computation := 'ENTRY'? name ('(' (name ':'? shape (',' …)*)? ')' '->' shape)? '{' instruction+ '}' (',' attribute)*
+    text        := header computation+  |  computation+  |  instruction        'HloModule' begins a header
+    computation := 'ENTRY'? name ('(' (name ':'? shape (',' …)*)? ')' '->' shape)? '{' instruction+ '}' (',' attribute)?
     attribute   := 'execution_thread=' string
 
 The entry computation is the one marked ENTRY; without this mark it is the last. A text without a header is a module

@@ -71,8 +71,8 @@ class ParsedShape:
         )
 
     def of_literal(self) -> ParsedShape:
-        """The shape that a constant written with this shape has, and its literal: static, without element sizes, and
-        for a buffer the array in it."""
+        """The shape that a constant gets if the text gives it this shape; the constant's literal gets it, too. It is
+        static and has no element sizes; for a buffer it is that of the array in it."""
         if self._of_literal is None:
             proto = self.proto()
             if proto.element_type == xla.BUFFER:

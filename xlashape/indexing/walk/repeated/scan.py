@@ -130,12 +130,12 @@ class Scan:
         return _Array(dims, step)
 
     def from_output(self, output: int) -> MapsCoroutine:
-        """One set for each operand."""
+        """For each operand, the set of maps to it from leaf `output` of the result."""
         check_output(self.instruction, output, len(self.results))
         return _WalkBack(self, output).sets()
 
     def from_operand(self, operand: int) -> MapsCoroutine:
-        """One set for each leaf of the result."""
+        """For each leaf of the result, the set of maps to it from operand `operand`."""
         return _WalkForward(self, operand).sets()
 
 
@@ -159,7 +159,7 @@ class _ScanWalk:
         self._mattering: int | None = None
 
     def sets(self) -> MapsCoroutine:
-        """One set for each target."""
+        """For each target, the set of maps to it from the source."""
         scan = self.scan
         if not scan.count:
             return tuple([self._without_steps(number) for number in range(len(self.targets))])
@@ -204,7 +204,9 @@ class _ScanWalk:
         return OperandIndexingSet()
 
     def _extra_lag(self, number: int) -> int:
-        """1 where a step lies between an initial value and the first step that reads it."""
+        """What is added to the lags of maps between the source and target `number`: 1 if one of the two is the initial
+        value of a carry, whose step is -1 although step 0 of the scan reads it; else 0.
+        """
         if self.is_back:
             return 1 if number >= self.first_target_carry else 0
         return 1 if self.number >= self.first_source_carry else 0

@@ -273,10 +273,10 @@ def for_each_index(
     """The indices of an array in the order of its layout, the most minor dimension fastest.
 
     Dimension d goes from `base[d]` up to, but not including, `base[d] + count[d]` in steps of `incr[d]`; by default it
-    covers all indices. As in XLA, a dimension with a count of 0 has one index, `base[d]`, whatever its step. An array
-    without elements has no indices; a scalar has one. InvalidArgumentError for arguments of the wrong length, a range
-    beyond the array, or a step below 1: with a step of 0 XLA visits several indices again and again until the visitor
-    stops it, which an iterator does not offer.
+    covers all indices. As in XLA, a dimension with a count of 0 has one index, `base[d]`, and its step may be 0. An
+    array without elements has no indices; a scalar has one. InvalidArgumentError for arguments of the wrong length, a
+    range beyond the array, or any other step below 1. Over several indices, a step of 0 would give an iterator without
+    end: XLA repeats such indices until the visitor stops it.
 
     >>> list(for_each_index(Shape.parse("f32[2,2]{0,1}")))
     [(0, 0), (1, 0), (0, 1), (1, 1)]
