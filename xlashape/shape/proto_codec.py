@@ -1,8 +1,8 @@
 """Reads shapes, layouts and program shapes from XLA's protobuf messages, and writes them. Matches XLA's
 `Shape::FromProto` and `Shape::ToProto`.
 
-The classes of the values are arguments, so this module imports none of them. It is imported on first use, because
-protobuf loads slowly.
+`ProtoReader` is given the classes `Shape` and `Layout` as arguments, so this module does not import them. It is
+imported on first use, because protobuf loads slowly.
 
 Nothing is lost. Fields that this schema does not know, fields of layouts that `Layout` has no attribute for
 (the dimension level types of sparse arrays) and the padding of layouts written before 2018 stay as bytes in

@@ -24,7 +24,7 @@ a computation's body may follow a shape. An array without a layout gets the defa
 If a shape of an unknown type has inner shapes in its proto, they follow it in parentheses: `unknown_37[](f32[2]{0})`.
 
 Printing puts `/*index=5*/` before every fifth element of a tuple, and leaves out the parts of a layout that have their
-default value. The classes of the values are arguments, so this file imports none of them.
+default value. `ShapeParser` is given the classes `Shape` and `Layout` as arguments, so this file does not import them.
 """
 
 from __future__ import annotations
