@@ -110,7 +110,7 @@ def test_every_option_is_passed_by_a_test(passed: set[tuple[str, str]]):
     all reports have, whatever its help, to a report, which may be the made-up one."""
     reports = {name: _options(COMMANDS[name]) for name in REPORTS if name in COMMANDS and name != "diff"}
     of_all = set.intersection(*[{key[:-1] for key in options} for options in reports.values()])
-    assert {("--filter",), ("--jobs",), ("--stage",), ("-o", "--picture")} <= of_all
+    assert {("--filter",), ("--jobs",), ("--stage",)} <= of_all
     shared = {key: key[:-1] for options in reports.values() for key in options if key[:-1] in of_all}
     takers: dict[tuple[str, ...], tuple[set[str], set[str]]] = {names: ({MADE_UP}, set()) for names in of_all}
     for name, command in COMMANDS.items():

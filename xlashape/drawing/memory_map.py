@@ -14,9 +14,9 @@ from html import escape
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+from xlashape.display import printable
 from xlashape.drawing.marks import colours
 from xlashape.drawing.picture import AnswerPicture
-from xlashape.drawing.writers.html import printable
 from xlashape.drawing.writers.memory_page import page_text
 from xlashape.errors import InvalidModuleError, XlashapeError
 from xlashape.frozen import set_field

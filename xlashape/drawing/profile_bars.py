@@ -10,9 +10,9 @@ from __future__ import annotations
 from html import escape
 from typing import Final, NamedTuple
 
+from xlashape.display import printable
 from xlashape.drawing.marks import colours
 from xlashape.drawing.picture import AnswerPicture
-from xlashape.drawing.writers.html import printable
 from xlashape.drawing.writers.panels import CHARACTER, DARK, LIGHT
 from xlashape.frozen import set_field
 from xlashape.math import counted

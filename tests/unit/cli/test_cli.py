@@ -20,6 +20,7 @@ from xlashape_server import Config, Server
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
 MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
+PROFILE = str(Path(__file__).resolve().parents[2] / "vectors" / "profiles" / "scan_grad.xplane.pb")
 
 
 def run(*arguments, text=""):
@@ -198,6 +199,15 @@ def test_draw_before_and_after():
     shown = answer("draw", "f32[2,3]", "--after", "f32[2,3]{0,1}", "--label", "index", "--color", "row")
     assert "f32[2,3]{1,0} → f32[2,3]{0,1}" in shown
     assert "byte 16 │0,2│1,2│" in shown
+
+
+@pytest.mark.parametrize(("command", "file", "shown"), [("memory", MODULE, "memory"), ("profile", PROFILE, "time")])
+def test_a_report_is_drawn_into_a_file(tmp_path, command, file, shown):
+    for suffix, start in (("svg", "<svg "), ("html", "<!DOCTYPE html>"), ("txt", f"the {shown} of ")):
+        target = tmp_path / f"picture.{suffix}"
+        found = run(command, file, "--picture", str(target))
+        assert (found.returncode, found.stdout) == (0, ""), found
+        assert target.read_text(encoding="utf-8").startswith(start)
 
 
 def test_draw_what_an_instruction_reads(tmp_path):
