@@ -225,7 +225,8 @@ def index(
                 raise InvalidIndexError(
                     f"expected {len(elements[0])} numbers in each index, found {len(ragged)} in {_index_text(ragged)}"
                 )
-            if len(elements) > 1 == len(elements[0]) and len(elements) == Shape.parse(text).rank:
+            # One index whose numbers were separated by spaces.
+            if 1 < len(elements) == Shape.parse(text).rank and len(elements[0]) == 1:
                 raise InvalidIndexError(
                     f"expected an index such as {','.join(given)}, found {len(given)} of one number each", field="INDEX"
                 )
