@@ -12,7 +12,7 @@ The names of this module are imported on first use, so that `import xlashape` ta
 - `scan`: many dumps as tables, in Parquet or in a data engine such as Spark.
 - `agents`: the reports and pictures as tools for coding agents. `recognition`: what a text or a file is.
 - `drawing`: pictures of layouts, reads, memory and time. `cli`: the command line. `pytest_plugin`: tests that a program
-  has not become worse. `probe`: `xlashape health` without loading the command line.
+  has not become worse.
 - `proto`: the compiled schema and the wire format. `text`: the base of the parsers. `data`: an example module.
 - `tables`: named columns, for pandas, polars, Arrow, CSV and JSON lines.
 - `errors`, `limits`, `caches`, `frozen`, `display`, `math`, `extras`, `similar`, `version`, `whole_file`: small parts

@@ -1,7 +1,4 @@
-"""`health`: whether a server answers calls, for containers, scripts and people.
-
-The forms that containers use are answered before this module is loaded (`xlashape.probe`).
-"""
+"""`health`: whether a server answers calls, for containers, scripts and people."""
 
 from __future__ import annotations
 
@@ -13,11 +10,15 @@ import click
 
 from xlashape.cli.connection import Certificates, tls_options
 from xlashape.cli.output import echo, print_json
-from xlashape.errors import InvalidArgumentError
+from xlashape.errors import DeadlineExceededError, InvalidArgumentError
 from xlashape.extras import require
-from xlashape.probe import ANY_HOST, SECONDS, SERVICE, STATES
 
-# In a protobuf message, the length of a name of so many bytes takes one byte.
+_SERVICE = "ready"
+_SECONDS = 4.0
+# Host that a server listens on, if it listens on all of them → the host at which it is asked.
+_ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
+# HealthCheckResponse.ServingStatus → its name. SERVICE_UNKNOWN is of Watch alone.
+_STATES = {1: "SERVING", 2: "NOT_SERVING"}
 _MAX_NAME_BYTES = 127
 
 
@@ -31,7 +32,7 @@ _MAX_NAME_BYTES = 127
 @click.option(
     "--service",
     metavar="NAME",
-    default=SERVICE,
+    default=_SERVICE,
     show_default=True,
     help="live: the process answers; ready: all calls are answered; or a service such as xlashape.v1.ShapeService.",
 )
@@ -39,7 +40,7 @@ _MAX_NAME_BYTES = 127
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
-    default=SECONDS,
+    default=_SECONDS,
     show_default=True,
     metavar="SECONDS",
     help="The most time that the answer may take.",
@@ -59,7 +60,7 @@ def health(
     its settings have tls_certificate, that is what the server's certificate is checked against, unless --ca names
     another. The variables for TLS are about other servers, and not looked at.
     """
-    require("client", "asking a server")
+    require("server", "asking a server")
     if server is None:
         address, own_certificate = _own_server()
         certificates = certificates.without_variables()
@@ -108,7 +109,7 @@ def _own_server() -> tuple[str, str | None]:
             "server to ask",
             field="server",
         )
-    return f"{ANY_HOST.get(host, host)}{colon}{port}", config.tls_certificate or None
+    return f"{_ANY_HOST.get(host, host)}{colon}{port}", config.tls_certificate or None
 
 
 def _status(
@@ -121,6 +122,7 @@ def _status(
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     # Deferred, as everywhere on the command line: gRPC takes longer to load than most commands to answer.
     import grpc
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
 
     from xlashape_client.status import exception_of
 
@@ -129,12 +131,13 @@ def _status(
         channel = grpc.insecure_channel(address, options)
     else:
         channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(ca, key, certificate), options)
-    name = service.encode()
-    request = bytes((0x0A, len(name))) + name if name else b""
     with channel:
-        make: Any = channel
-        ask = make.unary_unary("/grpc.health.v1.Health/Check")
         try:
-            return STATES.get(ask(request, timeout=timeout), "UNKNOWN")
+            request = health_pb2.HealthCheckRequest(service=service)
+            stub: Any = health_pb2_grpc.HealthStub(channel)
+            answer = stub.Check(request, timeout=timeout)
         except grpc.RpcError as error:
+            if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise DeadlineExceededError(f"{address}: no answer within {timeout:g} seconds") from error
             raise exception_of(error, address) from error
+    return _STATES.get(answer.status, "UNKNOWN")
