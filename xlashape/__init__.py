@@ -67,8 +67,6 @@ if TYPE_CHECKING:
     from xlashape.symbolic import IndexingMap as IndexingMap
     from xlashape.version import __version__ as __version__
 
-    explain = reads
-
 # public name → (module, name in it); for a module itself, the second part is empty
 _HOMES: dict[str, tuple[str, str]] = {
     "HloComputation": ("xlashape.hlo", "HloComputation"),
@@ -90,7 +88,6 @@ _HOMES: dict[str, tuple[str, str]] = {
     "draw": ("xlashape.drawing", "draw"),
     "drawing": ("xlashape.drawing", ""),
     "errors": ("xlashape.errors", ""),
-    "explain": ("xlashape.reports.reads", "reads"),
     "hlo": ("xlashape.hlo", ""),
     "index_util": ("xlashape.shape.xla_util.index_util", ""),
     "indexing": ("xlashape.indexing", ""),

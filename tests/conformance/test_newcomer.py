@@ -26,13 +26,13 @@ def module() -> Any:
 
 def test_task_1_what_each_fusion_of_a_jitted_function_reads() -> None:
     jax = pytest.importorskip("jax", reason="JAX is not installed")
-    report = xs.explain(jax.jit(lambda x: (x * 2).T + 1), np.ones((64, 128), np.float32))
+    report = xs.reads(jax.jit(lambda x: (x * 2).T + 1), np.ones((64, 128), np.float32))
     assert all(read.map and read.operand_name for read in report)
     assert sum(read.bytes for read in report) >= 64 * 128 * 4
 
 
 def test_task_2_the_worst_read(module: Any) -> None:
-    worst = xs.explain(module).worst()[0]
+    worst = xs.reads(module).worst()[0]
     # A vector of outputs touches 8 cache lines where 1 would do.
     assert (worst.instruction, worst.operand_name) == ("transpose_copy_fusion.1", "wrapped_convert.1")
     assert (worst.lines, worst.ideal) == (8, 1)

@@ -22,11 +22,7 @@ from xlashape.reports import REPORTS
 from xlashape_server import Config
 
 TESTS = Path(__file__).resolve().parents[1]
-COMMANDS = {
-    name: main.get_command(click.Context(main), name)
-    for name in main.list_commands(click.Context(main))
-    if name != "explain"  # another name of `reads`
-}
+COMMANDS = {name: main.get_command(click.Context(main), name) for name in main.list_commands(click.Context(main))}
 MADE_UP = "weights"
 """The report of `tests/unit/reports/test_made_up_report.py`, whose command has what all reports have."""
 SETTINGS = {"--" + each.name.replace("_", "-") for each in fields(Config)}

@@ -113,16 +113,16 @@ def test_memory(module):
 
 
 def test_reads(module):
-    explanation = xs.explain(module)
-    table = explanation.table()
+    report = xs.reads(module)
+    table = report.table()
     names = [column.name for column in table.columns]
     assert sorted(names) == sorted(Read._fields)
-    assert len(table) == len(explanation.rows)
-    for row, read in zip(table, explanation.rows, strict=True):
+    assert len(table) == len(report.rows)
+    for row, read in zip(table, report.rows, strict=True):
         values = {name: getattr(read, name) for name in names}
         assert row == {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-    assert explanation.to_pandas()["bytes"].tolist() == [read.bytes for read in explanation.rows]
-    assert explanation.to_arrow().num_rows == len(table)
+    assert report.to_pandas()["bytes"].tolist() == [read.bytes for read in report.rows]
+    assert report.to_arrow().num_rows == len(table)
 
 
 def test_without_the_extra_the_error_names_it():

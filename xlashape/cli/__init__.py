@@ -75,7 +75,7 @@ main.sections = (
     ("Shapes and layouts", ("shape", "index", "draw")),
     ("Memory", ("size", "why", "memory")),
     ("Whole programs", ("copies", "cost", "profile", "diff", "fingerprint")),
-    ("What instructions read", ("reads", "explain", "map", "tile")),
+    ("What instructions read", ("reads", "map", "tile")),
     ("Modules", ("convert", "verify", "scan")),
     ("In a browser", ("open", "report")),
     ("Server", ("serve", "mcp", "health", "demo")),

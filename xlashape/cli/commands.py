@@ -19,7 +19,7 @@ import click
 from xlashape.cli.output import allow_any_encoding, clear, shown
 from xlashape.display import printable
 from xlashape.errors import ParseError, XlashapeError
-from xlashape.reports.report import ALIASES, REPORTS
+from xlashape.reports.report import REPORTS
 from xlashape.similar import did_you_mean
 
 _PIPE_IS_CLOSED: Final = 141
@@ -37,14 +37,12 @@ class Commands(click.Group):
     """Makes the command of a registered report."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *REPORTS, *ALIASES})
+        return sorted({*super().list_commands(ctx), *REPORTS})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of this name. The command of a report is made on first use."""
         if cmd_name not in self.commands and cmd_name in REPORTS:  # a report loads what it computes with
             self.add_command(self.command_of_report(cmd_name))
-        elif cmd_name not in self.commands and cmd_name in ALIASES:
-            self.add_command(self.command_of_report(ALIASES[cmd_name]), cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
@@ -114,8 +112,6 @@ class Commands(click.Group):
                     formatter.write_dl([(name, self._short_help(name)) for name in names], col_max=14)
 
     def _short_help(self, name: str) -> str:
-        if name in ALIASES:
-            return f"As `{ALIASES[name]}`."
         return self.commands[name].get_short_help_str(100) if name in self.commands else REPORTS[name].short
 
 

@@ -369,9 +369,6 @@ REPORTS: Final[dict[str, Entry]] = {
     "profile": Entry("xlashape.reports.profile", "Where the time of a profile goes, by instruction and by line."),
 }
 
-ALIASES: Final = {"explain": "reads"}
-"""Other names of reports, for functions and commands."""
-
 
 def report_of(name: str) -> Report:
     """The declaration of a report. Raises NotFoundError for a name that is not registered."""

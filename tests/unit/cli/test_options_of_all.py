@@ -29,10 +29,9 @@ FUSION = "transpose_copy_fusion.1"
 QUERIES = [
     name
     for name in main.list_commands(click.Context(main))
-    if name not in ("scan", "explain")
-    and any("--json" in each.opts for each in main.get_command(click.Context(main), name).params)
+    if name != "scan" and any("--json" in each.opts for each in main.get_command(click.Context(main), name).params)
 ]
-"""The commands that answer with a document. `scan` writes files, and `explain` is another name of `reads`."""
+"""The commands that answer with a document. `scan` writes files."""
 
 
 @pytest.fixture(scope="module")

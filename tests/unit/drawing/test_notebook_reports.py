@@ -67,7 +67,7 @@ def things(module):
         module.table(),
         xs.why(module),
         xs.why(root),
-        xs.explain(module),
+        xs.reads(module),
         operand_reads(root)[0],
         next(iter(module_reads(module))),
         operand_reads(root),
@@ -108,8 +108,8 @@ def test_reports_show_their_numbers():
     text = _Reader(memory._repr_html_()).text
     assert "tile (8,128) pads dimension 2 from 4 to 128: 32 times as much" in text
     assert "<svg" in memory._repr_html_()
-    explanation = xs.explain(TEXT)
-    text = _Reader(explanation._repr_html_()).text
+    report = xs.reads(TEXT)
+    text = _Reader(report._repr_html_()).text
     assert all(part in text for part in ("tiles of the operand", "32.0 KiB", "wasted"))
     module = xs.why(xs.HloModule.parse(TEXT), target="tpu")
     assert "on tpu" in _Reader(module._repr_html_()).text
@@ -119,7 +119,7 @@ def test_reports_show_their_numbers():
 
 def test_what_is_not_known_is_said():
     module = xs.HloModule.parse("HloModule m ENTRY e { p = f32[?] parameter(0) ROOT n = f32[?] negate(p) }")
-    for thing in (module, module.entry, module.entry.root, module.table(), xs.explain(module)):
+    for thing in (module, module.entry, module.entry.root, module.table(), xs.reads(module)):
         assert _Reader(thing._repr_html_()).open == []
     assert "unbounded" in xs.why(module)._repr_html_()
 

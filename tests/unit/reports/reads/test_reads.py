@@ -437,7 +437,7 @@ def test_jitted_functions_and_lowered_are_compiled() -> None:
         return SimpleNamespace(runtime_executable=lambda: SimpleNamespace(hlo_modules=lambda: [module]))
 
     lowered = SimpleNamespace(compiler_ir=lambda _: None, compile=compile_lowered)
-    assert len(xs.explain(SimpleNamespace(lower=lower), 1, flag=2)) == len(xs.reads(lowered)) == 8
+    assert len(xs.reads(SimpleNamespace(lower=lower), 1, flag=2)) == len(xs.reads(lowered)) == 8
     assert calls == ["lower (1,) {'flag': 2}", "compile", "compile"]
     assert len(xs.reads(TEXT.encode())) == len(xs.reads(bytearray(TEXT.encode()))) == 8
 
@@ -471,9 +471,8 @@ def lines(*arguments: str) -> list[str]:
     return result.stdout.decode().splitlines()
 
 
-def test_explain_is_another_name_of_reads() -> None:
+def test_the_command_prints_the_table() -> None:
     *rows, last = str(xs.reads(ATTENTION)).splitlines()
-    assert lines("explain", str(ATTENTION)) == lines("reads", str(ATTENTION))
     assert lines("reads", str(ATTENTION)) == [*rows, f"{last.removesuffix('.')}: --limit 0 shows all."]
 
 

@@ -1,4 +1,4 @@
-"""`explain` on functions of the JAX that is installed: runs beside any version from 0.4.35 on, and is skipped without
+"""`reads` on functions of the JAX that is installed: runs beside any version from 0.4.35 on, and is skipped without
 JAX."""
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def layer(x: Any, *, w: Any) -> Any:
 
 def test_what_a_function_reads():
     x, w = jnp.ones((64, 32)), jnp.ones((32, 128))
-    report = xs.explain(layer, x, w=w)
+    report = xs.reads(layer, x, w=w)
     compiled = layer.lower(x, w=w).compile()
-    assert str(report) == str(xs.explain(layer.lower(x, w=w))) == str(xs.explain(compiled))
+    assert str(report) == str(xs.reads(layer.lower(x, w=w))) == str(xs.reads(compiled))
     entry = xs.HloModule.of(compiled).entry
     read = {row.operand_name for row in report.rows if row.computation == entry.name}
     assert {parameter.name for parameter in entry.parameters} <= read
@@ -33,6 +33,6 @@ def test_what_a_function_reads():
 
 def test_errors_of_jax_stay_its_own():
     with pytest.raises(TypeError):
-        xs.explain(layer, jnp.ones((64, 32)), w=jnp.ones((3, 3)))
+        xs.reads(layer, jnp.ones((64, 32)), w=jnp.ones((3, 3)))
     with pytest.raises(xs.errors.InvalidArgumentError, match="cannot be lowered without arguments"):
-        xs.explain(layer)
+        xs.reads(layer)
