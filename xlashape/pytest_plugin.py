@@ -83,12 +83,12 @@ class Hlo:
         and InvalidArgumentError for limits that do not exist.
         """
         __tracebackhide__ = True
-        from xlashape.reports.diff.summary import Summary, read_summaries  # deferred, as above
+        from xlashape.reports.diff.summary import ModuleSummary, read_summaries  # deferred, as above
 
         module = self.load(x, *args, **(kwargs or {}))
         self._count += 1
         key = name or (self._test if self._count == 1 else f"{self._test} {self._count}")
-        now = Summary.of(module)
+        now = ModuleSummary.of(module)
         now.broken(now, limits)  # raises for mistakes in limits, also in runs that only store
         if self._update:
             self._store(key, now)

@@ -24,7 +24,7 @@ from xlashape.limits import spend
 from xlashape.proto import v1, xla
 from xlashape_server.config import Config
 from xlashape_server.memory import reserve
-from xlashape_server.precount import Count, count
+from xlashape_server.precount import MessageCount, count
 from xlashape_server.store import Store
 from xlashape_server.telemetry.spans import child
 
@@ -296,7 +296,7 @@ class Modules:
                 field=path,
             )
 
-    def _precount(self, data: bytes, *, is_module: bool = False) -> Count:
+    def _precount(self, data: bytes, *, is_module: bool = False) -> MessageCount:
         """Counts the instructions of a serialized module, and the memory that it will take. LimitExceededError if there
         is too much of either.
         """
@@ -359,7 +359,7 @@ def _results(data: bytes) -> Iterator[None]:
         at = max(at, end)
 
 
-def _weight(counted: Count) -> int:
+def _weight(counted: MessageCount) -> int:
     """The bytes of memory that a module takes with all of its views: its messages, and for each instruction what a view
     of it keeps.
     """

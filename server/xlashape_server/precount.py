@@ -73,7 +73,7 @@ _NAMES = frozenset(
 """The fields with names that an answer may repeat for each id and each instruction."""
 
 
-class Count(NamedTuple):
+class MessageCount(NamedTuple):
     """What `count` has found in a message."""
 
     counted: int
@@ -158,7 +158,7 @@ def count(
     limit: str,
     plural: str = "instructions",
     memory_limit: str = "module_memory",
-) -> Count:
+) -> MessageCount:
     """Walks `data`, a serialized message of `descriptor`, and counts the submessages whose full name is `counted`.
 
     LimitExceededError `limit` as soon as there are more than `max_counted` of them, `memory_limit` as soon as the
@@ -184,7 +184,7 @@ def count(
                     memory += answers
                     if memory > max_memory:
                         raise _too_much(subject, memory_limit, max_memory)
-                    return Count(found, memory, messages, answers)
+                    return MessageCount(found, memory, messages, answers)
                 end, current, entries = enclosing.pop()
                 submessages, packed, many, names, single = current.facts
             if at > end:

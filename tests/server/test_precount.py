@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from xlashape import limits
 from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError
 from xlashape.proto import xla
-from xlashape_server.precount import Count, count
+from xlashape_server.precount import MessageCount, count
 
 INSTRUCTION = "xla.HloInstructionProto"
 
 
 def counted(
     data: bytes, *, instructions: int = 1000, memory: int = 1 << 30, message: type = xla.HloModuleProto
-) -> Count:
+) -> MessageCount:
     return count(
         data,
         message.DESCRIPTOR,

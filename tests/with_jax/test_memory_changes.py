@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import xlashape as xs
-from xlashape.reports.memory import Suggestion
+from xlashape.reports.memory import MemorySuggestion
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 if tuple(int(part) for part in jax.__version_info__[:2]) < (0, 7):
@@ -28,7 +28,7 @@ MOVED = ("dot_all", "attention", "fft_columns", "triangular")
 """Programs with a copy that lives at the peak and that an edit removes."""
 
 
-def arrays_of(suggestion: Suggestion) -> list[int]:
+def arrays_of(suggestion: MemorySuggestion) -> list[int]:
     """The numbers of the arrays that a suggestion donates."""
     match = re.search(r"\(parameters? ([\d, ]+)\)", suggestion.text)
     return [int(number) for number in match[1].split(", ")]
@@ -39,12 +39,12 @@ def memory_of(name: str) -> xs.reports.memory.ProgramMemory:
     return PROGRAMS[name].memory()
 
 
-def size_of(suggestion: Suggestion) -> dict[str, int]:
+def size_of(suggestion: MemorySuggestion) -> dict[str, int]:
     match = re.match(r"a dimension of (\d+) .*?as (\d+)(?:$|:)", suggestion.text)
     return {"dimension": int(match[1]), "size": int(match[2])}
 
 
-def changed(program: Program, suggestion: Suggestion) -> int | None:
+def changed(program: Program, suggestion: MemorySuggestion) -> int | None:
     """The peak of the program with a change; None for a change that cannot be made here by itself."""
     if suggestion.change == "donate":
         return program.memory(donated=tuple(arrays_of(suggestion))).peak_bytes

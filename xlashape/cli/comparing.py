@@ -105,10 +105,10 @@ def diff(
             **({} if server is None else {"server": server.address, **server.certificates._asdict()}),
         )  # fmt: skip
     # Deferred: what compares takes longer to load than the command line.
-    from xlashape.reports.diff.gate import Condition
+    from xlashape.reports.diff.gate import GateCondition
     from xlashape.reports.diff.gate import reasons as reasons_of
 
-    tests = [Condition.parse(text) for text in conditions]
+    tests = [GateCondition.parse(text) for text in conditions]
     form = "json" if as_json else form or "table"
     selection = Selection(filters, sort, limit)
     load = functools.partial(_load, server=server, timeout=timeout)

@@ -46,7 +46,7 @@ def open_page(files: tuple[str, ...], browser: bool, port: int) -> None:
     page contains a random token, without which the server does not answer. A report or a profile that is too long for
     an address is shown as `xlashape report` writes it. The command needs the extra web.
     """
-    from xlashape.cli.page_file import Subject, page_file, page_folder, subject_of  # start-up time
+    from xlashape.cli.page_file import PageSubject, page_file, page_folder, subject_of  # start-up time
     from xlashape_client import Client
     from xlashape_server import Config, Server
 
@@ -70,7 +70,7 @@ def open_page(files: tuple[str, ...], browser: bool, port: int) -> None:
             log_level="error", log_changes=False, store_directory=str(Path(folder) / "store"),
         )  # fmt: skip
         with Server(config) as server:
-            found: list[Subject] = []
+            found: list[PageSubject] = []
             with Client(server.address, token=token, timeout=_UPLOAD_SECONDS) as client:
                 for each in files:
                     with naming(each):

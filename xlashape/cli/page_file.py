@@ -114,7 +114,7 @@ def page_file(x: Any, *, note: Callable[[str], None] = lambda _: None) -> PageFi
 open = page_file  # noqa: A001 - as xs.open(x)
 
 
-class Subject(NamedTuple):
+class PageSubject(NamedTuple):
     """What the page is about."""
 
     title: str
@@ -137,7 +137,7 @@ class Subject(NamedTuple):
         return not self.data or bool(self.state["x"])
 
 
-def subject_of(x: Any, upload: Callable[[HloModule | bytes], Module]) -> Subject:
+def subject_of(x: Any, upload: Callable[[HloModule | bytes], Module]) -> PageSubject:
     """The subject that the page shows for `x`. A module is given to `upload`, which keeps it under a name. If `x` is
     nothing that the page can show, raises the error of the kind that `x` resembles most."""
     if isinstance(x, os.PathLike) or (isinstance(x, str) and (_is_file(x) or _is_path(x))):
@@ -172,20 +172,20 @@ def subject_of(x: Any, upload: Callable[[HloModule | bytes], Module]) -> Subject
         return _of_module(HloModule.of(x), upload)
 
 
-def _of_shape(text: str) -> Subject:
-    return Subject(text, "shape", {"v": "shape", "s": text})
+def _of_shape(text: str) -> PageSubject:
+    return PageSubject(text, "shape", {"v": "shape", "s": text})
 
 
-def _of_map(text: str) -> Subject:
-    return Subject(text, "map", {"v": "map", "p": text})
+def _of_map(text: str) -> PageSubject:
+    return PageSubject(text, "map", {"v": "map", "p": text})
 
 
-def _of_module(module: HloModule | bytes, upload: Callable[[HloModule | bytes], Module]) -> Subject:
+def _of_module(module: HloModule | bytes, upload: Callable[[HloModule | bytes], Module]) -> PageSubject:
     kept = upload(module)
-    return Subject(kept.module_name, "module", {"v": "memory", "m": kept.name.removeprefix("modules/")})
+    return PageSubject(kept.module_name, "module", {"v": "memory", "m": kept.name.removeprefix("modules/")})
 
 
-def _of_content(data: bytes, upload: Callable[[HloModule | bytes], Module]) -> Subject:
+def _of_content(data: bytes, upload: Callable[[HloModule | bytes], Module]) -> PageSubject:
     """The subject of the content of a file."""
     if data.startswith(b"\x1f\x8b"):
         try:
@@ -214,7 +214,7 @@ def _of_content(data: bytes, upload: Callable[[HloModule | bytes], Module]) -> S
         "r": hashlib.sha256(data).hexdigest()[:16],
         "x": _deflated(data),
     }
-    return Subject(found.summary, found.kind, state, data)
+    return PageSubject(found.summary, found.kind, state, data)
 
 
 def _content_of(path: str) -> bytes | HloModule:
@@ -234,7 +234,7 @@ class _Recorder:
         self._note = note
         self._records: dict[tuple[str, bytes], bytes] = {}
 
-    def record(self, subject: Subject) -> None:
+    def record(self, subject: PageSubject) -> None:
         """Records the requests that the page makes about the subject."""
         if subject.kind == "shape":
             self._shape(subject.title)
@@ -376,7 +376,7 @@ def _deflated(data: bytes) -> str:
     return text if len(text) <= 30_000 else ""
 
 
-def _assembled(folder: Path, records: bytes, subject: Subject) -> str:
+def _assembled(folder: Path, records: bytes, subject: PageSubject) -> str:
     script = re.sub(r"</(script)", r"<\\/\1", (folder / "page.js").read_text(encoding="utf-8"), flags=re.IGNORECASE)
     style = (folder / "page.css").read_text(encoding="utf-8")
     policy = (

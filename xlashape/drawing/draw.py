@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from xlashape.drawing.marks.arrays import array_scene, relayout_scene, tuple_scene
-from xlashape.drawing.marks.cells import Options, Scene, Space, options_of
+from xlashape.drawing.marks.cells import Options, PictureSpace, Scene, options_of
 from xlashape.drawing.picture import Picture
 from xlashape.errors import InvalidArgumentError
 from xlashape.shape import COMBINE, Layout, Shape
@@ -193,7 +193,7 @@ def _reads(
     tile: Sequence[int] | None,
     warp: int | None,
     options: Options,
-) -> Callable[[Space], Scene]:
+) -> Callable[[PictureSpace], Scene]:
     # Modules and the analysis take time to load, and most pictures need neither.
     from xlashape.drawing.marks import reads
     from xlashape.hlo import HloInstruction

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from xlashape.drawing.marks.cells import SCREEN, Scene, Space
+from xlashape.drawing.marks.cells import SCREEN, PictureSpace, Scene
 from xlashape.drawing.writers.html import html_text
 from xlashape.drawing.writers.panels import DARK, FONT, LIGHT, THEMES
 from xlashape.drawing.writers.svg import MAX_BYTES, png_bytes, svg_as_png, svg_text
@@ -72,10 +72,10 @@ class Picture(Frozen):
 
     __slots__ = ("_build", "_scene", "theme")
     theme: str
-    _build: Callable[[Space], Scene]
+    _build: Callable[[PictureSpace], Scene]
     _scene: Scene
 
-    def __init__(self, build: Callable[[Space], Scene], theme: str = "auto") -> None:
+    def __init__(self, build: Callable[[PictureSpace], Scene], theme: str = "auto") -> None:
         set_field(self, "theme", _checked_theme(theme))
         set_field(self, "_build", build)
         set_field(self, "_scene", build(SCREEN))

@@ -19,8 +19,8 @@ from xlashape.reports.report import FRAMES, Answer, Option, Report
 from xlashape.reports.why.declaration import ALIKE, BUFFER_COLUMNS, TARGET, facts_lines
 from xlashape.reports.why.explain import why
 from xlashape.reports.why.programs import (
+    ArraySizes,
     ModuleMemory,
-    Sizes,
     buffer_of,
     fused_text,
     module_memory,
@@ -236,7 +236,7 @@ def _ordered(buffers: Iterable[Buffer], order: str) -> tuple[Buffer, ...]:
 def _of_computation(module: HloModule, name: str, target: Target | None, order: str) -> SizeAnswer:
     chosen = module.computation(name)
     is_executed = chosen in executed_computations(module)
-    known: dict[Shape, Sizes] = {}
+    known: dict[Shape, ArraySizes] = {}
     rows: list[Buffer] = []
     shared = 0
     for instruction in chosen.instructions:

@@ -78,7 +78,7 @@ class TileRow(NamedTuple):
     symbolic: str | None
 
 
-class Tiles(Answer):
+class OperandTiles(Answer):
     """The answer of the report. An operand that is read through several maps has a row for each map."""
 
     report: ClassVar[Report] = REPORT
@@ -105,7 +105,7 @@ def tiles(
     output: int = 0,
     style: str = "xla",
     computation: str = "",
-) -> Tiles:
+) -> OperandTiles:
     """The tile of each operand that is read for one tile of an output of `instruction`.
 
     x: whatever `HloModule.of` takes. instruction: its name; without it, the root of `computation`, or without both the
@@ -150,7 +150,7 @@ def tiles(
         rows.append(
             TileRow(read.operand, name, access.leaf, access.map.to_text(style), is_tile, *numbers, *expressions)
         )
-    return Tiles(about, output, rows)
+    return OperandTiles(about, output, rows)
 
 
 def _box(

@@ -12,7 +12,7 @@ corpus      a scan that writes Parquet and can be resumed
 """
 
 from xlashape.scan.batches import batches, on_ray, schema, select
-from xlashape.scan.corpus import Summary, open, scan  # noqa: A004 - `xlashape.scan.open`
+from xlashape.scan.corpus import ScanSummary, open, scan  # noqa: A004 - `xlashape.scan.open`
 from xlashape.scan.datasets import DATASETS, DataSet
 
-__all__ = ["DATASETS", "DataSet", "Summary", "batches", "on_ray", "open", "scan", "schema", "select"]
+__all__ = ["DATASETS", "DataSet", "ScanSummary", "batches", "on_ray", "open", "scan", "schema", "select"]

@@ -61,7 +61,7 @@ _OF_BOUNDS: Final = frozenset({"LimitExceededError"})
 ENGINES: Final = ("local", "ray")
 
 
-class Summary(NamedTuple):
+class ScanSummary(NamedTuple):
     """The result of a scan."""
 
     files: int
@@ -127,7 +127,7 @@ def scan(
     engine: str = "local",
     ray_address: str | None = None,
     progress: Progress | None = None,
-) -> Summary:
+) -> ScanSummary:
     """Writes the data sets of many dumps as Parquet into `out`, a directory or the prefix of a bucket.
 
     names: files, directories, patterns, prefixes of buckets. datasets: None makes all but the maps. stage: which dumps
@@ -175,7 +175,7 @@ def scan(
         say("scanning", done, len(items))
     earlier = sum([known.get((each.name, stamp), 0) for each, stamp in stamped])
     counts = {name: rows[name] for name in settings.datasets}
-    return Summary(len(items), len(found) - len(items), counts, counts["errors"] + earlier)
+    return ScanSummary(len(items), len(found) - len(items), counts, counts["errors"] + earlier)
 
 
 def open(out: str | os.PathLike[str]) -> dict[str, Any]:  # noqa: A001 - `xlashape.scan.open`

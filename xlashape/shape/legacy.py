@@ -7,7 +7,7 @@ Serialized shapes of that time use numbers of `xla.LayoutProto` that are reserve
 |---|---|---|
 | 2 | padded_dimensions | the width each dimension is padded up to at its end; as many as dimensions, or none |
 | 3 | padding_value | what the padding holds: `PaddingValue` |
-| 4 | format | `Format` |
+| 4 | format | `LegacyFormat` |
 | 5 | max_sparse_elements | of sparse arrays |
 
 `Shape.from_proto` keeps these fields, and nothing else in the library uses them. To read them, pass each array to
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Format", "LegacyArray", "PaddingValue", "has_legacy_fields", "read"]
+__all__ = ["LegacyArray", "LegacyFormat", "PaddingValue", "has_legacy_fields", "read"]
 
 
 class PaddingValue(IntEnum):
@@ -62,7 +62,7 @@ class PaddingValue(IntEnum):
     UNKNOWN_PAD = 5
 
 
-class Format(IntEnum):
+class LegacyFormat(IntEnum):
     """How an array is stored."""
 
     INVALID_FORMAT = 0
@@ -90,7 +90,7 @@ class LegacyArray(FrozenValue):
     shape: Shape
     padded_dimensions: tuple[int, ...]
     padding_value: PaddingValue
-    format: Format
+    format: LegacyFormat
     max_sparse_elements: int
 
     def __init__(
@@ -98,7 +98,7 @@ class LegacyArray(FrozenValue):
         shape: Shape,
         padded_dimensions: Iterable[int] = (),
         padding_value: PaddingValue | int = PaddingValue.INVALID_PAD,
-        format: Format | int = Format.DENSE,  # noqa: A002 - the field's name
+        format: LegacyFormat | int = LegacyFormat.DENSE,  # noqa: A002 - the field's name
         max_sparse_elements: int = 0,
     ) -> None:
         if not shape.is_array:
@@ -118,7 +118,7 @@ class LegacyArray(FrozenValue):
         set_field(self, "shape", shape)
         set_field(self, "padded_dimensions", widths)
         set_field(self, "padding_value", _member(PaddingValue, padding_value, "padding_value"))
-        set_field(self, "format", _member(Format, format, "format"))
+        set_field(self, "format", _member(LegacyFormat, format, "format"))
         set_field(self, "max_sparse_elements", int64(max_sparse_elements, "max_sparse_elements"))
 
     @property
@@ -132,7 +132,7 @@ class LegacyArray(FrozenValue):
 
         UnsupportedError for a sparse array, which has no such shape.
         """
-        if self.format is Format.SPARSE:
+        if self.format is LegacyFormat.SPARSE:
             raise UnsupportedError(f"{self.shape} is sparse: where its elements lie depends on their values")
         return self.shape.replace(dimensions=self.padded_dimensions, dynamic_dimensions=None)
 
@@ -181,7 +181,7 @@ class LegacyArray(FrozenValue):
         """The array as a shape of today. LossyConversionError if it is padded or sparse, which a layout of today cannot
         say.
         """
-        if self.format is Format.SPARSE:
+        if self.format is LegacyFormat.SPARSE:
             raise LossyConversionError(f"{self.shape} is sparse, which a layout of today cannot say")
         if self.is_padded:
             widths = ",".join(map(str, self.padded_dimensions))
@@ -244,7 +244,7 @@ def read(shape: Shape) -> LegacyArray:
         else:
             rest += raw
     plain = shape.with_layout(shape.layout.replace(unknown_fields=rest))
-    kind = values[_FORMAT] or Format.DENSE
+    kind = values[_FORMAT] or LegacyFormat.DENSE
     return LegacyArray(plain, widths, values[_PADDING_VALUE], kind, values[_MAX_SPARSE_ELEMENTS])
 
 

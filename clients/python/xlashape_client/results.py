@@ -15,7 +15,7 @@ from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap, Interval
 
 __all__ = [
-    "Access",
+    "AccessResult",
     "ByteTotals",
     "CoalescedAccess",
     "Drawing",
@@ -23,22 +23,22 @@ __all__ = [
     "Instruction",
     "InstructionGraph",
     "InstructionMaps",
-    "InstructionReads",
+    "InstructionReadsResult",
     "InstructionSize",
     "InstructionTiles",
     "Module",
-    "OperandReads",
-    "OperandTile",
-    "Recognized",
-    "ReplicaIndexing",
-    "RuntimeVariable",
+    "OperandReadsResult",
+    "OperandTileResult",
+    "RecognizeResult",
+    "ReplicaIndexingResult",
+    "RuntimeVariableResult",
     "ShapeDescription",
     "ShapeSize",
     "SimplifiedMap",
-    "SymbolicTile",
+    "SymbolicTileResult",
     "TensorMaps",
     "TextSlice",
-    "Tile",
+    "TileResult",
 ]
 
 
@@ -223,7 +223,7 @@ class ByteTotals(NamedTuple):
 # -- maps --------------------------------------------------------------------------------------
 
 
-class RuntimeVariable(NamedTuple):
+class RuntimeVariableResult(NamedTuple):
     """The origin of a runtime variable's value: the element of `leaf` of the named instruction at the index that `map`
     gives for the access's variables.
 
@@ -241,7 +241,7 @@ class RuntimeVariable(NamedTuple):
     bounds: Interval | None
 
     @classmethod
-    def of(cls, message: v1.RuntimeVariable) -> RuntimeVariable:
+    def of(cls, message: v1.RuntimeVariable) -> RuntimeVariableResult:
         """Converts the message."""
         bounds = Interval(message.bounds.lower, message.bounds.upper) if message.HasField("bounds") else None
         return cls(
@@ -249,7 +249,7 @@ class RuntimeVariable(NamedTuple):
         )
 
 
-class ReplicaIndexing(NamedTuple):
+class ReplicaIndexingResult(NamedTuple):
     """The replicas that hold the elements: `map` gives a position in the group of the executing replica, one of
     `groups` (empty: all replicas).
 
@@ -261,22 +261,22 @@ class ReplicaIndexing(NamedTuple):
     pairs: tuple[tuple[int, int], ...] | None
 
 
-class Access(NamedTuple):
+class AccessResult(NamedTuple):
     """One way in which an array is accessed. `knowledge` is "exact", "every element" or "unknown"; `text` is the map in
     the requested style.
     """
 
     map: IndexingMap
     text: str
-    runtime: tuple[RuntimeVariable, ...]
-    replica: ReplicaIndexing | None
+    runtime: tuple[RuntimeVariableResult, ...]
+    replica: ReplicaIndexingResult | None
     leaf: int
     knowledge: str
 
     @classmethod
-    def of(cls, message: v1.Access) -> Access:
+    def of(cls, message: v1.Access) -> AccessResult:
         """Converts the message."""
-        runtime = tuple(RuntimeVariable.of(part) for part in message.runtime)
+        runtime = tuple(RuntimeVariableResult.of(part) for part in message.runtime)
         return cls(
             _map(message.map),
             message.map.text,
@@ -295,7 +295,7 @@ class TensorMaps(NamedTuple):
     operand_name: str
     operand_leaf: int
     knowledge: str
-    accesses: tuple[Access, ...]
+    accesses: tuple[AccessResult, ...]
 
     @property
     def maps(self) -> tuple[IndexingMap, ...]:
@@ -305,7 +305,7 @@ class TensorMaps(NamedTuple):
     @classmethod
     def of(cls, message: v1.TensorMaps) -> TensorMaps:
         """Converts the message."""
-        accesses = tuple(Access.of(part) for part in message.accesses)
+        accesses = tuple(AccessResult.of(part) for part in message.accesses)
         return cls(
             message.output,
             message.operand,
@@ -371,7 +371,7 @@ class CoalescedAccess(NamedTuple):
         )
 
 
-class OperandReads(NamedTuple):
+class OperandReadsResult(NamedTuple):
     """How one output reads one operand, as `xlashape.indexing.OperandUtilisation`. Unknown values are None.
 
     If `is_upper_bound`, fewer elements than `distinct_elements` may be read; which ones depends on values at run time.
@@ -401,7 +401,7 @@ class OperandReads(NamedTuple):
         return self.reads / self.distinct_elements if self.distinct_elements else 0.0
 
     @classmethod
-    def of(cls, message: v1.OperandReads) -> OperandReads:
+    def of(cls, message: v1.OperandReads) -> OperandReadsResult:
         """Converts the message."""
         return cls(
             message.output,
@@ -415,29 +415,29 @@ class OperandReads(NamedTuple):
         )
 
 
-class InstructionReads(NamedTuple):
+class InstructionReadsResult(NamedTuple):
     """How one instruction reads, for each requested output. Operands that an output does not read are left out."""
 
     instruction: str
     computation: str
     opcode: str
-    reads: tuple[OperandReads, ...]
+    reads: tuple[OperandReadsResult, ...]
     error: XlashapeError | None = None
     """The reason why there are no reads. Only with `report_errors`."""
 
     @classmethod
-    def of(cls, message: v1.OperandReadsResponse) -> InstructionReads:
+    def of(cls, message: v1.OperandReadsResponse) -> InstructionReadsResult:
         """Converts the message."""
         return cls(
             message.instruction,
             message.computation,
             message.opcode,
-            tuple(OperandReads.of(part) for part in message.reads),
+            tuple(OperandReadsResult.of(part) for part in message.reads),
             _error(message.error) if message.HasField("error") else None,
         )
 
 
-class Tile(NamedTuple):
+class TileResult(NamedTuple):
     """A box with steps. Each field has a number for each dimension: the first index, the number of indices, and the
     distance from one index to the next (0 if there is only one).
     """
@@ -447,12 +447,12 @@ class Tile(NamedTuple):
     strides: tuple[int, ...]
 
     @classmethod
-    def of(cls, message: v1.Tile) -> Tile:
+    def of(cls, message: v1.Tile) -> TileResult:
         """Converts the message."""
         return cls(tuple(message.offsets), tuple(message.sizes), tuple(message.strides))
 
 
-class SymbolicTile(NamedTuple):
+class SymbolicTileResult(NamedTuple):
     """The operand's tile for an output tile of any size, as `xlashape.symbolic.SymbolicTile`. `text` is XLA's text of
     the tile, with expressions in the requested style.
     """
@@ -464,7 +464,7 @@ class SymbolicTile(NamedTuple):
     text: str
 
     @classmethod
-    def of(cls, message: v1.SymbolicTile) -> SymbolicTile:
+    def of(cls, message: v1.SymbolicTile) -> SymbolicTileResult:
         """Converts the message."""
         return cls(
             _map(message.offset_map),
@@ -475,26 +475,26 @@ class SymbolicTile(NamedTuple):
         )
 
 
-class OperandTile(NamedTuple):
+class OperandTileResult(NamedTuple):
     """What a tile of an output reads of one operand, for one access. `symbolic` is None if no symbolic tile was found,
     `tile` if the elements that are read do not form a tile.
     """
 
     operand: int
     operand_name: str
-    access: Access
-    symbolic: SymbolicTile | None
-    tile: Tile | None
+    access: AccessResult
+    symbolic: SymbolicTileResult | None
+    tile: TileResult | None
 
     @classmethod
-    def of(cls, message: v1.OperandTile) -> OperandTile:
+    def of(cls, message: v1.OperandTile) -> OperandTileResult:
         """Converts the message."""
         return cls(
             message.operand,
             message.operand_name,
-            Access.of(message.access),
-            SymbolicTile.of(message.symbolic) if message.HasField("symbolic") else None,
-            Tile.of(message.tile) if message.HasField("tile") else None,
+            AccessResult.of(message.access),
+            SymbolicTileResult.of(message.symbolic) if message.HasField("symbolic") else None,
+            TileResult.of(message.tile) if message.HasField("tile") else None,
         )
 
 
@@ -504,7 +504,7 @@ class InstructionTiles(NamedTuple):
     instruction: str
     computation: str
     opcode: str
-    tiles: tuple[OperandTile, ...]
+    tiles: tuple[OperandTileResult, ...]
 
     @classmethod
     def of(cls, message: v1.OperandTilesResponse) -> InstructionTiles:
@@ -513,7 +513,7 @@ class InstructionTiles(NamedTuple):
             message.instruction,
             message.computation,
             message.opcode,
-            tuple(OperandTile.of(part) for part in message.tiles),
+            tuple(OperandTileResult.of(part) for part in message.tiles),
         )
 
 
@@ -540,9 +540,9 @@ def _small_map(data: bytes) -> IndexingMap:
     return IndexingMap.from_proto(data)
 
 
-def _replica(message: v1.ReplicaIndexing) -> ReplicaIndexing:
+def _replica(message: v1.ReplicaIndexing) -> ReplicaIndexingResult:
     pairs = tuple((pair.source, pair.target) for pair in message.pairs.pairs) if message.HasField("pairs") else None
-    return ReplicaIndexing(_map(message.map), tuple(tuple(group.replicas) for group in message.groups), pairs)
+    return ReplicaIndexingResult(_map(message.map), tuple(tuple(group.replicas) for group in message.groups), pairs)
 
 
 def _knowledge(number: int) -> str:
@@ -552,7 +552,7 @@ def _knowledge(number: int) -> str:
 # -- views -------------------------------------------------------------------------------------
 
 
-class Recognized(NamedTuple):
+class RecognizeResult(NamedTuple):
     """What a text or the content of a file is. `kind` is "shape", "layout", "map", "instruction", "module", "report" or
     "profile". `text` is the text to give to other methods; it is empty if they take the content itself. `instruction`
     is the name of an instruction in the module `text`. `summary` describes the content in a line.
@@ -564,7 +564,7 @@ class Recognized(NamedTuple):
     summary: str
 
     @classmethod
-    def of(cls, message: v1.RecognizeResponse) -> Recognized:
+    def of(cls, message: v1.RecognizeResponse) -> RecognizeResult:
         """Converts the message."""
         known = message.kind in v1.ContentKind.values()
         kind = v1.ContentKind.Name(message.kind).removeprefix("CONTENT_KIND_").lower() if known else ""

@@ -32,7 +32,7 @@ _LOOK_SHARE = 50  # the pause after a measurement is at least this many times th
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Worker(Protocol):
+class MeasuredWorker(Protocol):
     """A worker as the watching process sees it: `xlashape_server.worker_process.WorkerProcess`, which says what the
     attributes mean.
     """
@@ -54,7 +54,7 @@ class Worker(Protocol):
         ...
 
 
-class Store(Protocol):
+class MeasuredStore(Protocol):
     """The parts of the module store that metrics read."""
 
     evicted: dict[str, int]
@@ -67,7 +67,7 @@ class Store(Protocol):
 class StoreUsage:
     """How many modules and bytes a store holds, as `run` last measured it."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: MeasuredStore) -> None:
         self.store = store
         self.latest: tuple[int, int] | None = None
         """How many modules there are, and their bytes; None before the first measurement, and after one that failed."""
@@ -89,7 +89,7 @@ class StoreUsage:
 class ServerMetrics(Collector):
     """The metrics of a server. The files of its `workers` are in `directory`."""
 
-    def __init__(self, config: Config, directory: Path, workers: Sequence[Worker], usage: StoreUsage) -> None:
+    def __init__(self, config: Config, directory: Path, workers: Sequence[MeasuredWorker], usage: StoreUsage) -> None:
         self._config = config
         self._workers = workers
         self._usage = usage
@@ -143,7 +143,7 @@ class ServerMetrics(Collector):
         for reason, number in own.items():
             evictions.add_sample(evictions.name + "_total", {"reason": reason}, number + counted.get(reason, 0))
 
-    def _add_of_worker(self, found: Mapping[str, Metric], worker: Worker) -> None:
+    def _add_of_worker(self, found: Mapping[str, Metric], worker: MeasuredWorker) -> None:
         labels = {"worker": str(worker.number)}
 
         def add(name: str, value: float, **more: str) -> None:

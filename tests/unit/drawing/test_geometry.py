@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from xlashape.drawing.geometry.axes import axes_of, memory_rows, positions_in_a_row
 from xlashape.drawing.geometry.grids import (
     GAP,
-    Window,
+    GridWindow,
     coordinates_shown,
     element_grid,
     slices_shown,
@@ -257,7 +257,7 @@ def test_coordinates_shown(size: int, budget: int, focus: list[int], start: int)
     ],
 )
 def test_windows(value, window):
-    assert window_of(value, "rows") == Window(*window)
+    assert window_of(value, "rows") == GridWindow(*window)
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_windows(value, window):
 )
 def test_wrong_windows(value):
     if value == slice(3):
-        assert window_of(value, "rows") == Window(0, 3)
+        assert window_of(value, "rows") == GridWindow(0, 3)
         return
     with pytest.raises(InvalidArgumentError, match="rows takes a window") as caught:
         window_of(value, "rows")

@@ -15,7 +15,7 @@ from xlashape.errors import (
 )
 from xlashape.proto import xla
 from xlashape.shape import Shape, legacy
-from xlashape.shape.legacy import Format, LegacyArray, PaddingValue
+from xlashape.shape.legacy import LegacyArray, LegacyFormat, PaddingValue
 
 PADDED = LegacyArray(Shape.parse("f32[2,3]{0,1}"), (3, 5), PaddingValue.ZERO_PAD)
 
@@ -107,7 +107,7 @@ def test_what_becomes_a_shape_of_today() -> None:
     with pytest.raises(LossyConversionError, match=r"is padded to \[3,5\]"):
         PADDED.to_shape()
     sparse = legacy.read(from_bytes([0x20, 2, 0x28, 7]))
-    assert (sparse.format, sparse.max_sparse_elements) == (Format.SPARSE, 7)
+    assert (sparse.format, sparse.max_sparse_elements) == (LegacyFormat.SPARSE, 7)
     with pytest.raises(LossyConversionError, match="sparse"):
         sparse.to_shape()
     with pytest.raises(UnsupportedError, match="sparse"):
@@ -115,7 +115,7 @@ def test_what_becomes_a_shape_of_today() -> None:
 
 
 def test_writing() -> None:
-    for array in (PADDED, LegacyArray(Shape.parse("f32[2]"), (300,), 5, Format.SPARSE, 2**40)):
+    for array in (PADDED, LegacyArray(Shape.parse("f32[2]"), (300,), 5, LegacyFormat.SPARSE, 2**40)):
         shape = array.with_legacy_fields()
         assert legacy.read(Shape.from_proto(shape.to_proto().SerializeToString())) == array
     foreign = from_bytes([0x98, 0x06, 5, 0x12, 2, 3, 5])

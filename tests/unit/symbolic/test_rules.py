@@ -11,7 +11,7 @@ import pytest
 
 from xlashape.symbolic import IndexingMap
 from xlashape.symbolic.simplify.constrained import ConstrainedSimplifier
-from xlashape.symbolic.simplify.domain import Domain
+from xlashape.symbolic.simplify.domain import MapDomain
 from xlashape.symbolic.simplify.rules import floordiv, mod
 from xlashape.symbolic.simplify.rules import sum as sum_rules
 from xlashape.symbolic.simplify.rules.rule import DomainExample, Example
@@ -20,7 +20,7 @@ from xlashape.symbolic.simplify.simplifier import Simplifier
 METHODS = [
     rule for cls in (Simplifier, ConstrainedSimplifier) for rule in vars(cls).values() if hasattr(rule, "examples")
 ]
-OF_DOMAINS = {rule.__name__: rule for rule in vars(Domain).values() if hasattr(rule, "domain_examples")}
+OF_DOMAINS = {rule.__name__: rule for rule in vars(MapDomain).values() if hasattr(rule, "domain_examples")}
 RULES = [
     *floordiv.RULES,
     *floordiv.RULES_WITHOUT_BOUNDS,

@@ -25,28 +25,28 @@ Shown: TypeAlias = "tuple[int | None, ...]"
 _FEW = 8
 
 
-class Window(NamedTuple):
+class GridWindow(NamedTuple):
     """The coordinates from `start` on, before `stop`."""
 
     start: int
     stop: int
 
-    def clipped(self, size: int, what: str) -> Window:
+    def clipped(self, size: int, what: str) -> GridWindow:
         """The part inside an axis of this size. InvalidArgumentError, which names `what`, if no part is inside."""
         start, stop = max(0, self.start), min(size, self.stop)
         if start >= stop:
             raise InvalidArgumentError(
                 f"{what} {self.start}:{self.stop} lie outside the axis, which has {size}", field=what
             )
-        return Window(start, stop)
+        return GridWindow(start, stop)
 
 
-def window_of(value: object, what: str) -> Window | None:
+def window_of(value: object, what: str) -> GridWindow | None:
     """A window from `"8:16"`, `"8"`, a range, a slice or a pair of ints; None from None. InvalidArgumentError for
     anything else.
 
     >>> window_of("8:16", "rows"), window_of(range(4), "rows"), window_of("7", "rows")
-    (Window(start=8, stop=16), Window(start=0, stop=4), Window(start=7, stop=8))
+    (GridWindow(start=8, stop=16), GridWindow(start=0, stop=4), GridWindow(start=7, stop=8))
     """
     if value is None:
         return None
@@ -69,7 +69,7 @@ def window_of(value: object, what: str) -> Window | None:
     numbers = [number for number in pair or () if isinstance(number, int) and not isinstance(number, bool)]
     if len(numbers) != 2:
         raise InvalidArgumentError(f"{what} takes a window such as '8:16' or range(8, 16), found {given}", field=what)
-    window = Window(*numbers)
+    window = GridWindow(*numbers)
     if window.start < 0 or window.stop <= window.start:
         raise InvalidArgumentError(
             f"{what} takes a window that begins at 0 or later and is not empty, found {given}", field=what
@@ -206,7 +206,7 @@ class TileGrid(NamedTuple):
 
 
 def slices_shown(
-    view: ArrayAxes, budget: int, focus: Iterable[Sequence[int]] = (), windows: Mapping[int, Window] | None = None
+    view: ArrayAxes, budget: int, focus: Iterable[Sequence[int]] = (), windows: Mapping[int, GridWindow] | None = None
 ) -> tuple[tuple[int, ...] | None, ...]:
     """The slices that are shown: the coordinates of the outer axes of each, and `GAP` for slices that are left out.
     `budget` is the most entries, as for `coordinates_shown`.
@@ -220,7 +220,7 @@ def slices_shown(
     ((0, 0), (0, 1), (0, 2), None, (1, 99))
     """
     windows = windows or {}
-    spans = [windows.get(i, Window(0, view.axes[i].padded)) for i in view.outer_axes]
+    spans = [windows.get(i, GridWindow(0, view.axes[i].padded)) for i in view.outer_axes]
     sizes = [span.stop - span.start for span in spans]
     total = 1
     for size in sizes:
@@ -247,8 +247,8 @@ def slices_shown(
 def element_grid(
     view: ArrayAxes,
     outer: Sequence[int],
-    rows: Window | None,
-    columns: Window | None,
+    rows: GridWindow | None,
+    columns: GridWindow | None,
     budget: tuple[int, int],
     focus: Iterable[Sequence[int]] = (),
     reach: int | None = None,
@@ -268,10 +268,10 @@ def element_grid(
     focus = list(focus)
     fixed = _fixed(view, outer)
     column_axis = view.axes[view.column_axis]
-    span = columns or Window(0, column_axis.padded)
+    span = columns or GridWindow(0, column_axis.padded)
     if view.row_axis is None:
         return _wrapped(view, fixed, span, budget, [cell[view.column_axis] for cell in focus], reach)
-    row_span = rows or Window(0, view.axes[view.row_axis].padded)
+    row_span = rows or GridWindow(0, view.axes[view.row_axis].padded)
     row_focus = sorted({cell[view.row_axis] for cell in focus})
     column_focus = sorted({cell[view.column_axis] for cell in focus})
     shown_rows = coordinates_shown(row_span.stop - row_span.start, budget[0], row_focus, row_span.start, reach)
@@ -293,7 +293,7 @@ def element_grid(
 def _wrapped(
     view: ArrayAxes,
     fixed: tuple[int, ...],
-    span: Window,
+    span: GridWindow,
     budget: tuple[int, int],
     focus: Iterable[int],
     reach: int | None,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xlashape.drawing.geometry.axes import ArrayAxes, axes_of
-from xlashape.drawing.geometry.grids import SpotGrid, TileGrid, Window, element_grid, slices_shown, tile_grid
+from xlashape.drawing.geometry.grids import GridWindow, SpotGrid, TileGrid, element_grid, slices_shown, tile_grid
 from xlashape.drawing.marks import colours
 from xlashape.drawing.marks.cells import (
     Brush,
@@ -21,8 +21,8 @@ from xlashape.drawing.marks.cells import (
     ListingRow,
     Options,
     Panel,
+    PictureSpace,
     Scene,
-    Space,
     shortened,
 )
 from xlashape.drawing.marks.panels import grid_panel, slice_text, strip_panel, tile_panel
@@ -40,7 +40,7 @@ _WINDOW = 4
 _REACH = 2
 
 
-def array_scene(shape: Shape, options: Options, space: Space) -> Scene:
+def array_scene(shape: Shape, options: Options, space: PictureSpace) -> Scene:
     """The scene of an array. Errors as for `axes_of`; InvalidIndexError for an `at` outside the array."""
     view = axes_of(shape)
     at = None if options.at is None else view.coordinates(options.at)
@@ -86,7 +86,7 @@ def brush_of(view: ArrayAxes, options: Options, grids: Sequence[SpotGrid], at: S
 def open_grids(
     view: ArrayAxes,
     options: Options,
-    space: Space,
+    space: PictureSpace,
     at: Sequence[int] | None,
     focus: Sequence[Sequence[int]] | None = None,
 ) -> Iterator[SpotGrid]:
@@ -108,11 +108,11 @@ def open_grids(
             start = cell[i] // axis.tile * axis.tile
             # Several tiles if one tile is small.
             least = {view.row_axis: _LEAST[0], view.column_axis: _LEAST[1]}.get(i, 1) if is_small_tile else 1
-            windows[i] = Window(start, min(axis.padded, start + round_up(least, axis.tile)))
+            windows[i] = GridWindow(start, min(axis.padded, start + round_up(least, axis.tile)))
     elif at is not None:
         for i in view.outer_axes:
             if not whole:
-                windows[i] = Window(at[i], at[i] + 1)
+                windows[i] = GridWindow(at[i], at[i] + 1)
     rows = None if view.row_axis is None else windows.get(view.row_axis)
     columns = windows.get(view.column_axis)
     cells: list[Sequence[int]] = [] if at is None else [at]
@@ -135,10 +135,10 @@ def open_grids(
             yield element_grid(view, outer, rows, columns, budget, inside, _REACH if focus and not whole else None)
 
 
-def tile_maps(view: ArrayAxes, options: Options, space: Space, cell: Sequence[int]) -> Iterator[Grid]:
+def tile_maps(view: ArrayAxes, options: Options, space: PictureSpace, cell: Sequence[int]) -> Iterator[Grid]:
     """The grids of tiles, one for each slice that is shown. The tile of `cell` has a frame, unless it is the only tile
     or the options name a window."""
-    blocks = [Window(0, view.blocks[i]) for i in range(len(view.axes))]
+    blocks = [GridWindow(0, view.blocks[i]) for i in range(len(view.axes))]
     is_window = options.at is None and (options.rows is not None or options.columns is not None)
     opened = view.block(cell) if product(view.blocks) > 1 and not is_window else None
     in_blocks = [c // axis.tile for c, axis in zip(cell, view.axes, strict=True)]
@@ -159,9 +159,9 @@ def tile_maps(view: ArrayAxes, options: Options, space: Space, cell: Sequence[in
         yield tile_panel(brush, grid, f"{where}tiles of {sizes}", opened=opened)
 
 
-def _windows(view: ArrayAxes, options: Options) -> dict[int, Window]:
+def _windows(view: ArrayAxes, options: Options) -> dict[int, GridWindow]:
     """The windows that the options name."""
-    windows: dict[int, Window] = {}
+    windows: dict[int, GridWindow] = {}
     if options.rows is not None:
         if view.row_axis is None:
             raise InvalidArgumentError("an array of one axis has no rows: choose columns", field="rows")
@@ -179,7 +179,7 @@ def _first_cell(view: ArrayAxes, options: Options) -> tuple[int, ...]:
     return tuple(cell)
 
 
-def is_small(view: ArrayAxes, space: Space) -> bool:
+def is_small(view: ArrayAxes, space: PictureSpace) -> bool:
     """Whether the array is small enough for every cell to be shown."""
     if product([axis.padded for axis in view.axes]) > _SMALL_CELLS:
         return False
@@ -262,7 +262,7 @@ def has_padding(view: ArrayAxes) -> bool:
 # -- tuples ------------------------------------------------------------------------------------
 
 
-def tuple_scene(shape: Shape, options: Options, space: Space) -> Scene:
+def tuple_scene(shape: Shape, options: Options, space: PictureSpace) -> Scene:
     """The scene of a tuple, nested ones included, or of any other shape that is not one array."""
     rows: list[ListingRow] = []
     total = count = unknown = 0
@@ -347,13 +347,13 @@ def _is_mostly_padding(tiles: TileGrid) -> bool:
 
 
 # The space of a thumbnail.
-_TINY = Space(5, 9, 1000, 5, 9, 1, 0, 0)
+_TINY = PictureSpace(5, 9, 1000, 5, 9, 1, 0, 0)
 
 
 # -- relayouts ---------------------------------------------------------------------------------
 
 
-def relayout_scene(before: Shape, after: Shape, options: Options, space: Space) -> Scene:
+def relayout_scene(before: Shape, after: Shape, options: Options, space: PictureSpace) -> Scene:
     """The scene of two layouts of one array. InvalidShapeError for shapes of different dimensions; other errors as for
     one array."""
     first, second = axes_of(before), axes_of(after)

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import NamedTuple, TypeAlias
 
 from xlashape.drawing.geometry.axes import ArrayAxes
-from xlashape.drawing.geometry.grids import Spot, Window, window_of
+from xlashape.drawing.geometry.grids import GridWindow, Spot, window_of
 from xlashape.drawing.marks import colours
 from xlashape.errors import InvalidArgumentError
 from xlashape.shape.parts.checks import integer
@@ -28,8 +28,8 @@ class Options(NamedTuple):
     """The options of a picture as `draw` describes them, checked by `options_of`."""
 
     at: tuple[int, ...] | None = None
-    rows: Window | None = None
-    columns: Window | None = None
+    rows: GridWindow | None = None
+    columns: GridWindow | None = None
     color: str = "memory"
     label: str = "position"
     path: bool = True
@@ -38,7 +38,7 @@ class Options(NamedTuple):
     bank_bytes: int = 4
 
 
-class Space(NamedTuple):
+class PictureSpace(NamedTuple):
     """How much a picture can show: the most rows and columns of elements in a grid, of tiles in a grid, and so on."""
 
     rows: int
@@ -59,7 +59,9 @@ class Space(NamedTuple):
         return max(4, min(self.columns, self.characters // (label_length + 2)))
 
 
-SCREEN = Space(rows=18, columns=16, characters=120, tile_rows=7, tile_columns=7, slices=5, memory_rows=10, leaves=40)
+SCREEN = PictureSpace(
+    rows=18, columns=16, characters=120, tile_rows=7, tile_columns=7, slices=5, memory_rows=10, leaves=40
+)
 """The space of a picture on a screen."""
 
 

@@ -7,7 +7,17 @@ from collections.abc import Iterable, Sequence
 from xlashape.drawing.geometry.axes import ArrayAxes, Axis, memory_rows, positions_in_a_row
 from xlashape.drawing.geometry.grids import SpotGrid, TileGrid, TileSpot, coordinates_shown
 from xlashape.drawing.marks import colours
-from xlashape.drawing.marks.cells import Brush, Cell, Grid, Space, Strip, StripCell, StripRow, index_text, shortened
+from xlashape.drawing.marks.cells import (
+    Brush,
+    Cell,
+    Grid,
+    PictureSpace,
+    Strip,
+    StripCell,
+    StripRow,
+    index_text,
+    shortened,
+)
 
 # A path is the line through the cells of a grid in the order of memory. A longer one cannot be followed by eye.
 _MAX_PATH = 700
@@ -148,7 +158,7 @@ def _range_text(axis: Axis, block: int) -> str:
 
 
 def strip_panel(
-    brush: Brush, space: Space, focus: Iterable[int], title: str = "memory: the index at each position"
+    brush: Brush, space: PictureSpace, focus: Iterable[int], title: str = "memory: the index at each position"
 ) -> Strip:
     """The panel of a part of the buffer: as many rows as fit, around the positions in `focus`, and both ends."""
     view = brush.view

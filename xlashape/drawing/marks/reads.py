@@ -11,7 +11,7 @@ from xlashape.drawing.geometry.axes import ArrayAxes, axes_of
 from xlashape.drawing.geometry.reading import Elements, Outputs, elements_read, outputs_of_tile, outputs_of_warp
 from xlashape.drawing.marks import colours
 from xlashape.drawing.marks.arrays import grid_title, has_padding, is_small, open_grids, tile_maps
-from xlashape.drawing.marks.cells import Brush, Cell, Grid, Legend, Options, Panel, Scene, Space, shortened
+from xlashape.drawing.marks.cells import Brush, Cell, Grid, Legend, Options, Panel, PictureSpace, Scene, shortened
 from xlashape.drawing.marks.panels import grid_panel
 from xlashape.errors import InvalidArgumentError, InvalidMapError, LimitExceededError, NotFoundError
 from xlashape.hlo import HloInstruction
@@ -73,7 +73,7 @@ def map_scene(
     operand: Shape | None,
     readers: Readers,
     options: Options,
-) -> Callable[[Space], Scene]:
+) -> Callable[[PictureSpace], Scene]:
     """A function that makes the scene of a map. Without shapes, arrays are the smallest ones of f32 in default layouts
     that hold all indices of the map.
 
@@ -106,7 +106,7 @@ def instruction_scene(
     operand: int | None,
     readers: Readers,
     options: Options,
-) -> Callable[[Space], Scene]:
+) -> Callable[[PictureSpace], Scene]:
     """A function that makes the scene of an instruction: the elements of all operands, or of one, that an output reads.
 
     NotFoundError for an output or an operand that the instruction does not have; errors as for `output_to_input`.
@@ -161,7 +161,7 @@ def _scene(
     readers: Readers,
     options: Options,
     notes: list[str],
-) -> Callable[[Space], Scene]:
+) -> Callable[[PictureSpace], Scene]:
     """Finds the elements that are read. The returned function draws them in a space of any size."""
     outputs = readers.outputs(output, options.at)
     facts: list[str] = []
@@ -189,7 +189,7 @@ def _scene(
     plain = options._replace(at=None, rows=None, columns=None, path=False)
     remarks = tuple([shortened(note, 300) for note in notes])
 
-    def build(space: Space) -> Scene:
+    def build(space: PictureSpace) -> Scene:
         bands: list[tuple[Panel, ...]] = []
         left_out: list[str] = []
         for array in arrays:
@@ -218,7 +218,7 @@ def _legends(arrays: Sequence[_Array], outputs: Outputs, options: Options) -> tu
     return tuple(legends)
 
 
-def _panels(array: _Array, outputs: int, options: Options, space: Space) -> tuple[list[Grid], list[str]]:
+def _panels(array: _Array, outputs: int, options: Options, space: PictureSpace) -> tuple[list[Grid], list[str]]:
     """The panels of an array, and a note about what they leave out. The panels show which tiles hold elements that are
     read, and these elements with their surroundings."""
     view, elements = array.view, array.elements

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Final
 
-from xlashape.drawing.marks.cells import Grid, Scene, Space, options_of, shortened
+from xlashape.drawing.marks.cells import Grid, PictureSpace, Scene, options_of, shortened
 from xlashape.drawing.marks.reads import Readers, instruction_scene, map_scene
 from xlashape.drawing.writers.svg import svg_text
 from xlashape.errors import XlashapeError
@@ -15,7 +15,7 @@ from xlashape.hlo import HloInstruction
 from xlashape.symbolic import IndexingMap
 
 _ROWS, _COLUMNS = 6, 10
-_SPACE: Final = Space(_ROWS, _COLUMNS, 1000, _ROWS, _COLUMNS, 1, 0, 0)
+_SPACE: Final = PictureSpace(_ROWS, _COLUMNS, 1000, _ROWS, _COLUMNS, 1, 0, 0)
 # The output and the operands that are drawn.
 _MOST_ARRAYS: Final = 4
 _WARP: Final = 32
@@ -41,7 +41,7 @@ def picture_of_reads(instruction: HloInstruction, output: int, operand: int | No
     return _drawn(lambda: instruction_scene(instruction, output, operand, Readers(None, _WARP), options_of()))
 
 
-def _drawn(make: Callable[[], Callable[[Space], Scene]]) -> str:
+def _drawn(make: Callable[[], Callable[[PictureSpace], Scene]]) -> str:
     try:
         scene = make()(_SPACE)
     except XlashapeError:  # too many reads, an array without a bound: the text says what there is to say

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Final
 
 from xlashape.drawing.marks import colours
-from xlashape.drawing.marks.cells import Cell, Grid, Legend, Listing, Panel, Scene, Space, Strip
+from xlashape.drawing.marks.cells import Cell, Grid, Legend, Listing, Panel, PictureSpace, Scene, Strip
 
 DEPTHS: Final = ("none", "256", "full")
 """How many colours a terminal has: none, 256, or those of 24 bits."""
@@ -19,10 +19,10 @@ _CONTROL: Final = dict.fromkeys([*range(32), *range(127, 160)], "�")
 """Control characters, on which a terminal would act → what is written instead."""
 
 
-def space_of(width: int) -> Space:
+def space_of(width: int) -> PictureSpace:
     """How much a picture can show on a terminal with lines of `width` characters."""
     characters = max(24, width - 8)
-    return Space(
+    return PictureSpace(
         rows=18,
         columns=32,
         characters=characters,

@@ -68,7 +68,7 @@ class Presence(Enum):
     """The writer writes the attribute if the proto has it. The reader refuses text with it, as XLA does."""
 
 
-class Use(NamedTuple):
+class AttributeUse(NamedTuple):
     """How one operation uses an attribute."""
 
     attribute: Attribute
@@ -77,23 +77,23 @@ class Use(NamedTuple):
     """Fills in or changes the value. None if a written value stays as it is, and a missing one stays missing."""
 
 
-def required(attribute: Attribute, fill: Fill | None = None) -> Use:
+def required(attribute: Attribute, fill: Fill | None = None) -> AttributeUse:
     """An attribute that text must have."""
-    return Use(attribute, Presence.REQUIRED, fill)
+    return AttributeUse(attribute, Presence.REQUIRED, fill)
 
 
-def optional(attribute: Attribute, fill: Fill | None = None, *, default: bytes | None = None) -> Use:
+def optional(attribute: Attribute, fill: Fill | None = None, *, default: bytes | None = None) -> AttributeUse:
     """An attribute that text may have. If text leaves it out, it gets the fields `default`."""
-    return Use(attribute, Presence.OPTIONAL, fill if default is None else _default(default))
+    return AttributeUse(attribute, Presence.OPTIONAL, fill if default is None else _default(default))
 
 
 def _default(missing: bytes) -> Fill:
     return lambda _, value: missing if value is None else value
 
 
-def written_only(attribute: Attribute) -> Use:
+def written_only(attribute: Attribute) -> AttributeUse:
     """An attribute that the writer may write for this operation, and that the reader refuses."""
-    return Use(attribute, Presence.WRITTEN_ONLY)
+    return AttributeUse(attribute, Presence.WRITTEN_ONLY)
 
 
 # -- attributes that any instruction may have ----------------------------------------------------

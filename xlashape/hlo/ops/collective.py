@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xlashape.hlo.ops.attributes import CannotComplete, Use, Written, optional, required, written_only
+from xlashape.hlo.ops.attributes import AttributeUse, CannotComplete, Written, optional, required, written_only
 from xlashape.hlo.ops.calls import TO_APPLY, TO_APPLY_OR_CALLS
 from xlashape.hlo.ops.collective_rules import (
     check_all_gather,
@@ -112,7 +112,7 @@ def _collective_permute(opcode: Opcode, verify: Verify, repeated_operand: int | 
 
 def _groups_only(
     opcode: Opcode,
-    *further: Use,
+    *further: AttributeUse,
     arity: int | None = None,
     verify: Verify | None = None,
     one_precision: bool = False,

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.frozen import set_field
-from xlashape.hlo.ops.attributes import COMMON, Fill, Presence, Use, Written
+from xlashape.hlo.ops.attributes import COMMON, AttributeUse, Fill, Presence, Written
 from xlashape.hlo.ops.calls import CALLED, NO_CALLS, Calls
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.hlo.values.attribute import FIELDS, Attribute
@@ -129,11 +129,11 @@ class Operation:
     """
     contents: Contents = Contents.OPERANDS
     """What the parentheses after the opcode hold."""
-    attributes: tuple[Use, ...] = ()
+    attributes: tuple[AttributeUse, ...] = ()
     """The operation's own attributes, in the order in which they are written. Those of COMMON are left out."""
     calls: Calls = NO_CALLS
     """How the operation names the computations that it calls. They are written after `attributes`."""
-    attributes_after_calls: tuple[Use, ...] = ()
+    attributes_after_calls: tuple[AttributeUse, ...] = ()
     """Further attributes of the operation's own, which are written after the called computations."""
     fields: InitVar[bytes] = b""
     """Serialized fields that every instruction of this opcode has, such as empty dimension numbers."""

@@ -57,7 +57,7 @@ from xlashape.indexing.walk.coroutines import (
 )
 from xlashape.indexing.walk.dependencies import KnownContents, dependencies, operands_first
 from xlashape.indexing.walk.instruction_answers import (
-    Signature,
+    OperationSignature,
     answer_from_operand,
     answer_from_output,
     answer_of_signature,
@@ -183,7 +183,7 @@ class Analysis:
         self._checked_calls: set[tuple[HloInstruction, HloComputation]] = set()
         # The instruction with a tuple result that was asked about last. Its other outputs are usually asked for next,
         # and finding the signature of a tuple of n operands takes n steps for each of them.
-        self._last: tuple[HloInstruction | None, Signature | None] = (None, None)
+        self._last: tuple[HloInstruction | None, OperationSignature | None] = (None, None)
 
     # -- questions ------------------------------------------------------------------------------
 

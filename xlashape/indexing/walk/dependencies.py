@@ -159,7 +159,7 @@ MAX_COUNT = 1 << 20
 """The instructions of a computation are counted up to this number."""
 
 
-class Contents(NamedTuple):
+class ComputationContents(NamedTuple):
     """What a computation and the computations that it calls hold."""
 
     instructions: int
@@ -170,7 +170,7 @@ class Contents(NamedTuple):
     """Whether any instruction reads what other replicas hold."""
 
 
-KnownContents: TypeAlias = dict[HloComputation, Contents]
+KnownContents: TypeAlias = dict[HloComputation, ComputationContents]
 """The contents found so far, shared by the questions of one `Analysis`."""
 
 
@@ -179,7 +179,7 @@ class Dependencies(NamedTuple):
 
     leaves: tuple[int, ...]
     """For each leaf of the result, the set of the parameters' leaves that it depends on."""
-    contents: Contents
+    contents: ComputationContents
 
 
 def dependencies(computation: HloComputation, known: KnownContents) -> Dependencies:
@@ -189,7 +189,7 @@ def dependencies(computation: HloComputation, known: KnownContents) -> Dependenc
     >>> text = '''HloModule m ENTRY e { p = (f32[], f32[]) parameter(0) q = f32[] get-tuple-element(p), index=1
     ... ROOT r = (f32[]) tuple(q) }'''
     >>> dependencies(HloModule.parse(text).entry, {})
-    Dependencies(leaves=(2,), contents=Contents(instructions=3, exchanges=False))
+    Dependencies(leaves=(2,), contents=ComputationContents(instructions=3, exchanges=False))
     """
     spend(len(computation.instructions))
     contents = _contents(computation, known)
@@ -250,7 +250,7 @@ def _precise_sets(
     return leaf_sets if len(leaf_sets) == leaf_count(instruction.shape) else None
 
 
-def _contents(computation: HloComputation, known: KnownContents) -> Contents:
+def _contents(computation: HloComputation, known: KnownContents) -> ComputationContents:
     stack = [computation]
     while stack:
         current = stack[-1]
@@ -275,5 +275,5 @@ def _contents(computation: HloComputation, known: KnownContents) -> Contents:
             operation_of(opcode).exchanges_with_replicas
             for opcode in {instruction.fields.opcode for instruction in current.instructions}
         )
-        known[current] = Contents(min(count, MAX_COUNT), exchanges)
+        known[current] = ComputationContents(min(count, MAX_COUNT), exchanges)
     return known[computation]

@@ -2,13 +2,13 @@
 
     answer_from_output(instruction, 0, OUTPUT_TO_INPUT.get(opcode))
 
-A rule sees shapes and attributes only, so its answer is kept under them (`AnswerCache`): equal operations on equal
+A rule sees shapes and attributes only, so its answer is kept under them (`SignatureCache`): equal operations on equal
 shapes are analysed once, in whichever module. What differs from instruction to instruction is added here: the producers
 of runtime variables (the instructions that compute their values), and the values of producers that are constants.
 
-A `Signature` stands for all instructions with the same operation, shapes and attributes. The answers to the questions
-about it (which output, which operand) are added when they are first asked. The cache counts their bytes. When it is
-full it forgets everything: what is in use is computed again within one module.
+An `OperationSignature` stands for all instructions with the same operation, shapes and attributes. The answers to the
+questions about it (which output, which operand) are added when they are first asked. The cache counts their bytes. When
+it is full it forgets everything: what is in use is computed again within one module.
 
 The value of a runtime variable is known where its producer is a constant or an iota: it is a number or an expression.
 Matches what XLA folds (scalar constants and iota). Constant arrays are folded too where their values are an affine
@@ -71,7 +71,7 @@ class KeptAnswer(NamedTuple):
     """The whole answer, where it holds for every instruction and is not too long to be kept."""
 
 
-class Signature:
+class OperationSignature:
     """An operation and a direction, with everything that its rule can see, and the answers so far by question: the
     number of an output, or the numbers of an operand and its leaf.
     """
@@ -97,23 +97,23 @@ class Signature:
         return 600 + LEAF_BYTES * (len(self.op.outputs) + self.op.starts[-1])
 
 
-class AnswerCache:
+class SignatureCache:
     """Signatures by their keys, with their answers; registered with `xlashape.caches`."""
 
     def __init__(self, max_bytes: int) -> None:
-        self.signatures: dict[tuple[Any, ...], Signature] = {}
+        self.signatures: dict[tuple[Any, ...], OperationSignature] = {}
         self.max_bytes = max_bytes
         self._bytes = 0
         self._lock = Lock()
         register(self)
 
-    def add(self, key: tuple[Any, ...], signature: Signature) -> None:
+    def add(self, key: tuple[Any, ...], signature: OperationSignature) -> None:
         """Keeps a new signature."""
         with self._lock:
             self._make_room(signature.bytes())
             self.signatures[key] = signature
 
-    def keep(self, signature: Signature, question: Any, kept: KeptAnswer) -> None:
+    def keep(self, signature: OperationSignature, question: Any, kept: KeptAnswer) -> None:
         """Keeps an answer. Spends steps of the budget in force, by the number of sets that the answer holds."""
         spend(1 + len(kept.sets) + len(kept.bound))
         weight = 300 + SHARED_SET_BYTES * len(kept.sets) + SET_BYTES * len(kept.bound)
@@ -147,7 +147,7 @@ class AnswerCache:
             return CacheUsage("xlashape.indexing: answers of rules", len(self.signatures), self._bytes, self.max_bytes)
 
 
-answers = AnswerCache(32 << 20)
+answers = SignatureCache(32 << 20)
 """The answers that all threads share."""
 
 sets_of_rows: BoundedCache[Row, OperandIndexingSet] = BoundedCache(
@@ -262,7 +262,7 @@ sets are empty.
 """
 
 
-def signature(instruction: HloInstruction, registered: Registered) -> Signature:
+def signature(instruction: HloInstruction, registered: Registered) -> OperationSignature:
     """The signature that the instruction shares with all instructions that look the same to the rule."""
     key_of = registered.key
     key = (
@@ -275,13 +275,13 @@ def signature(instruction: HloInstruction, registered: Registered) -> Signature:
     return _new_signature(instruction, registered, key) if known is None else known
 
 
-def _new_signature(instruction: HloInstruction, registered: Registered, key: tuple[Any, ...]) -> Signature:
+def _new_signature(instruction: HloInstruction, registered: Registered, key: tuple[Any, ...]) -> OperationSignature:
     reader = registered.attributes
     if reader is None:
         attributes = None
     else:
         attributes = key[2] if reader is registered.key else reader(instruction.details)
-    made = Signature(registered, key[1], key[3:], attributes)
+    made = OperationSignature(registered, key[1], key[3:], attributes)
     answers.add(key, made)
     return made
 
@@ -334,7 +334,7 @@ def answer_from_output(instruction: HloInstruction, output: int, registered: Reg
     return answer_of_signature(instruction, output, signature(instruction, registered))
 
 
-def answer_of_signature(instruction: HloInstruction, output: int, known: Signature) -> Answer:
+def answer_of_signature(instruction: HloInstruction, output: int, known: OperationSignature) -> Answer:
     """`answer_from_output`, where the signature is known."""
     kept = known.answers.get(output)
     if kept is None:

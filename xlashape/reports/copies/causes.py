@@ -88,7 +88,7 @@ class Ends(NamedTuple):
     """The uses of the mover's result."""
 
 
-class Cause(NamedTuple):
+class CopyCause(NamedTuple):
     """Why a mover is there."""
 
     kind: str
@@ -194,7 +194,7 @@ def _fixed(instruction: HloInstruction) -> str | None:
 # -- causes ---------------------------------------------------------------------------------
 
 
-def cause_of(flow: Flow, mover: Mover, ends: Ends) -> Cause:
+def cause_of(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
     """Why a mover is there."""
     inner = mover.inner
     opcode = str(inner.opcode)
@@ -208,7 +208,7 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> Cause:
                 return _memory_space(before.memory_space, after.memory_space, ends)
         if _last_name(inner) == "sharding_constraint":
             text = "The partitioner has left a copy in the place of an annotation of sharding"
-            return Cause(SHARDING, f"sharding of {inner.op_metadata.op_name}", text + ".", None)
+            return CopyCause(SHARDING, f"sharding of {inner.op_metadata.op_name}", text + ".", None)
         if mover.is_fusion:
             # XLA inserts copies after fusion and does not fuse them. A copy in a fusion belongs to a custom call whose
             # operand is also its result.
@@ -219,17 +219,17 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> Cause:
         if name and name != "transpose":
             return _relayout(mover, ends, layout_of(source), layout_of(result), None)
         text = "The program transposes, and its result is wanted in another order in memory"
-        return Cause("transpose", _who(mover, ends), _and_who(text, mover, ends), None)
+        return CopyCause("transpose", _who(mover, ends), _and_who(text, mover, ends), None)
     if opcode == "reshape":
         text = f"The reshape is no bitcast: its operand has the layout {'' if source is None else layout_of(source)}"
-        return Cause("reshape", user_text(inner), text + ".", None)
+        return CopyCause("reshape", user_text(inner), text + ".", None)
     kind = "slice" if opcode == "dynamic-slice" else opcode
     what = _ASKED.get(kind, "moves an array")
     sharding = _sharding(mover, ends)
     if sharding is not None:
-        return Cause(kind, sharding, f"The partitioner {what}{_op_name(inner)}, for {sharding}.", None)
+        return CopyCause(kind, sharding, f"The partitioner {what}{_op_name(inner)}, for {sharding}.", None)
     who = "program" if inner.op_metadata.op_name else "compiler"
-    return Cause(kind, None, f"The {who} {what}{_op_name(inner)}.", None)
+    return CopyCause(kind, None, f"The {who} {what}{_op_name(inner)}.", None)
 
 
 def _sharding(mover: Mover, ends: Ends) -> str | None:
@@ -254,13 +254,13 @@ def _last_name(instruction: HloInstruction) -> str:
     return instruction.op_metadata.op_name.rpartition("/")[2]
 
 
-def _relayout(mover: Mover, ends: Ends, before: Layout, after: Layout, inferred: str | None) -> Cause:
+def _relayout(mover: Mover, ends: Ends, before: Layout, after: Layout, inferred: str | None) -> CopyCause:
     """The cause of a mover that changes the layout. inferred: the pass that inserts such a mover, if one does."""
     who = _who(mover, ends)
     text = f"The data is in {before.replace(memory_space=0)} and is wanted in {after.replace(memory_space=0)}"
     if mover.is_fusion and mover.row.shape == _moved_operand(mover).shape:
         text = f"The data is copied from {before} to {after} and back, since it may not be overwritten"
-    return Cause(RELAYOUT, who, _and_who(text, mover, ends), inferred)
+    return CopyCause(RELAYOUT, who, _and_who(text, mover, ends), inferred)
 
 
 def _and_who(text: str, mover: Mover, ends: Ends) -> str:
@@ -401,18 +401,18 @@ def _reshape_after(mover: Mover, ends: Ends) -> str | None:
     return None
 
 
-def _memory_space(before: int, after: int, ends: Ends) -> Cause:
+def _memory_space(before: int, after: int, ends: Ends) -> CopyCause:
     names = [_SPACES.get(space, f"memory space {space}") for space in (before, after)]
     text = f"The data goes from {names[0]} to {names[1]}"
     who = "host offload" if 5 in (before, after) else "prefetch to on-chip memory" if after == 1 else "memory space"
     taker = taker_text(ends)
-    return Cause(MEMORY_SPACE, who, text + (f", for {taker}" if taker else "") + ".", None)
+    return CopyCause(MEMORY_SPACE, who, text + (f", for {taker}" if taker else "") + ".", None)
 
 
 # -- copies of equal layout -----------------------------------------------------------------
 
 
-def _collision(flow: Flow, mover: Mover, ends: Ends) -> Cause:
+def _collision(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
     """The cause of a copy that keeps the layout: two uses of a buffer that collide."""
     source, where = ends.source, source_text(ends)
     writer = next((use for use in ends.uses if flow.written_in_place(use) is not None), None)
@@ -445,7 +445,7 @@ def _collision(flow: Flow, mover: Mover, ends: Ends) -> Cause:
     return _inserted(taker or None, f"{where} and {taker or 'its user'} need memory of their own.")
 
 
-def _copied_parameter(flow: Flow, ends: Ends, writer: Use | None, outputs: list[Use], other: str | None) -> Cause:
+def _copied_parameter(flow: Flow, ends: Ends, writer: Use | None, outputs: list[Use], other: str | None) -> CopyCause:
     """The cause of a copy of an argument of the module that keeps its layout. writer: the use that would overwrite the
     argument; outputs: its uses as outputs; other: another use, in words.
     """
@@ -511,6 +511,6 @@ def _state(source: Value, carry: Use, others: list[Use]) -> tuple[str, str]:
     )
 
 
-def _inserted(by: str | None, text: str) -> Cause:
+def _inserted(by: str | None, text: str) -> CopyCause:
     """The cause of a copy that copy insertion inserts. by: what forces it; text: the sentence."""
-    return Cause(COPY_INSERTION, by, text[:1].upper() + text[1:], "copy-insertion")
+    return CopyCause(COPY_INSERTION, by, text[:1].upper() + text[1:], "copy-insertion")

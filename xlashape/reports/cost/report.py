@@ -12,7 +12,7 @@ from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.math import byte_text, checked_int64, counted
 from xlashape.reports.cost.program import Executed, Program, program_of
 from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
-from xlashape.reports.cost.traffic import Space
+from xlashape.reports.cost.traffic import SpaceTraffic
 from xlashape.reports.origin import source_of
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.reports.text import cell_text, short_bytes
@@ -108,7 +108,7 @@ class InstructionCost(NamedTuple):
     bytes_read: int | None
     bytes_written: int | None
     padded_bytes: int | None
-    spaces: tuple[Space, ...]
+    spaces: tuple[SpaceTraffic, ...]
     intensity: float | None
     bound: str | None
     least_time: float | None

@@ -50,7 +50,7 @@ _MOVES: Final = frozenset((Opcode.BITCAST, Opcode.COPY, Opcode.RESHAPE, Opcode.R
 _PARTIAL: Final = frozenset((Opcode.SLICE, Opcode.DYNAMIC_SLICE, Opcode.GATHER))
 
 
-class Space(NamedTuple):
+class SpaceTraffic(NamedTuple):
     """The bytes that one execution of an instruction reads and writes in one memory space."""
 
     space: int
@@ -70,7 +70,7 @@ class Traffic(NamedTuple):
     bytes_read: int = 0
     bytes_written: int = 0
     padded_bytes: int = 0
-    spaces: tuple[Space, ...] = ()
+    spaces: tuple[SpaceTraffic, ...] = ()
     """By memory space, main memory first."""
 
     @property
@@ -101,7 +101,7 @@ def traffic_of(instruction: HloInstruction) -> Traffic:
         sums = by_space.setdefault(shape.layout.memory_space if shape.layout is not None else 0, [0, 0, 0])
         sums[is_write] += logical
         sums[2] += padded
-    spaces = tuple([Space(space, *sums) for space, sums in sorted(by_space.items())])
+    spaces = tuple([SpaceTraffic(space, *sums) for space, sums in sorted(by_space.items())])
     return Traffic(
         sum([each.bytes_read for each in spaces]),
         sum([each.bytes_written for each in spaces]),

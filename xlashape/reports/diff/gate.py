@@ -35,7 +35,7 @@ _COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
 }
 
 
-class Condition(NamedTuple):
+class GateCondition(NamedTuple):
     """A condition for how a measure changes."""
 
     text: str
@@ -48,10 +48,10 @@ class Condition(NamedTuple):
     """Whether the amount is a fraction of the number of the first module."""
 
     @classmethod
-    def parse(cls, text: str) -> Condition:
+    def parse(cls, text: str) -> GateCondition:
         """The condition that is written as `text`. Raises InvalidArgumentError for text that is no condition.
 
-        >>> Condition.parse("peak_bytes > 2%").amount
+        >>> GateCondition.parse("peak_bytes > 2%").amount
         0.02
         """
         match = _CONDITION.fullmatch(text.strip())
@@ -112,6 +112,6 @@ def _told(measure: Measure, delta: int) -> str:
     return f"{measure.name} {amounts[0]} → {amounts[1]} ({'+' if delta >= 0 else '-'}{amounts[2]}{share})"
 
 
-def reasons(found: Any, conditions: Iterable[Condition]) -> list[str]:
+def reasons(found: Any, conditions: Iterable[GateCondition]) -> list[str]:
     """For each condition that holds for a Diff or the answer of a server (`found`), a sentence that says why."""
     return [reason for condition in conditions if (reason := condition.reason(found)) is not None]

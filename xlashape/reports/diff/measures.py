@@ -61,7 +61,7 @@ class Measures(NamedTuple):
 NOTHING: Final = Measures()
 
 
-class Sizes:
+class ShapeSizes:
     """The sizes of shapes, each computed once."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class ModuleMeasures:
     __slots__ = ("_sizes", "executed", "of", "times", "unknown")
 
     def __init__(self, module: HloModule) -> None:
-        self._sizes = Sizes()
+        self._sizes = ShapeSizes()
         self.executed = frozenset([computation.index for computation in executed_computations(module)])
         """The indices of the computations that are executed instruction by instruction."""
         self.of: list[list[Measures]] = []

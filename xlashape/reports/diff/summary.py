@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.module import HloModule
 from xlashape.reports.diff.compare import Measure, measures_of
-from xlashape.reports.diff.gate import Condition
+from xlashape.reports.diff.gate import GateCondition
 from xlashape.reports.selection import amount_of
 from xlashape.similar import did_you_mean
 from xlashape.whole_file import replace_file
@@ -41,7 +41,7 @@ _OTHER_NAMES: Final = {
 _MOST_OPCODES: Final = 12
 
 
-class Summary(NamedTuple):
+class ModuleSummary(NamedTuple):
     """The facts about a module that a test stores."""
 
     fingerprint: str
@@ -51,10 +51,10 @@ class Summary(NamedTuple):
     """The number of instructions of each opcode, in all computations."""
 
     @classmethod
-    def of(cls, module: HloModule) -> Summary:
+    def of(cls, module: HloModule) -> ModuleSummary:
         """The summary of a module.
 
-        >>> Summary.of(
+        >>> ModuleSummary.of(
         ...     HloModule.parse("HloModule m ENTRY e { p = f32[8] parameter(0) ROOT c = f32[8] copy(p) }")
         ... ).opcodes
         {'copy': 1, 'parameter': 1}
@@ -63,7 +63,7 @@ class Summary(NamedTuple):
         return cls(module.fingerprint(), measures_of(module), dict(sorted(opcodes.items())))
 
     @classmethod
-    def of_dict(cls, value: Any, where: str) -> Summary:
+    def of_dict(cls, value: Any, where: str) -> ModuleSummary:
         """The summary in `value`, an object of a file. Raises InvalidArgumentError for another value; `where` is in its
         text.
         """
@@ -75,7 +75,7 @@ class Summary(NamedTuple):
                 f"{where} has no summary with fingerprint, measures and opcodes", field="summary"
             ) from None
 
-    def broken(self, now: Summary, limits: Mapping[str, Any]) -> list[str]:
+    def broken(self, now: ModuleSummary, limits: Mapping[str, Any]) -> list[str]:
         """A sentence for each limit that a later summary, `now`, exceeds, or whose measure is not known. limits: value
         by name. Raises InvalidArgumentError for a name or a value that is no limit.
         """
@@ -96,7 +96,7 @@ class Summary(NamedTuple):
                 found.append(f"{name}={limit!r}: {reason.partition(': ')[2]}")
         return found
 
-    def _changes(self, now: Summary) -> str:
+    def _changes(self, now: ModuleSummary) -> str:
         """The numbers that differ in a later summary, as text."""
         names = sorted(
             {*self.opcodes, *now.opcodes}, key=lambda name: -abs(now.opcodes.get(name, 0) - self.opcodes.get(name, 0))
@@ -115,7 +115,7 @@ class Summary(NamedTuple):
         return (", ".join(changed[:_MOST_OPCODES]) or "the same numbers, in another program") + more
 
 
-def _condition(name: str, limit: Any, measures: Mapping[str, Any]) -> Condition:
+def _condition(name: str, limit: Any, measures: Mapping[str, Any]) -> GateCondition:
     """The condition that holds where a limit, such as `new_copies=0` or `peak="+2%"`, is exceeded."""
     wanted = name.removeprefix("new_")
     by_name = {each.replace(".", "_"): each for each in measures} | _OTHER_NAMES
@@ -128,10 +128,10 @@ def _condition(name: str, limit: Any, measures: Mapping[str, Any]) -> Condition:
     text = str(limit).strip().lstrip("+")
     if isinstance(limit, bool) or not isinstance(limit, (int, float, str)):
         raise InvalidArgumentError(f"{name} is a number, or text such as '+2%' or '+1MiB', not {limit!r}", field=name)
-    return Condition(f"{measure} > {text}", measure, ">", amount_of(text, name), text.endswith("%"))
+    return GateCondition(f"{measure} > {text}", measure, ">", amount_of(text, name), text.endswith("%"))
 
 
-def read_summaries(path: Path) -> dict[str, Summary]:
+def read_summaries(path: Path) -> dict[str, ModuleSummary]:
     """The summaries of a file by the names of tests; none where there is no file. Raises InvalidArgumentError for a
     file of other content.
     """
@@ -143,10 +143,12 @@ def read_summaries(path: Path) -> dict[str, Summary]:
         raise InvalidArgumentError(f"{path} is not JSON: {error}", field="summary") from None
     if not isinstance(value, dict):
         raise InvalidArgumentError(f"{path} is no object of summaries", field="summary")
-    return {name: Summary.of_dict(each, f"{path}: {name!r}") for name, each in cast("dict[str, Any]", value).items()}
+    return {
+        name: ModuleSummary.of_dict(each, f"{path}: {name!r}") for name, each in cast("dict[str, Any]", value).items()
+    }
 
 
-def write_summaries(path: Path, summaries: Mapping[str, Summary]) -> None:
+def write_summaries(path: Path, summaries: Mapping[str, ModuleSummary]) -> None:
     """Writes a file of summaries, in the place of an earlier one. summaries: by the names of tests."""
     document = {name: summary._asdict() for name, summary in sorted(summaries.items())}
     data = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"

@@ -43,7 +43,7 @@ from xlashape.reports.memory.plan import (
     origin_of,
 )
 from xlashape.reports.memory.schedule import flat_schedule
-from xlashape.reports.memory.suggestions import Suggestion, suggestions
+from xlashape.reports.memory.suggestions import MemorySuggestion, suggestions
 from xlashape.reports.report import Answer, Report
 from xlashape.reports.text import short_bytes, sparkline
 from xlashape.shape import Shape, ShapeIndex, Target
@@ -106,7 +106,7 @@ class Step(NamedTuple):
     """Whether it is the first step with the most bytes."""
 
 
-class Space(NamedTuple):
+class MemorySpace(NamedTuple):
     """The totals of one memory space."""
 
     space: int
@@ -419,16 +419,16 @@ class ProgramMemory(Frozen, Answer):
         return "" if place is None else place.name
 
     @cached_property
-    def spaces(self) -> tuple[Space, ...]:
+    def spaces(self) -> tuple[MemorySpace, ...]:
         """The totals of each memory space. Each has its own peak, whereas `peak_bytes` adds up all spaces in one step,
         as XLA does."""
         plan = self.plan
         peaks = {space: max(totals) for space, totals in plan.totals_by(plan.values.spaces).items()}
-        found: list[Space] = []
+        found: list[MemorySpace] = []
         for space in sorted({*peaks, *[each.space for each in plan.allocations]}):
             own = [each for each in plan.allocations if each.space == space]
             found.append(
-                Space(
+                MemorySpace(
                     space,
                     SPACES.get(space),
                     peaks.get(space, 0),
@@ -513,7 +513,7 @@ class ProgramMemory(Frozen, Answer):
         ]
         return tuple(sorted(rows, key=lambda row: (-row.bytes, row.group)))
 
-    def suggest(self, limit: int | None = None) -> tuple[Suggestion, ...]:
+    def suggest(self, limit: int | None = None) -> tuple[MemorySuggestion, ...]:
         """Changes that would make the peak smaller, the one with the lowest peak first. With a limit in bytes, the
         list of changes that is certain to bring the peak within it comes first, and each change says whether it alone
         does so.
@@ -525,7 +525,7 @@ class ProgramMemory(Frozen, Answer):
             raise InvalidArgumentError(f"limit takes a number of bytes, 1 or more, not {limit!r}", field="limit")
         return suggestions(self.plan, limit)
 
-    def fit(self, limit: int | str | None = None) -> tuple[Suggestion, ...]:
+    def fit(self, limit: int | str | None = None) -> tuple[MemorySuggestion, ...]:
         """`suggest` under the name of the command line's option `--fit 16GiB`. The limit may be text, as in a request
         of the service."""
         if isinstance(limit, str):

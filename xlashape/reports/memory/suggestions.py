@@ -76,7 +76,7 @@ _Aliases: TypeAlias = tuple[tuple[tuple[int, ...], int], ...]
 """Pairs of the index of an output and the number of the parameter whose memory it takes."""
 
 
-class Suggestion(NamedTuple):
+class MemorySuggestion(NamedTuple):
     """A change of the program."""
 
     change: str
@@ -100,7 +100,7 @@ class Suggestion(NamedTuple):
     this change and those before it."""
 
 
-def suggestions(plan: Plan, limit: int | None) -> tuple[Suggestion, ...]:
+def suggestions(plan: Plan, limit: int | None) -> tuple[MemorySuggestion, ...]:
     """The changes for a plan: first the list that is certain to bring the peak within the limit of bytes, then the
     others, the one with the lowest peak first. Empty for a plan without a module."""
     if plan.module is None or not plan.module.computations:
@@ -143,9 +143,9 @@ class _Suggestions:
         count = sum([len(computation.instructions) for computation in module.computations])
         self._may_plan = max(_LEAST_PLANNED, _MOST_PLANNED // max(1, count))
 
-    def all(self) -> tuple[Suggestion, ...]:
+    def all(self) -> tuple[MemorySuggestion, ...]:
         donations = self._donations()
-        found: list[Suggestion] = []
+        found: list[MemorySuggestion] = []
         for each in (
             [suggestion for suggestion, _ in donations],
             self._recomputed(),
@@ -165,13 +165,13 @@ class _Suggestions:
             *[one for one in found if one.text not in texts and not (is_smaller and one.change == "smaller")],
         )
 
-    def _certain_list(self, donations: Sequence[tuple[Suggestion, _Aliases]]) -> list[Suggestion]:
+    def _certain_list(self, donations: Sequence[tuple[MemorySuggestion, _Aliases]]) -> list[MemorySuggestion]:
         """The changes that together are certain to bring the peak within the limit; empty if there are none, or if the
         peak is within the limit already."""
         limit = self._limit
         if limit is None or self._peak <= limit:
             return []
-        chosen: list[Suggestion] = []
+        chosen: list[MemorySuggestion] = []
         parameters: set[int] = set()
         peak = self._peak
         for suggestion, aliases in sorted(donations, key=lambda each: (each[0].new_peak_bytes, each[0].text)):
@@ -201,11 +201,11 @@ class _Suggestions:
         bounds: tuple[int, int] | None = None,
         flops: int | None = None,
         name: str | None = None,
-    ) -> Suggestion:
+    ) -> MemorySuggestion:
         """A suggestion; without bounds it is exact."""
         lower, upper = (new_peak, new_peak) if bounds is None else bounds
         fits = None if self._limit is None else upper <= self._limit
-        return Suggestion(
+        return MemorySuggestion(
             change,
             text,
             new_peak,
@@ -220,7 +220,7 @@ class _Suggestions:
 
     # -- donation -----------------------------------------------------------------------------
 
-    def _donations(self) -> list[tuple[Suggestion, _Aliases]]:
+    def _donations(self) -> list[tuple[MemorySuggestion, _Aliases]]:
         """Arrays of arguments, and whole arguments, whose memory outputs can take: each with these outputs."""
         given = {alias.parameter_number for alias in self._module.head.input_output_alias.entries}
         groups: dict[tuple[int, ...], str] = {}
@@ -235,7 +235,7 @@ class _Suggestions:
         for argument, numbers in parts.items():
             if argument and len(numbers) > 1:
                 groups[tuple(numbers)] = argument
-        found: list[tuple[Suggestion, _Aliases]] = []
+        found: list[tuple[MemorySuggestion, _Aliases]] = []
         # The largest first, as long as further plans may be made.
         for numbers, argument in sorted(groups.items(), key=lambda item: -self._bytes_of(item[0])):
             aliases = self._aliases(set(numbers))
@@ -310,7 +310,7 @@ class _Suggestions:
 
     # -- what lives long ----------------------------------------------------------------------
 
-    def _recomputed(self) -> Iterator[Suggestion]:
+    def _recomputed(self) -> Iterator[MemorySuggestion]:
         """Suggestions to recompute: one for all that a function keeps for the backward pass, and one for each value
         that is kept for another reason."""
         kept: dict[tuple[str, str], list[_Residual]] = {}
@@ -360,7 +360,7 @@ class _Suggestions:
             end -= last is not None and last in instruction.users
             yield _Residual(life, instruction, origin, plan.values.sizes[value], begin + 1, end)
 
-    def _without(self, group: Sequence[_Residual], text: str) -> Suggestion:
+    def _without(self, group: Sequence[_Residual], text: str) -> MemorySuggestion:
         """A suggestion to compute these values again where they are used, with the remaining peak. Their operands stay
         in memory until then, and while values are computed again both may be in memory."""
         totals = self._plan.steps.totals
@@ -418,7 +418,7 @@ class _Suggestions:
 
     # -- sizes --------------------------------------------------------------------------------
 
-    def _precision(self) -> Iterator[Suggestion]:
+    def _precision(self) -> Iterator[MemorySuggestion]:
         """All f32 temporaries as bf16. Where a device has no bf16, it converts each to f32 and back, and both live for
         a while."""
         plan = self._plan
@@ -436,7 +436,7 @@ class _Suggestions:
             )
             yield self._made("precision", text, new_peak, bounds=(min(new_peak, self._floor()), self._peak + both // 2))
 
-    def _padding(self) -> Iterator[Suggestion]:
+    def _padding(self) -> Iterator[MemorySuggestion]:
         """Other layouts of values that tiles pad at the peak."""
         plan = self._plan
         for life in self._at_peak:
@@ -451,7 +451,7 @@ class _Suggestions:
                 how = f"{advice.jax}, {advice.text}" if advice.jax else advice.text
                 yield self._made("padding", f"{name} as x: {how}", new_peak, bounds=(new_peak, self._peak), name=name)
 
-    def _copies(self) -> Iterator[Suggestion]:
+    def _copies(self) -> Iterator[MemorySuggestion]:
         """Copies that live at the peak and that an edit of the program removes."""
         lives = {name: life for life in self._at_peak if (name := self._copied(life)) is not None}
         if not lives:
@@ -483,7 +483,7 @@ class _Suggestions:
 
     # -- a smaller program --------------------------------------------------------------------
 
-    def _smaller(self) -> Iterator[Suggestion]:
+    def _smaller(self) -> Iterator[MemorySuggestion]:
         """Another size of the batch, and of the sequence: the largest that brings the peak within the limit for
         certain; half where there is no limit, no such size, or no need."""
         for dimensions in self._dimensions():
@@ -589,7 +589,7 @@ class _Suggestions:
                     found.append(sorted(shapes, key=array_bytes, reverse=True)[:2])
         return found
 
-    def _smaller_of(self, dimension: int, size: int) -> Suggestion:
+    def _smaller_of(self, dimension: int, size: int) -> MemorySuggestion:
         """The suggestion to give dimensions of size `dimension` the size `size`."""
         found = self._with_size((), dimension, size)
         at_peak = [self._plan.values.place(self._plan.lives.values[life]).shape for life in self._at_peak]

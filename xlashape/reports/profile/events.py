@@ -1,7 +1,7 @@
 """Sums of the events of a profile, for the readers of both formats, `xplane.py` and `trace_json.py`.
 
-A reader makes a `Line` for each timeline of a device and adds its events in the order of their beginnings. The `Line`
-sums them in a `Tally`, by operation and by step.
+A reader makes a `Timeline` for each timeline of a device and adds its events in the order of their beginnings. The
+`Timeline` sums them in a `Tally`, by operation and by step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST_OPEN: Final = 1 << 20
 _LEAST_SWEPT: Final = 64
 
 
-class Operation(NamedTuple):
+class ProfiledOperation(NamedTuple):
     """The instruction that an event ran, or the several that one kernel ran, with what the profile itself says of it:
     None or empty where it says nothing."""
 
@@ -38,7 +38,7 @@ class Operation(NamedTuple):
     """The operation of the user's program."""
 
 
-class Times:
+class EventTimes:
     """The sums of the events of an operation or of a step, in picoseconds."""
 
     __slots__ = ("begin", "count", "longest", "own", "shortest", "total")
@@ -63,7 +63,7 @@ class Times:
         self.count += occurrences
         self.total += duration
 
-    def take(self, other: Times) -> None:
+    def take(self, other: EventTimes) -> None:
         """Adds the events of another sum."""
         if not other.count:
             return
@@ -80,14 +80,14 @@ class Tally:
     """Sums of a profile's events: by operation, by step, and of the kernels whose operation is not known."""
 
     def __init__(self) -> None:
-        self.operations: dict[Operation, Times] = {}
-        self.steps: dict[str, Times] = {}
+        self.operations: dict[ProfiledOperation, EventTimes] = {}
+        self.steps: dict[str, EventTimes] = {}
         self.marked: set[str] = set()
         """The names of the steps that the program or the device has marked. Each other step is an execution of a
         program."""
-        self.lost = Times()
+        self.lost = EventTimes()
         """The kernels whose operation is not known."""
-        self.lost_in_graphs = Times()
+        self.lost_in_graphs = EventTimes()
         """The kernels among them that ran in a command buffer."""
         self.runs: dict[tuple[str, int | None], set[tuple[str, str]]] = {}
         """The executions of each program, by module and program id: the device and the id of each, where the profile
@@ -99,23 +99,23 @@ class Tally:
         self.gigabytes = 0.0
         """The peaks that the profile states, in teraFLOP/s and gigabytes/s; 0 where it states none."""
 
-    def times_of(self, operation: Operation) -> Times:
+    def times_of(self, operation: ProfiledOperation) -> EventTimes:
         """The sums of an operation, made if there are none."""
         times = self.operations.get(operation)
         if times is None:
             check("operations of a profile", len(self.operations) + 1, _MOST_OPERATIONS)
-            times = self.operations[operation] = Times()
+            times = self.operations[operation] = EventTimes()
         return times
 
-    def step(self, name: str) -> Times:
+    def step(self, name: str) -> EventTimes:
         """The sums of a step, made if there are none."""
         times = self.steps.get(name)
         if times is None:
             check("steps of a profile", len(self.steps) + 1, _MOST_STEPS)
-            times = self.steps[name] = Times()
+            times = self.steps[name] = EventTimes()
         return times
 
-    def run(self, operation: Operation, device: str, name: str) -> None:
+    def run(self, operation: ProfiledOperation, device: str, name: str) -> None:
         """Notes an execution of an operation's program on a device. `name` is the id of the execution."""
         runs = self.runs.setdefault((operation.module, operation.program_id), set())
         runs.add((device, name))
@@ -138,7 +138,7 @@ class OutOfOrder(Exception):
     """The events of a line are not in the order of their beginnings."""
 
 
-class Line:
+class Timeline:
     """One timeline of a device, which counts its events in a tally. The time of an event within another one is not part
     of the own time of the outer event.
 
@@ -155,7 +155,7 @@ class Line:
         self._last = -1
         self._run: tuple[str, int | None, str] | None = None  # the execution of the last event
 
-    def add(self, start: int, duration: int, operation: Operation, occurrences: int = 1, run: str = "") -> None:
+    def add(self, start: int, duration: int, operation: ProfiledOperation, occurrences: int = 1, run: str = "") -> None:
         """Counts an event, with times in picoseconds. `run` names the execution of a program that the event belongs to.
 
         Raises `OutOfOrder` for an event that begins before the one that was added last."""
@@ -204,7 +204,7 @@ class _Open:
 
     __slots__ = ("duration", "end", "step", "times", "within")
 
-    def __init__(self, end: int, duration: int, times: Times, step: Times | None) -> None:
+    def __init__(self, end: int, duration: int, times: EventTimes, step: EventTimes | None) -> None:
         self.end = end
         self.duration = duration
         self.times = times
@@ -221,11 +221,11 @@ class _Open:
 
 
 def in_order(
-    events: Iterable[tuple[int, int, Operation, int, str]], most: int
-) -> list[tuple[int, int, Operation, int, str]]:
+    events: Iterable[tuple[int, int, ProfiledOperation, int, str]], most: int
+) -> list[tuple[int, int, ProfiledOperation, int, str]]:
     """Events (begin, duration, operation, occurrences, run) in the order of their beginnings, an event before those
     within it. Raises LimitExceededError for more than `most` events."""
-    kept: list[tuple[int, int, Operation, int, str]] = []
+    kept: list[tuple[int, int, ProfiledOperation, int, str]] = []
     for event in events:
         kept.append(event)
         check("events of a line that are not in order", len(kept), most)

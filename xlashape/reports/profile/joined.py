@@ -21,7 +21,7 @@ from xlashape.hlo import HloInstruction, HloModule, Opcode
 from xlashape.reports.cost.program import Executed, program_of
 from xlashape.reports.cost.targets import Roof
 from xlashape.reports.origin import source_of
-from xlashape.reports.profile.events import Operation, Tally, Times
+from xlashape.reports.profile.events import EventTimes, ProfiledOperation, Tally
 from xlashape.reports.profile.xplane import HeldProgram
 from xlashape.reports.reads.find_reads import wasted_by
 
@@ -58,7 +58,7 @@ class Joined:
     program_id: int | None
     instruction: HloInstruction | None
     """The instruction of the module; None where the module is not known or does not have it."""
-    operation: Operation
+    operation: ProfiledOperation
     """What the profile itself says of the instruction."""
     static: Static
     count: int
@@ -105,7 +105,7 @@ class Join(NamedTuple):
     """Names that modules of several programs have."""
 
 
-class Modules:
+class ProfileModules:
     """The modules that belong to a profile: those in it, read when they are needed, and those that are given beside."""
 
     def __init__(self, held: Sequence[HeldProgram], given: Iterable[HloModule], roof: Roof) -> None:
@@ -216,9 +216,9 @@ def _has_all(module: HloModule, operations: Sequence[str]) -> bool:
     return all(name in names for name in operations)
 
 
-def join(tally: Tally, modules: Modules) -> Join:
+def join(tally: Tally, modules: ProfileModules) -> Join:
     """Joins the operations of a tally with the instructions of their modules."""
-    programs: dict[tuple[str, int | None], list[Operation]] = {}
+    programs: dict[tuple[str, int | None], list[ProfiledOperation]] = {}
     for operation in tally.operations:
         programs.setdefault((operation.module, operation.program_id), []).append(operation)
     rows: list[Joined] = []
@@ -238,7 +238,7 @@ def join(tally: Tally, modules: Modules) -> Join:
         executions = tally.runs.get((name, program_id), ())
         runs = len({run for _, run in executions})
         sums: dict[str, list[float]] = {}
-        firsts: dict[str, Operation] = {}
+        firsts: dict[str, ProfiledOperation] = {}
         for operation in operations:
             times = tally.operations[operation]
             shared += times.count if len(operation.names) > 1 else 0
@@ -278,7 +278,7 @@ def _target_of(tally: Tally) -> str | None:
     return kind if kind in ("cpu", "gpu", "tpu") else None
 
 
-def _parts(operation: Operation, costs: Costs | None, timed: set[str]) -> list[tuple[str, float]]:
+def _parts(operation: ProfiledOperation, costs: Costs | None, timed: set[str]) -> list[tuple[str, float]]:
     """The share of a kernel's time that each of its instructions gets."""
     names = operation.names
     if len(names) == 1:
@@ -293,7 +293,7 @@ def _parts(operation: Operation, costs: Costs | None, timed: set[str]) -> list[t
     return [(name, weight / sum(weights)) for name, weight in zip(names, weights, strict=True)]
 
 
-def _add(sums: dict[str, list[float]], name: str, times: Times, part: float) -> None:
+def _add(sums: dict[str, list[float]], name: str, times: EventTimes, part: float) -> None:
     """Adds a part of an operation's times to the sums of an instruction: count, total, own, shortest, longest."""
     shortest, longest = times.shortest * part, times.longest * part
     found = sums.get(name)
@@ -307,7 +307,7 @@ def _add(sums: dict[str, list[float]], name: str, times: Times, part: float) -> 
     found[4] = max(found[4], longest)
 
 
-def _is_copy(instruction: HloInstruction | None, operation: Operation) -> bool:
+def _is_copy(instruction: HloInstruction | None, operation: ProfiledOperation) -> bool:
     """Whether an instruction moves data only: a copy, a transpose, or a fusion of nothing but these, bitcasts and
     reshapes. Without a module, its name and the profile's opcode decide."""
     if instruction is None:

@@ -12,8 +12,8 @@ from xlashape.hlo import HloModule
 from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
 from xlashape.reports.profile.changes import CHANGES, TimeChange, changes_of
-from xlashape.reports.profile.events import Tally, Times
-from xlashape.reports.profile.joined import Join, Joined, Modules, join
+from xlashape.reports.profile.events import EventTimes, Tally
+from xlashape.reports.profile.joined import Join, Joined, ProfileModules, join
 from xlashape.reports.profile.sources import opened
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.reports.text import cell_text
@@ -394,7 +394,7 @@ def profile(
             and tally.gigabytes
         ):
             roof = Roof(None, tally.teraflops * 1e12, tally.gigabytes * 1e9)
-        held = Modules(sources.programs, given, roof)
+        held = ProfileModules(sources.programs, given, roof)
         found = join(tally, held)
         notes = [f"The module {each}" for each in held.broken]
     with showing_frames(frames):
@@ -525,5 +525,5 @@ def _known_sum(rows: Sequence[InstructionTime], of: Callable[[InstructionTime], 
     return sum(known) if known else None
 
 
-def _step(name: str, times: Times, total: int) -> GroupTime:
+def _step(name: str, times: EventTimes, total: int) -> GroupTime:
     return GroupTime(name, times.own * _PS, times.own / total if total else 0.0, times.count, None, None, None, None)

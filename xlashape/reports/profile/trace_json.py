@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from xlashape.errors import DecodeError
 from xlashape.limits import check, spend
-from xlashape.reports.profile.events import Line, Operation, Tally
+from xlashape.reports.profile.events import ProfiledOperation, Tally, Timeline
 
 _CHUNK: Final = 1 << 20
 _MOST_EVENTS: Final = 1 << 22
@@ -116,10 +116,10 @@ def _count(
         return
     if is_device and not is_tpu and _DERIVED.match(thread):
         return
-    line = Line(tally, plane)
+    line = Timeline(tally, plane)
     begins, durations = (np.rint(np.frombuffer(each) * 1e6) for each in (events.begins, events.durations))
     durations = np.maximum(durations, 0)
-    operations: dict[int, Operation | None] = {}
+    operations: dict[int, ProfiledOperation | None] = {}
     order: Iterator[int] = iter(np.lexsort((-durations, begins)))
     for at in order:
         start, duration, number = int(begins[at]), int(durations[at]), events.kinds[at]
@@ -136,13 +136,13 @@ def _count(
     line.finish()
 
 
-def _operation(name: str, held: dict[str, Any], *, is_tpu: bool) -> Operation | None:
+def _operation(name: str, held: dict[str, Any], *, is_tpu: bool) -> ProfiledOperation | None:
     """The instruction that an event of this name and these arguments ran; None where it names none."""
     names = held.get("hlo_op") or (name if is_tpu else None)
     if not names:
         return None
     several = tuple([each.strip().removeprefix("%") for each in re.split(r"[,;]", str(names)) if each.strip()])
-    return Operation(
+    return ProfiledOperation(
         several,
         str(held.get("hlo_module") or ""),
         _integer(held.get("program_id")),

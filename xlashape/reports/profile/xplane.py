@@ -38,7 +38,7 @@ from typing import Any, Final, NamedTuple
 from xlashape.errors import DecodeError
 from xlashape.limits import check
 from xlashape.proto.wire import BYTES, VARINT, fields, read_varint, signed
-from xlashape.reports.profile.events import Line, Operation, OutOfOrder, Tally, in_order
+from xlashape.reports.profile.events import OutOfOrder, ProfiledOperation, Tally, Timeline, in_order
 from xlashape.reports.profile.spans import Span, Spans
 
 _HLO_PROTO: Final = ("hlo_proto", "Hlo Proto")
@@ -63,7 +63,7 @@ _GRAPHS: Final = frozenset(("cuda_graph_id", "cuda_graph_exec_id", "cuda_graph_n
 _WANTED: Final = frozenset(("hlo_op", "hlo_module", "program_id", "run_id", "step_num", *_GRAPHS))
 
 
-_Event = tuple[int, int, Operation, int, str]
+_Event = tuple[int, int, ProfiledOperation, int, str]
 """Begin, duration, operation, occurrences, execution."""
 
 
@@ -337,13 +337,13 @@ def _counted(
     """The sums of a line. `events` reads its events, and counts those without an operation in the tally that it is
     given. Where they are not in the order of their beginnings, the line is read again and sorted."""
     tally = Tally()
-    line = Line(tally, device, step_of)
+    line = Timeline(tally, device, step_of)
     try:
         for event in events(tally):
             line.add(*event)
     except OutOfOrder:
         tally = Tally()
-        line = Line(tally, device, step_of)
+        line = Timeline(tally, device, step_of)
         for event in in_order(events(tally), _MOST_KEPT_EVENTS):
             line.add(*event)
     line.finish()
@@ -359,7 +359,7 @@ def _kernel_events(plane: _Plane, line: Span, begins: int, tally: Tally) -> Iter
     if not is_device and not plane.names_operations and not plane.has_stat(line, marks):
         return
     kernels: dict[tuple[int, tuple[bytes, ...]], _Kernel | None] = {}
-    operations: dict[tuple[Any, Any, Any], Operation] = {}
+    operations: dict[tuple[Any, Any, Any], ProfiledOperation] = {}
     for kind, offset, duration, occurrences, stats in plane.events(line):
         key = kind, tuple(stats)
         if key in kernels:
@@ -384,7 +384,7 @@ def _kernel_events(plane: _Plane, line: Span, begins: int, tally: Tally) -> Iter
 class _Kernel(NamedTuple):
     """What the stats of an event say: the operation that it ran, in which execution, whether in a command buffer."""
 
-    operation: Operation | None
+    operation: ProfiledOperation | None
     run: str
     in_graph: bool
 
@@ -394,7 +394,7 @@ def _kernel(
     kind: int,
     stats: list[bytes],
     marks: list[bytes],
-    operations: dict[tuple[Any, Any, Any], Operation],
+    operations: dict[tuple[Any, Any, Any], ProfiledOperation],
 ) -> _Kernel | None:
     """What the stats of an event say; None for an event of the host that has no operation."""
     held = plane.kinds.get(kind)
@@ -416,7 +416,7 @@ def _kernel(
     operation = operations.get(key)
     if operation is None:
         several = tuple([each.strip().removeprefix("%") for each in re.split(r"[,;]", str(names)) if each.strip()])
-        operation = operations[key] = Operation(several, str(key[1] or ""), _program_id(key[2]))
+        operation = operations[key] = ProfiledOperation(several, str(key[1] or ""), _program_id(key[2]))
     return _Kernel(operation, "" if run is None else f"run {run}", False)
 
 
@@ -432,7 +432,7 @@ def _mark(number: int) -> bytes:
 
 def _tpu_events(plane: _Plane, line: Span, begins: int, tally: Tally) -> Iterator[_Event]:
     """The events of a line of a TPU. An event without an operation is counted as lost."""
-    operations: dict[int, Operation | None] = {}
+    operations: dict[int, ProfiledOperation | None] = {}
     for kind, offset, duration, occurrences, _ in plane.events(line):
         if kind not in operations:
             operations[kind] = _tpu_operation(plane.kinds.get(kind))
@@ -443,14 +443,14 @@ def _tpu_events(plane: _Plane, line: Span, begins: int, tally: Tally) -> Iterato
             tally.lost.add(duration, occurrences)
 
 
-def _tpu_operation(kind: _EventKind | None) -> Operation | None:
+def _tpu_operation(kind: _EventKind | None) -> ProfiledOperation | None:
     """The instruction that the metadata of an event names: the display name, or the beginning of its HLO text."""
     if kind is None or not kind.name:
         return None
     stats = kind.stats
     name = kind.name.partition(" = ")[0].strip().removeprefix("%")
     flops, moved = stats.get("flops"), stats.get("bytes_accessed")
-    return Operation(
+    return ProfiledOperation(
         (name,),
         str(stats.get("hlo_module") or ""),
         _program_id(stats.get("program_id")),

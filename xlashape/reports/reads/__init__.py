@@ -14,9 +14,9 @@ The files. Each imports only from those above it:
     find_reads.py   `reads`, which makes the answer, and `each_read`, which gives its rows one by one
 """
 
-from xlashape.reports.reads.answer import REPORT, Access, Read, Reads, Write
+from xlashape.reports.reads.answer import REPORT, Read, ReadAccess, Reads, Write
 from xlashape.reports.reads.consumers import KINDS
 from xlashape.reports.reads.devices import Device
 from xlashape.reports.reads.find_reads import each_read, reads
 
-__all__ = ["KINDS", "REPORT", "Access", "Device", "Read", "Reads", "Write", "each_read", "reads"]
+__all__ = ["KINDS", "REPORT", "Device", "Read", "ReadAccess", "Reads", "Write", "each_read", "reads"]

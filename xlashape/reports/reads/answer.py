@@ -202,7 +202,7 @@ class Read(NamedTuple):
         return "".join(parts)
 
 
-class Access(NamedTuple):
+class ReadAccess(NamedTuple):
     """One way in which one output of an instruction reads an array of an operand. Each field is the column of its name
     in the section `accesses`, and None where it is not known."""
 
@@ -324,17 +324,17 @@ class Reads(Answer, Frozen):
         set_field(self, "errors", errors)
 
     @property
-    def accesses(self) -> tuple[Access, ...]:
+    def accesses(self) -> tuple[ReadAccess, ...]:
         """Every way in which an operand is read, in the order of the module."""
         kind = self.device.kind
-        made: list[Access] = []
+        made: list[ReadAccess] = []
         for who, ways in self.ways:
             for way in ways:
                 physical = "" if way.physical is None else way.physical.map.to_text()
                 units = units_touched(way.sample, kind)
                 segments, tiles, lines = units["segments"], units["tiles"], units["lines"]
                 made.append(
-                    Access(
+                    ReadAccess(
                         *who, way.access.leaf, *way.consumer, way.sample.stride, segments, tiles, lines,
                         way.sample.ideal, *way.lanes, way.access.map.to_text(), physical,
                     )

@@ -31,7 +31,7 @@ MOST_POINTS: Final = 1 << 20
 _MOST_RUNS: Final = 1 << 20
 
 
-class Progression(NamedTuple):
+class IndexProgression(NamedTuple):
     """Indices along a dimension: start, start + step, …"""
 
     start: int
@@ -66,7 +66,7 @@ def units_of_all(shape: Shape, unit_bytes: int) -> int | None:
     tile = _tile(shape)
     if not tile:
         return ceil_div(product(array.dimensions) * bits, 8 * unit_bytes)
-    box = [Progression(0, 1, size) for size in array.dimensions]
+    box = [IndexProgression(0, 1, size) for size in array.dimensions]
     return _units_of_box(shape, box, unit_bytes)
 
 
@@ -91,20 +91,20 @@ def _kept(
     return (_enumerated(shape, tuple(dict.fromkeys(physical)), unit_bytes),)
 
 
-def box_of(indexing_map: IndexingMap) -> list[Progression] | None:
+def box_of(indexing_map: IndexingMap) -> list[IndexProgression] | None:
     """The indices that a map names, if they are those of a box; else None.
 
     >>> box_of(
     ...     IndexingMap.parse("(d0, d1)[s0] -> (d0 * 2 + s0, 7 - d1), domain: d0 in [0, 9], d1 in [0, 3], s0 in [0, 1]")
     ... )
-    [Progression(start=0, step=1, size=20), Progression(start=4, step=1, size=4)]
+    [IndexProgression(start=0, step=1, size=20), IndexProgression(start=4, step=1, size=4)]
     """
     if indexing_map.constraints or indexing_map.is_known_empty:
         return None
     groups = indexing_map.variable_expressions()
     variables = dict(zip([each for group in groups for each in group], indexing_map.variables, strict=True))
     used: set[Variable] = set()
-    box: list[Progression] = []
+    box: list[IndexProgression] = []
     for result in indexing_map.results:
         found = _progression(result, variables, used)
         if found is None:
@@ -113,7 +113,7 @@ def box_of(indexing_map: IndexingMap) -> list[Progression] | None:
     return box
 
 
-def _progression(result: Expr, variables: dict[Variable, Var], used: set[Variable]) -> Progression | None:
+def _progression(result: Expr, variables: dict[Variable, Var], used: set[Variable]) -> IndexProgression | None:
     """The values of a sum of multiples of variables, if they are evenly spaced and no other result uses the variables.
     `used` has the variables of the results before; those of this one are added to it."""
     start = 0
@@ -138,7 +138,7 @@ def _progression(result: Expr, variables: dict[Variable, Var], used: set[Variabl
             count += factor // step * (size - 1)
         else:
             return None
-    return Progression(start, step, count)
+    return IndexProgression(start, step, count)
 
 
 def _tile(shape: Shape) -> tuple[int, ...]:
@@ -148,7 +148,7 @@ def _tile(shape: Shape) -> tuple[int, ...]:
     return tuple(tiles[0].dimensions) if tiles else ()
 
 
-def _units_of_box(shape: Shape, box: Sequence[Progression], unit_bytes: int) -> int | None:
+def _units_of_box(shape: Shape, box: Sequence[IndexProgression], unit_bytes: int) -> int | None:
     """How many units hold an element of a box; None where they are too many to enumerate."""
     array = geometry(shape)
     bits, tile = stored_bits(shape), _tile(shape)
@@ -163,7 +163,7 @@ def _units_of_box(shape: Shape, box: Sequence[Progression], unit_bytes: int) -> 
     return _units_of_runs(_runs(ordered, sizes, bits), 8 * unit_bytes)
 
 
-def _map_of_box(shape: Shape, box: Sequence[Progression]) -> IndexingMap:
+def _map_of_box(shape: Shape, box: Sequence[IndexProgression]) -> IndexingMap:
     """A map that names the positions of a box in the array's buffer."""
     whole = IndexingMap(
         [Var(Interval(0, each.size - 1)) for each in box], (), (),
@@ -172,7 +172,7 @@ def _map_of_box(shape: Shape, box: Sequence[Progression]) -> IndexingMap:
     return whole.compose(logical_to_physical(shape))
 
 
-def _runs(ordered: Sequence[Progression], sizes: Sequence[int], bits: int) -> _Runs:
+def _runs(ordered: Sequence[IndexProgression], sizes: Sequence[int], bits: int) -> _Runs:
     """The runs of a box of an array without tiles, whose elements have `bits` bits. `ordered` and `sizes` are the box
     and the array, from the most major dimension to the most minor."""
     stride, offset, length = 1, 0, 1

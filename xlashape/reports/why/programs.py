@@ -443,7 +443,7 @@ def module_memory(module: HloModule, target: Target | None = None, origin: Any =
     ([('p', 96), ('n', 60)], 156)
     """
     found = module_buffers(module)
-    known: dict[Shape, Sizes] = {}
+    known: dict[Shape, ArraySizes] = {}
     rows: list[Buffer] = []
     for buffer in found.buffers:
         spend(16)
@@ -474,7 +474,7 @@ def module_memory(module: HloModule, target: Target | None = None, origin: Any =
     )
 
 
-class Sizes(NamedTuple):
+class ArraySizes(NamedTuple):
     """The sizes of an array in bytes; None if there is an error."""
 
     shape: Shape
@@ -489,7 +489,7 @@ def buffer_of(
     index: ShapeIndex,
     shape: Shape,
     target: Target | None,
-    known: dict[Shape, Sizes],
+    known: dict[Shape, ArraySizes],
     position: int,
 ) -> Buffer:
     """The row of an array of an instruction's result. `known` keeps the sizes of shapes. `position` is the number of
@@ -512,12 +512,12 @@ def buffer_of(
     )
 
 
-def _sizes(shape: Shape, target: Target | None) -> Sizes:
+def _sizes(shape: Shape, target: Target | None) -> ArraySizes:
     try:
         tiled = on_target(shape, target)
-        return Sizes(tiled, element_bytes_of(tiled), array_bytes(tiled, target))
+        return ArraySizes(tiled, element_bytes_of(tiled), array_bytes(tiled, target))
     except XlashapeError as error:
-        return Sizes(shape, None, None, error)
+        return ArraySizes(shape, None, None, error)
 
 
 def _has_tiles(shape: Shape | None) -> bool:

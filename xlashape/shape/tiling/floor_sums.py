@@ -64,7 +64,7 @@ class FloorSums(NamedTuple):
         return results
 
 
-class Recorder:
+class SumRecorder:
     """A number that records the operations on it: a sum Σ c·register, with 0 <= sum <= `upper`.
 
     It has the operators that the formula uses. The right operands of `*`, `//` and `%` are ints above 0.
@@ -77,22 +77,24 @@ class Recorder:
         self.terms = terms
         self.upper = upper
 
-    def __add__(self, other: Recorder) -> Recorder:
-        return Recorder(self._tape, _sum(self.terms, other.terms), self.upper + other.upper)
+    def __add__(self, other: SumRecorder) -> SumRecorder:
+        return SumRecorder(self._tape, _sum(self.terms, other.terms), self.upper + other.upper)
 
-    def __mul__(self, factor: int) -> Recorder:
-        return Recorder(self._tape, {register: c * factor for register, c in self.terms.items()}, self.upper * factor)
+    def __mul__(self, factor: int) -> SumRecorder:
+        return SumRecorder(
+            self._tape, {register: c * factor for register, c in self.terms.items()}, self.upper * factor
+        )
 
-    def __floordiv__(self, divisor: int) -> Recorder:
+    def __floordiv__(self, divisor: int) -> SumRecorder:
         if self.upper < divisor:
-            return Recorder(self._tape, {}, 0)
-        return Recorder(self._tape, self._tape.divide(self.terms, divisor), self.upper // divisor)
+            return SumRecorder(self._tape, {}, 0)
+        return SumRecorder(self._tape, self._tape.divide(self.terms, divisor), self.upper // divisor)
 
-    def __mod__(self, divisor: int) -> Recorder:
+    def __mod__(self, divisor: int) -> SumRecorder:
         if self.upper < divisor:
             return self
         quotient = self._tape.divide(self.terms, divisor)
-        return Recorder(self._tape, _sum(self.terms, quotient, -divisor), divisor - 1)
+        return SumRecorder(self._tape, _sum(self.terms, quotient, -divisor), divisor - 1)
 
 
 def _sum(terms: dict[int, int], others: dict[int, int], factor: int = 1) -> dict[int, int]:
@@ -212,14 +214,14 @@ class _Tape:
         return True
 
 
-def trace(sizes: Sequence[int], formula: Callable[[list[Recorder]], Sequence[Recorder | int]]) -> FloorSums:
+def trace(sizes: Sequence[int], formula: Callable[[list[SumRecorder]], Sequence[SumRecorder | int]]) -> FloorSums:
     """The compiled form of `formula` for inputs v with 0 <= v < size. An int among its results must be 0.
 
     >>> trace((256,), lambda v: [v[0] // 128 * 1024 + v[0] % 128])
     FloorSums(inputs=1, steps=((((0, 1),), 128),), outputs=(((0, 1), (1, 896)),), fits_int32=True, give_int16=True)
     """
     tape = _Tape(sizes)
-    results = formula([Recorder(tape, {i: 1}, size - 1) for i, size in enumerate(sizes)])
+    results = formula([SumRecorder(tape, {i: 1}, size - 1) for i, size in enumerate(sizes)])
     sums = [result for result in results if not isinstance(result, int)]
     return tape.floor_sums(
         [{} if isinstance(result, int) else result.terms for result in results],

@@ -45,7 +45,7 @@ _SMALL_BYTES = 1 << 16
 """For an array of fewer bytes the order of copying does not matter."""
 
 
-class Axis(NamedTuple):
+class CopyAxis(NamedTuple):
     """One digit of an index. It has `length` values; a step of 1 is `index_step` in `dimension` and `stride` elements
     in the buffer.
     """
@@ -61,10 +61,10 @@ class Block(NamedTuple):
 
     starts: tuple[int, ...]
     offset: int
-    axes: tuple[Axis, ...]
+    axes: tuple[CopyAxis, ...]
 
 
-class Plan(NamedTuple):
+class CopyPlan(NamedTuple):
     """The blocks of an array whose dimensions are put in the order `transpose` and then merged to the sizes
     `merged`.
     """
@@ -79,15 +79,15 @@ class _Piece(NamedTuple):
 
     start: int
     offset: int
-    axes: tuple[Axis, ...]
+    axes: tuple[CopyAxis, ...]
 
 
-def _weight(key: tuple[Shape], plan: Plan) -> int:
+def _weight(key: tuple[Shape], plan: CopyPlan) -> int:
     axes = sum([250 + 130 * len(block.axes) for block in plan.blocks])
     return shape_bytes(key[0]) + 400 + 80 * len(plan.merged) + axes
 
 
-def plan(shape: Shape) -> Plan | None:
+def plan(shape: Shape) -> CopyPlan | None:
     """The blocks of an array that is not empty, or None if its positions are not linear in digits of single
     dimensions.
     """
@@ -96,21 +96,21 @@ def plan(shape: Shape) -> Plan | None:
 
 
 @cached(max_bytes=2 << 20, weigh=_weight)
-def _plan(shape: Shape) -> Plan:
+def _plan(shape: Shape) -> CopyPlan:
     """The plan of an array; a plan without blocks where its positions are not linear."""
     array = geometry(shape)
     dimensions = array.dimensions
     blocks = _blocks(shape)
     if blocks is not None:
-        return Plan(tuple(range(len(dimensions))), dimensions, blocks)
+        return CopyPlan(tuple(range(len(dimensions))), dimensions, blocks)
     # Where the first tile combines dimensions, the combined dimensions may have linear positions.
     first = array.steps[0]
     if all(len(group) == 1 for group in first.groups):
-        return Plan((), (), ())
+        return CopyPlan((), (), ())
     assert shape.layout is not None
     merged = (*first.kept, *first.sizes)
     layout = Layout(range(len(merged) - 1, -1, -1), [Tile(first.tile), *shape.layout.tiles[1:]])
-    return Plan(array.major_to_minor, merged, _blocks(Shape(shape.element_type, merged, layout=layout)) or ())
+    return CopyPlan(array.major_to_minor, merged, _blocks(Shape(shape.element_type, merged, layout=layout)) or ())
 
 
 def view_strides(shape: Shape) -> tuple[int, ...] | None:
@@ -166,9 +166,9 @@ def _pieces_of(dimension: int, size: int, divisors: Sequence[int], strides: Sequ
         whole = (size - start) // divisors[level]
         if not whole:
             continue
-        axes = [Axis(dimension, whole, divisors[level], strides[level])]
+        axes = [CopyAxis(dimension, whole, divisors[level], strides[level])]
         for k in range(level - 1, -1, -1):
-            axes.append(Axis(dimension, divisors[k + 1] // divisors[k], divisors[k], strides[k]))
+            axes.append(CopyAxis(dimension, divisors[k + 1] // divisors[k], divisors[k], strides[k]))
         pieces.append(_Piece(start, offset, tuple([axis for axis in axes if axis.length > 1])))
         start += whole * divisors[level]
         offset += whole * strides[level]

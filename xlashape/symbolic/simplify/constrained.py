@@ -121,7 +121,7 @@ class ConstrainedSimplifier(Simplifier):
             for node in postorder((expr,))
         )
 
-    # The methods of `Context`, for rules
+    # The methods of `RuleContext`, for rules
 
     def range_of_form(self, terms: Terms, constant: int) -> Bounds:
         """(least, greatest) value of a linear form."""

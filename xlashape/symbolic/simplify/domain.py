@@ -22,7 +22,7 @@ from xlashape.symbolic.simplify.simplifier import Simplifier
 Constraint = tuple[Expr, Interval]
 
 
-class Domain:
+class MapDomain:
     """The domain of a map while it is simplified.
 
     `bounds` are the variables' intervals and `constraints` the conditions on other expressions. `is_empty` is set once
@@ -290,14 +290,14 @@ def simplify_parts(
     """Simplifies results and constraints over the variables in `bounds`, whose intervals are not empty. None if no
     point is in the domain.
     """
-    domain = Domain(bounds, constraints)
+    domain = MapDomain(bounds, constraints)
     domain.simplify()
     if domain.is_empty:
         return None
     return Simplified(domain.bounds, _simplified_results(domain, results), domain.constraints)
 
 
-def _simplified_results(domain: Domain, results: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def _simplified_results(domain: MapDomain, results: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The results simplified by the bounds. A result that has all variables of some constraint is simplified by the
     constraints as well.
     """

@@ -58,7 +58,7 @@ class Canonicalizer:
     d1 * 3 + (d0 mod 4) / 4
     """
 
-    # A rule takes the object that runs it: a `Context` here, a `BoundedContext` in the simplifier.
+    # A rule takes the object that runs it: a `RuleContext` here, a `BoundedContext` in the simplifier.
     _sum_rules: tuple[Callable[[Any, Terms, int], Form | None], ...] = sum_rules.RULES_WITHOUT_BOUNDS
     _floordiv_rules: tuple[Callable[[Any, Terms, int, int], Form | None], ...] = floordiv_rules.RULES_WITHOUT_BOUNDS
     _mod_rules: tuple[Callable[[Any, Terms, int, int], Form | None], ...] = mod_rules.RULES_WITHOUT_BOUNDS
@@ -72,7 +72,7 @@ class Canonicalizer:
         """The expression in canonical form."""
         return expression_of(*self.form_of(expr))
 
-    # The methods of `Context`, for rules
+    # The methods of `RuleContext`, for rules
 
     def form_of(self, expr: Expr) -> Form:
         """The linear form of an expression."""
@@ -311,7 +311,7 @@ class Simplifier(Canonicalizer):
         (replaced,) = substitute((expression_of(*form),), self._stands_for)
         return self.canonicalizer.form_of(replaced)
 
-    # The methods of `Context`, for rules
+    # The methods of `RuleContext`, for rules
 
     def range_of(self, atom: Expr) -> Bounds:
         """(least, greatest) value of an atom."""

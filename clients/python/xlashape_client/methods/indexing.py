@@ -25,7 +25,7 @@ from xlashape_client.inputs import (
     result_count_of,
 )
 from xlashape_client.items import Items, Stream
-from xlashape_client.results import InstructionMaps, InstructionReads, InstructionTiles, SimplifiedMap
+from xlashape_client.results import InstructionMaps, InstructionReadsResult, InstructionTiles, SimplifiedMap
 from xlashape_client.transport import choice
 
 _STYLES = {"xla": v1.TEXT_STYLE_XLA, "affine": v1.TEXT_STYLE_AFFINE}
@@ -141,7 +141,7 @@ class IndexingMethods(Methods):
         style: str = "xla",
         report_errors: bool = False,
         timeout: float | None = None,
-    ) -> Items[InstructionReads]:
+    ) -> Items[InstructionReadsResult]:
         """How efficiently one instruction, or each instruction that is executed, reads its operands:
         `xlashape.indexing.operand_reads`.
 
@@ -172,7 +172,7 @@ class IndexingMethods(Methods):
             warp=warp,
             segment_bytes=segment_bytes,
         )
-        return Stream(transport, "OperandReads", request, v1.OperandReadsResponse, InstructionReads.of, timeout)
+        return Stream(transport, "OperandReads", request, v1.OperandReadsResponse, InstructionReadsResult.of, timeout)
 
     @answer
     async def operand_tiles(
@@ -195,7 +195,7 @@ class IndexingMethods(Methods):
 
         >>> found = client.operand_tiles(MODULE, "t", (5, 1), offsets=(0, 2))
         >>> found.tiles[0].tile
-        Tile(offsets=(2, 0), sizes=(1, 5), strides=(0, 1))
+        TileResult(offsets=(2, 0), sizes=(1, 5), strides=(0, 1))
         """
         tile = None
         if sizes is not None:

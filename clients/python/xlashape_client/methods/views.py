@@ -8,14 +8,14 @@ from typing import Any
 from xlashape.proto import v1
 from xlashape_client.faces import Methods, answer
 from xlashape_client.inputs import AnyMap, AnyModule, AnyShape, map_input, message_of, shape_input
-from xlashape_client.results import Drawing, InstructionGraph, Recognized, TextSlice
+from xlashape_client.results import Drawing, InstructionGraph, RecognizeResult, TextSlice
 
 
 class ViewMethods(Methods):
     """The RPCs of ViewService as methods."""
 
     @answer
-    async def recognize(self, content: bytes | str, *, timeout: float | None = None) -> Recognized:
+    async def recognize(self, content: bytes | str, *, timeout: float | None = None) -> RecognizeResult:
         """What a text or the content of a file is: a shape, a layout, an indexing map, a line of HLO, a module, a
         report about memory or a profile. Other content raises the error of the kind that it resembles most.
 
@@ -25,7 +25,7 @@ class ViewMethods(Methods):
         """
         data = content.encode(errors="replace") if isinstance(content, str) else content
         request = message_of(v1.RecognizeRequest, content=data)
-        return Recognized.of(await self._transport.call("Recognize", request, v1.RecognizeResponse, timeout))
+        return RecognizeResult.of(await self._transport.call("Recognize", request, v1.RecognizeResponse, timeout))
 
     @answer
     async def draw(

@@ -79,7 +79,7 @@ def test_a_project_with_its_summaries(project, pytester):
     ],
 )
 def test_mistakes_in_limits_are_named(limits, message):
-    one = summary.Summary.of(HloModule.parse(ONE))
+    one = summary.ModuleSummary.of(HloModule.parse(ONE))
     with pytest.raises(InvalidArgumentError, match=re.escape(message)):
         one.broken(one, limits)
 
@@ -98,7 +98,7 @@ def test_a_broken_file_of_summaries_is_named(tmp_path):
 
 def test_summaries_of_several_tests_are_sorted(tmp_path):
     path = tmp_path / "x.hlo.json"
-    one, two = (summary.Summary.of(HloModule.parse(text)) for text in (ONE, COPY))
+    one, two = (summary.ModuleSummary.of(HloModule.parse(text)) for text in (ONE, COPY))
     summary.write_summaries(path, {"b": two, "a": one})
     assert list(summary.read_summaries(path)) == ["a", "b"]
     assert one.broken(two, {"copy_bytes": "+2KiB", "buffer_bytes": 1024, "new_copies": 1}) == []

@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterator
 from math import gcd
 
 from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Mod, Mul, order_key
-from xlashape.symbolic.simplify.rules.rule import BoundedContext, Context, Form, Terms, expression_of, law, single_atom
+from xlashape.symbolic.simplify.rules.rule import (
+    BoundedContext,
+    Form,
+    RuleContext,
+    Terms,
+    expression_of,
+    law,
+    single_atom,
+)
 from xlashape.symbolic.simplify.rules.sum import plus
 
 
@@ -47,7 +55,7 @@ def one_value(context: BoundedContext, terms: Terms, constant: int, divisor: int
     ("d0 in [0, 99], d1 in [-3, 3]", "(d0 / 3 - d1 + 2) / 4", "(d1 * -3 + d0 + 6) / 12"),
     ("d0 in [0, 9], d1 in [0, 9]", "(d0 / 3 + d1 / 5) / 4", "(d0 / 3 + d1 / 5) / 4"),
 )
-def nested(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
+def nested(context: RuleContext, terms: Terms, constant: int, divisor: int) -> Form | None:
     """(x / c + y) / d = (x + y c) / (c d), if exactly one term of the sum is a division with coefficient 1."""
     division: FloorDiv | None = None
     for atom, coefficient in terms.items():
@@ -66,7 +74,7 @@ def nested(context: Context, terms: Terms, constant: int, divisor: int) -> Form 
 
 
 @law(("d0 in [-50, 50]", "(d0 mod 12) / 4", "(d0 / 4) mod 3"))
-def of_mod(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
+def of_mod(context: RuleContext, terms: Terms, constant: int, divisor: int) -> Form | None:
     """(x mod (d k)) / d = (x / d) mod k."""
     atom = single_atom(terms, constant)
     if atom.__class__ is not Mod:
@@ -127,7 +135,7 @@ def small_rest(context: BoundedContext, terms: Terms, constant: int, divisor: in
 
 
 @law(("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 2 + d1 * 2 + 2) / 6", "(d0 + d1 + 1) / 3"))
-def common_factor(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
+def common_factor(context: RuleContext, terms: Terms, constant: int, divisor: int) -> Form | None:
     """(x * g) / (d g) = x / d, constants included."""
     common = gcd(divisor, constant, *terms.values())
     if common == 1:
@@ -161,7 +169,7 @@ def outer_multiple(terms: Terms, constant: int, divisor: int) -> tuple[Form, For
     ("d0 in [0, 9], d1 in [0, 9]", "min((d0 * 4 + d1 * 6 + 7) / 4, d1)", "min((d0 * 4 + d1 * 6 + 7) / 4, d1)"),
     ("d0 in [0, 9], d1 in [0, 9]", "min((d0 * 4 + 7) / 4, d1)", "min(d0 + 1, d1)"),
 )
-def multiples_alone(context: Context, terms: Terms, constant: int, divisor: int) -> Form | None:
+def multiples_alone(context: RuleContext, terms: Terms, constant: int, divisor: int) -> Form | None:
     """(x * (d k) + y) / d = x * k + y / d, if x * (d k) is the last summand or one of two."""
     multiple_and_rest = outer_multiple(terms, constant, divisor)
     if multiple_and_rest is None:

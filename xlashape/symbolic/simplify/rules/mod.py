@@ -10,7 +10,15 @@ from math import gcd
 
 from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Mul, order_key
 from xlashape.symbolic.simplify.rules.floordiv import outer_multiple, splits
-from xlashape.symbolic.simplify.rules.rule import BoundedContext, Context, Form, Terms, expression_of, law, single_atom
+from xlashape.symbolic.simplify.rules.rule import (
+    BoundedContext,
+    Form,
+    RuleContext,
+    Terms,
+    expression_of,
+    law,
+    single_atom,
+)
 from xlashape.symbolic.simplify.rules.sum import plus
 
 
@@ -18,7 +26,7 @@ from xlashape.symbolic.simplify.rules.sum import plus
     ("d0 in [0, 9], d1 in [0, 9]", "(d0 * 8 + d1 - 3) mod 4", "(d1 + 1) mod 4"),
     ("d0 in [-9, 9]", "(d0 * 4) mod 2", "0"),
 )
-def multiples(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
+def multiples(context: RuleContext, terms: Terms, constant: int, modulus: int) -> Form | None:
     """(x * (m k) + y) mod m = y mod m, and y's constant is taken modulo m."""
     rest = {atom: coefficient for atom, coefficient in terms.items() if coefficient % modulus}
     if len(rest) == len(terms) and 0 <= constant < modulus:
@@ -41,7 +49,7 @@ def one_period(context: BoundedContext, terms: Terms, constant: int, modulus: in
 
 
 @law(("d0 in [-50, 50]", "(d0 mod 12) mod 4", "d0 mod 4"))
-def of_mod(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
+def of_mod(context: RuleContext, terms: Terms, constant: int, modulus: int) -> Form | None:
     """(x mod (m k)) mod m = x mod m."""
     atom = single_atom(terms, constant)
     if atom.__class__ is not Mod:
@@ -57,7 +65,7 @@ def of_mod(context: Context, terms: Terms, constant: int, modulus: int) -> Form 
     ("d0 in [-9, 9]", "(d0 * -6) mod 4", "((d0 * -3) mod 2) * 2"),
     ("d0 in [-9, 9], d1 in [-9, 9]", "(d0 * 6 + d1 * 6) mod 4", "(d0 * 6 + d1 * 6) mod 4"),
 )
-def common_factor(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
+def common_factor(context: RuleContext, terms: Terms, constant: int, modulus: int) -> Form | None:
     """(x * c g) mod (m g) = ((x * c) mod m) * g, for a single term."""
     if constant or len(terms) > 1:
         return None
@@ -102,7 +110,7 @@ def small_rest(context: BoundedContext, terms: Terms, constant: int, modulus: in
         "min((d0 * 4 + d1 * 6 + d2) mod 4, d1)",
     ),
 )
-def multiples_alone(context: Context, terms: Terms, constant: int, modulus: int) -> Form | None:
+def multiples_alone(context: RuleContext, terms: Terms, constant: int, modulus: int) -> Form | None:
     """(x * (m k) + y) mod m = y mod m, if x * (m k) is the last summand, one of two, or all summands but the last."""
     multiple_and_rest = outer_multiple(terms, constant, modulus)
     if multiple_and_rest is not None:

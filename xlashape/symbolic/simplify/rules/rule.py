@@ -11,7 +11,7 @@ bounds, or to None where it does not apply. A result is always simpler: no rule 
 of a rule states its law and condition; `@law` gives examples, which the tests check at every point of their domain.
 
 Rules that need more than a linear form (how an expression is written, or the constraints of a domain) are methods of
-the simplifier classes, marked with `@law` as well. Rules that simplify domains are methods of `Domain`, marked with
+the simplifier classes, marked with `@law` as well. Rules that simplify domains are methods of `MapDomain`, marked with
 `@domain_law`.
 """
 
@@ -68,7 +68,7 @@ def single_atom(terms: Terms, constant: int) -> Expr | None:
 F = TypeVar("F", bound=Callable[..., object])
 
 
-class Context(Protocol):
+class RuleContext(Protocol):
     """The methods of a canonicalizer or simplifier that rules call. All forms that these methods take and return are
     simplified.
     """
@@ -86,7 +86,7 @@ class Context(Protocol):
         ...
 
 
-class BoundedContext(Context, Protocol):
+class BoundedContext(RuleContext, Protocol):
     """The methods that rules call of a simplifier that knows the bounds of variables."""
 
     def range_of_form(self, terms: Terms, constant: int) -> Bounds:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from xlashape.limits import spend
 from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Max, Min, Mod, Mul, maximum, minimum, order_key
-from xlashape.symbolic.simplify.rules.rule import Context, Form, Terms, expression_of, law
+from xlashape.symbolic.simplify.rules.rule import Form, RuleContext, Terms, expression_of, law
 
 
 def plus(terms: Terms, constant: int, other: Form, factor: int = 1) -> Form:
@@ -38,7 +38,7 @@ def _without(terms: Terms, *atoms: Expr) -> dict[Expr, int]:
     ("d0 in [-9, 9]", "(d0 mod 4) * 3 + (d0 / 4) * 12", "d0 * 3"),
     ("d0 in [0, 99]", "((d0 / 12) mod 4) * 3 + (d0 / 48) * 12", "(d0 / 12) * 3"),
 )
-def quotient_and_remainder(context: Context, terms: Terms, constant: int) -> Form | None:
+def quotient_and_remainder(context: RuleContext, terms: Terms, constant: int) -> Form | None:
     """(x mod m) * k + (x / m) * (m k) = x * k. The sum has x / m in its simplified form."""
     if len(terms) < 2:
         return None
@@ -66,7 +66,7 @@ def quotient_and_remainder(context: Context, terms: Terms, constant: int) -> For
         "(d0 * 100 + d1) mod 140",
     ),
 )
-def remainder_of_remainder(context: Context, terms: Terms, constant: int) -> Form | None:
+def remainder_of_remainder(context: RuleContext, terms: Terms, constant: int) -> Form | None:
     """((x mod (m c)) / m) * (m k) + (x mod m) * k = (x mod (m c)) * k. The sum has x mod m in its simplified form."""
     if len(terms) < 2:
         return None
@@ -89,7 +89,7 @@ def remainder_of_remainder(context: Context, terms: Terms, constant: int) -> For
     ("d0 in [0, 9], d1 in [0, 9]", "d0 - (d0 / 4) * 4 + d1", "d0 mod 4 + d1"),
     ("d0 in [-9, 9]", "(d0 / 4) * -8 + d0 * 2", "(d0 mod 4) * 2"),
 )
-def remainder(context: Context, terms: Terms, constant: int) -> Form | None:
+def remainder(context: RuleContext, terms: Terms, constant: int) -> Form | None:
     """(x / c) * (-c k) = (x mod c) * k - x * k for positive k, in a sum of at least two terms."""
     if len(terms) < 2 and constant == 0:
         return None
@@ -105,7 +105,7 @@ def remainder(context: Context, terms: Terms, constant: int) -> Form | None:
     return None
 
 
-def adjacent_digits(context: Context, terms: Terms, constant: int) -> Form | None:
+def adjacent_digits(context: RuleContext, terms: Terms, constant: int) -> Form | None:
     """((x / m) mod n) * (m k) + (x mod m) * k = (x mod (m n)) * k: two digits of a mixed-radix number are one.
 
     XLA leaves such digits as they are. `joined_digits` in `xlashape/symbolic/simplify/domain.py` uses this rule.
@@ -128,7 +128,7 @@ def adjacent_digits(context: Context, terms: Terms, constant: int) -> Form | Non
     return None
 
 
-RULES: tuple[Callable[[Context, Terms, int], Form | None], ...] = (quotient_and_remainder, remainder)
+RULES: tuple[Callable[[RuleContext, Terms, int], Form | None], ...] = (quotient_and_remainder, remainder)
 """The rules for sums, in the order in which they are tried."""
 
 RULES_WITHOUT_BOUNDS = (quotient_and_remainder, remainder_of_remainder)
