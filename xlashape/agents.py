@@ -1,8 +1,8 @@
 """The questions of this library as tools of the Model Context Protocol, for coding agents: a server that `xlashape mcp`
 runs.
 
-Ten tools: what_is, why, memory, diff, copies, reads, cost, map, index, draw. An input is text (a shape, HLO, an
-indexing map, a report of exhausted memory) or the path of a file below an allowed directory; no other file is opened.
+Ten tools: what_is, why, memory, diff, copies, reads, cost, map, index, draw. An input is text of any kind that
+`xlashape.recognition` knows, or the path of a file below an allowed directory; no other file is opened.
 The answer of a report has the totals and the rows that matter most, as many as fit in about two thousand tokens. If
 rows are left out, it also has the command that shows all of them.
 
@@ -22,10 +22,11 @@ from typing import Any, Final, Literal, cast
 from xlashape.drawing import draw
 from xlashape.errors import InvalidArgumentError, NotFoundError, XlashapeError
 from xlashape.extras import require
-from xlashape.hlo import HloModule
+from xlashape.hlo import HloInstruction, HloModule
+from xlashape.hlo.files.convert import decompressed
+from xlashape.recognition import Recognized, recognize
 from xlashape.reports.report import Answer, plain, report_of
 from xlashape.shape import Shape, tiling
-from xlashape.symbolic import IndexingMap
 from xlashape.version import __version__
 
 MOST_CHARACTERS: Final = 5600
@@ -51,29 +52,20 @@ class Agent:
         self._root = root.resolve()
 
     def what_is(self, x: str) -> dict[str, Any]:
-        """What a text or a file is: a shape, a module, an indexing map. x: the text, or the path of a file."""
-        data = self._input(x)
-        if isinstance(data, bytes):
-            errors: list[XlashapeError] = []
-            for kind, read in (("shape", Shape.parse), ("indexing map", IndexingMap.parse)):
-                try:
-                    return _fitting({"kind": kind, "text": str(read(x))}, [], "")
-                except XlashapeError as error:
-                    errors.append(error)
-            if "HloModule" not in x and "ENTRY" not in x:
-                raise errors["->" in x]
-        module = HloModule.of(data)
-        rows = [{"parameter": _short(each.name), "shape": _short(str(each.shape))} for each in module.entry.parameters]
-        facts = {
-            "kind": "module",
-            "name": module.name,
-            "computations": len(module.computations),
-            "instructions": sum(len(each.instructions) for each in module.computations),
-            "is_scheduled": module.head.HasField("schedule"),
-            "result": str(module.entry.root.shape),
-            "fingerprint": module.fingerprint(),
-        }
-        return _fitting(facts, rows, "")
+        """What a text or a file is: a shape, a layout, an indexing map, an instruction, a module, a report about memory
+        or a profile. x: the text, or the path of a file.
+        """
+        given = self._given(x)
+        if isinstance(given, HloModule):
+            return _of_module(given, {"kind": "module", "summary": f"the module {given.name}"})
+        found = recognize(decompressed(given.read_bytes()) if isinstance(given, Path) else given)
+        facts = {"kind": found.kind, "summary": found.summary, "instruction": found.instruction}
+        if found.kind not in ("module", "instruction"):
+            facts["text"] = "" if found.kind == "report" else found.text
+            return _fitting({name: value for name, value in facts.items() if value}, [], "")
+        if found.text or not isinstance(given, Path):
+            return _of_module(self._module(found, cast("bytes", given)), facts)
+        return _of_module(HloModule.of(given), facts)
 
     def why(self, x: str, instruction: str = "", target: str | None = None) -> dict[str, Any]:
         """Why buffers are as large as they are, and what would make them smaller. x: a shape, HLO text, a report of
@@ -143,10 +135,11 @@ class Agent:
         return _fitting(facts, [], "")
 
     def draw(self, x: str, output: str | None = None) -> dict[str, Any]:
-        """A picture of a layout or a map. x: a shape or an indexing map; output: a file below the allowed directory
-        that is written, .svg, .html, .png or .txt. Without it the answer is the picture as text.
+        """A picture of a layout, a map or what an instruction reads. x: a shape, a layout, an indexing map or an
+        instruction; output: a file below the allowed directory that is written, .svg, .html, .png or .txt. Without it
+        the answer is the picture as text.
         """
-        picture = draw(x)
+        picture = draw(_drawn(x))
         if output is not None:
             path = self._allowed(output)
             picture.save(path)
@@ -174,7 +167,24 @@ class Agent:
                 found[section] = rows
         return found
 
-    def _input(self, x: str) -> bytes | Path:
+    def _input(self, x: str) -> HloModule | Path | bytes:
+        """What a report is asked about: `_given`, with lines of HLO as a module, and a layout as a shape that has it.
+        A report has its own errors about other content, and may know more of it.
+        """
+        given = self._given(x)
+        if not isinstance(given, bytes):
+            return given
+        try:
+            found = recognize(given)
+        except XlashapeError:
+            return given
+        return found.text.encode() if found.text and found.kind in ("layout", "instruction", "module") else given
+
+    def _module(self, found: Recognized, content: bytes) -> HloModule:
+        """The module that was recognized in text."""
+        return HloModule.of(found.text.encode() or content)
+
+    def _given(self, x: str) -> HloModule | Path | bytes:
         """The path where `x` names a file below the root; else the text, as bytes, which reports never take for a
         path."""
         if len(x) > _MOST_INPUT:
@@ -203,6 +213,32 @@ class Agent:
                 f"{name!r} is not below {self._root}, the only directory that may be used", field="x"
             )
         return path
+
+
+def _of_module(module: HloModule, facts: Mapping[str, str]) -> dict[str, Any]:
+    """The facts, and those about the module, with the module's parameters as rows."""
+    rows = [{"parameter": _short(each.name), "shape": _short(str(each.shape))} for each in module.entry.parameters]
+    found = {
+        **{name: value for name, value in facts.items() if value},
+        "name": module.name,
+        "computations": len(module.computations),
+        "instructions": sum(len(each.instructions) for each in module.computations),
+        "is_scheduled": module.head.HasField("schedule"),
+        "result": str(module.entry.root.shape),
+        "fingerprint": module.fingerprint(),
+    }
+    return _fitting(found, rows, "")
+
+
+def _drawn(text: str) -> str | HloInstruction:
+    """What a picture is asked of. The picture has its own errors about text of no known kind."""
+    try:
+        found = recognize(text.encode(errors="replace"))
+    except XlashapeError:
+        return text
+    if found.kind == "instruction":
+        return HloModule.parse(found.text).instruction(found.instruction)
+    return found.text if found.kind in ("shape", "layout", "map") else text
 
 
 def _answered(answer: Answer, x: str, *arguments: str, section: str = "", argument: Any = None) -> dict[str, Any]:

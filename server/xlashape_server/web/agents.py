@@ -23,9 +23,10 @@ from urllib.parse import quote, urlencode
 
 from xlashape.agents import TOOLS, Agent, make_server
 from xlashape.errors import NotFoundError, XlashapeError
+from xlashape.hlo import HloModule
 from xlashape.limits import budget
 from xlashape.proto import v1
-from xlashape.recognition import recognize
+from xlashape.recognition import Recognized, recognize
 from xlashape_server.calls import Call
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import check_text
@@ -64,17 +65,29 @@ class StoredAgent(Agent):
         self._config = config
         self._modules = modules
 
-    def _input(self, x: str) -> Any:
+    def _given(self, x: str) -> HloModule | bytes:
         if x.startswith("modules/"):
             return self._modules.read(v1.ModuleInput(name=x), ("x",))
         self._check(x)
-        content = x.encode(errors="replace")
-        if recognize(content).kind in ("module", "instruction"):
-            return self._modules.decode(content, ("x",), is_text=True)
-        return content
+        return x.encode(errors="replace")
+
+    def _input(self, x: str) -> HloModule | bytes:
+        """As `Agent._input`. The modules of the server bound the memory of a module in text, and keep it."""
+        given = self._given(x)
+        if isinstance(given, HloModule):
+            return given
+        found = recognize(given)
+        if found.kind in ("module", "instruction"):
+            return self._module(found, given)
+        return found.text.encode() if found.kind == "layout" else given
+
+    def _module(self, found: Recognized, content: bytes) -> HloModule:
+        return self._modules.decode(found.text.encode() or content, ("x",), is_text=True)
 
     def draw(self, x: str) -> dict[str, Any]:  # pyright: ignore[reportIncompatibleMethodOverride] # writes no files
-        """A picture of a layout or a map as text. x: a shape or an indexing map."""
+        """A picture of a layout, a map or what an instruction reads, as text. x: a shape, a layout, an indexing map or
+        an instruction.
+        """
         self._check(x)
         return super().draw(x)
 

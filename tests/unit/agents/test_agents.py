@@ -39,6 +39,9 @@ DOT = """HloModule dot
 ENTRY e { a = f32[128,256]{1,0} parameter(0) b = f32[256,512]{1,0} parameter(1)
 ROOT d = f32[128,512]{1,0} dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
 
+ADD = "%s = f32[8]{0} add(f32[8]{0} %x, f32[8]{0} %y)"
+LINES = "x = f32[8]{0} parameter(0)\nt = f32[8]{0} tanh(x)\nROOT n = f32[8]{0} negate(t)"
+
 
 def totals(name: str) -> Callable[[dict[str, Any]], Any]:
     return lambda answer: answer["totals"][name]
@@ -68,7 +71,12 @@ QUESTIONS = [
     ("why", {"x": "f32[3,5]", "target": "tpu"}, totals("bytes"), 4 * 128 * 4),
     # What is it?
     ("what_is", {"x": "f32[3,5]"}, totals("text"), "f32[3,5]{1,0}"),
-    ("what_is", {"x": "(d0) -> (d0 mod 4), domain: d0 in [0, 3]"}, totals("kind"), "indexing map"),
+    ("what_is", {"x": "(d0) -> (d0 mod 4), domain: d0 in [0, 3]"}, totals("kind"), "map"),
+    ("what_is", {"x": "{0,1:T(8,128)}"}, totals("kind"), "layout"),
+    ("what_is", {"x": ADD}, totals("instruction"), "s"),
+    ("what_is", {"x": "1. Size: 2.00G Shape: f32[32,4096,4096]{1,2,0}"}, totals("kind"), "report"),
+    ("what_is", {"x": "profiles/conv_grad.xplane.pb"}, totals("kind"), "profile"),
+    ("what_is", {"x": LINES}, totals("summary"), "lines of HLO"),
     ("what_is", {"x": CHAIN}, totals("result"), "f32[64,256]{1,0}"),
     ("what_is", {"x": "hlo/attention.after.hlo.pb.gz"}, totals("kind"), "module"),
     # What makes the peak? XLA's own figures.
@@ -91,6 +99,12 @@ QUESTIONS = [
     ("diff", {"a": CHAIN, "b": CHAIN.replace("n =", "other =").replace("copy(n)", "copy(other)")}, totals("same"), True),
     ("diff", {"a": CHAIN, "b": FASTER}, totals("same"), False),
     ("draw", {"x": "f32[3,5]{1,0:T(2,2)}"}, lambda answer: "37.5 % is padding" in answer["picture"], True),
+    # Every tool reads text as what_is does.
+    ("cost", {"x": LINES}, totals("transcendentals"), 8),
+    ("memory", {"x": ADD}, totals("argument_bytes"), 64),
+    ("why", {"x": "{0,1:T(8,128)}"}, lambda answer: answer["totals"]["bytes"] > 0, True),
+    ("draw", {"x": "{0,1:T(8,128)}"}, lambda answer: "padding" in answer["picture"], True),
+    ("draw", {"x": ADD}, lambda answer: "x" in answer["picture"], True),
 ]  # fmt: skip
 
 

@@ -139,8 +139,7 @@ def detect(data: bytes) -> Format:
     >>> str(detect(b"HloModule m")), str(detect(b'{"name": "m"}')), str(detect(b'name: "m"'))
     ('hlo', 'json', 'pbtxt')
     """
-    compressed = data.startswith(_GZIP)
-    return Format(_kind(_decompress(data) if compressed else data), compressed)
+    return Format(_kind(decompressed(data)), data.startswith(_GZIP))
 
 
 def _kind(data: bytes) -> FileKind:
@@ -169,8 +168,7 @@ def decode(data: bytes, name: str | None = None, *, choice: str | None = None) -
 
 def _decoded(data: bytes, name: str | None, choice: str | None) -> Document:
     compressed = data.startswith(_GZIP)
-    if compressed:
-        data = _decompress(data)
+    data = decompressed(data)
     if not data:
         raise DecodeError(f"{name or 'the content'} is empty")
     data = dumps.content_of_module(data, name, choice)
@@ -206,8 +204,7 @@ def text_or_proto(data: bytes, name: str | None = None, *, choice: str | None = 
     >>> text_or_proto(gzip.compress(b"HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }"))[:11]
     b'HloModule m'
     """
-    if data.startswith(_GZIP):
-        data = _decompress(data)
+    data = decompressed(data)
     if not data:
         raise DecodeError(f"{name or 'the content'} is empty")
     data = dumps.content_of_module(data, name, choice)
@@ -216,7 +213,12 @@ def text_or_proto(data: bytes, name: str | None = None, *, choice: str | None = 
     return decode(data, name).held.to_bytes()
 
 
-def _decompress(data: bytes) -> bytes:
+def decompressed(data: bytes) -> bytes:
+    """The content of a file without gzip; other content as it is. Raises DecodeError for broken gzip data, and
+    LimitExceededError for what is too large.
+    """
+    if not data.startswith(_GZIP):
+        return data
     result = io.BytesIO()
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
@@ -371,7 +373,7 @@ def modules(path: str | os.PathLike[str]) -> Iterator[tuple[str, Document]]:
 
 def decode_all(data: bytes, name: str) -> Iterator[tuple[str, Document]]:
     """Yields every module in the content of a file, each with its name as in `modules`. Raises as `decode` does."""
-    held = dumps.modules_in(_decompress(data) if data.startswith(_GZIP) else data)
+    held = dumps.modules_in(decompressed(data))
     if held is None:
         yield name, decode(data, name)
         return
