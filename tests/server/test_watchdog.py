@@ -89,7 +89,11 @@ def scratch_directories(path: Path) -> list[str]:
 @pytest.mark.parametrize("group", [False, True], ids=["to the server", "to its workers too"])
 def test_a_closing_terminal_stops_the_server(tmp_path: Path, group: bool) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment) as server:
+
+    def end() -> None:  # under nohup, a child ignores the signal as the tests do
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+    with ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment, preexec_fn=end) as server:
         assert len(scratch_directories(tmp_path)) == 1
         (os.killpg if group else os.kill)(server.process.pid, signal.SIGHUP)
         assert server.process.wait(30) == 0
