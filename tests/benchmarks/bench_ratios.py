@@ -3,25 +3,28 @@ modules grow.
 
     python tests/benchmarks/bench_ratios.py [--write] [MOST]
 
-XLA is jaxlib of this interpreter. Times are those of the processor, the best of some runs in turns. MOST is the most
-instructions of a made-up module (1,000,000, which takes 3 GB).
+XLA is jaxlib of this interpreter. Times are those of the processor, the best of some rounds, in which both sides take
+turns. Each round reads a new module and prints it once; on both sides, modules and texts end after the clock has
+stopped. Python's cycle collector runs as users have it. MOST is the most instructions of a made-up module (1,000,000,
+which takes 3 GB).
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from bench_buffers import measure
-from bench_hlo_parse import best
 from bench_scan import program
 
 from xlashape.hlo import HloModule
-from xlashape.hlo.text.writer.module import module_text
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("XLASHAPE_SHARED", ROOT.parent / "shared"))
@@ -43,8 +46,9 @@ for _ in sys.stdin:
     start = time.process_time()
     module = _hlo.hlo_module_from_text(text)
     parsed = time.process_time()
-    module.to_string()
+    printed = module.to_string()
     print(parsed - start, time.process_time() - parsed, flush=True)
+    del module, printed
 """
 _MEMORY = """
 import os, sys
@@ -58,6 +62,30 @@ module = HloModule.load(sys.argv[1])
 taken = held() - before
 print(taken / sum([len(each.fields.instructions) for each in module.computations]), taken / len(module.to_bytes()))
 """
+
+
+def seconds(*steps: Callable[[Any], Any], given: Any) -> list[float]:
+    """The CPU time of each step, which takes the result of the one before it; the first takes `given`. All results live
+    until the clock has stopped.
+    """
+    results, spent = [given], []
+    for step in steps:
+        start = time.process_time()
+        result = step(results[-1])
+        spent.append(time.process_time() - start)
+        results.append(result)
+    return spent
+
+
+def read_and_print(text: str) -> list[float]:
+    """The seconds in which a new module is read from text, and printed for the first time."""
+    return seconds(HloModule.parse, HloModule.to_text, given=text)
+
+
+def collector() -> Iterator[str]:
+    """Whether Python's cycle collector runs while times are taken."""
+    state = "ran as Python starts it" if gc.isenabled() and not gc.get_freeze_count() else "was paused"
+    yield f"Python's cycle collector {state}; it starts after {gc.get_threshold()[0]} new objects."
 
 
 def models() -> Iterator[str]:
@@ -83,8 +111,7 @@ def models() -> Iterator[str]:
             xla.stdin.write("\n")
             xla.stdin.flush()
             theirs = list(map(min, theirs, map(float, xla.stdout.readline().split())))
-            now = [best(lambda text=text: HloModule.parse(text), 1), best(lambda data=data: module_text(data), 1)]
-            ours = list(map(min, ours, now))
+            ours = list(map(min, ours, read_and_print(text)))
         xla.stdin.close()
         xla.wait()
         cells = [f"{mine * 1e3:,.0f} | {mine / other:.1f}" for mine, other in zip(ours, theirs, strict=True)]
@@ -107,13 +134,12 @@ def growth(most: int) -> Iterator[str]:
         text = program(count, 0)
         module = HloModule.parse(text)
         data, total = module.to_bytes(), sum([len(each.fields.instructions) for each in module.computations])
-        runs = 3 if count < 100_000 else 1
-        spent = [
-            best(lambda text=text: HloModule.parse(text), runs),
-            best(lambda data=data: HloModule.from_bytes(data), runs),
-            best(lambda module=module: module.to_text(), runs),
-        ]
         del module
+        spent = [1e9, 1e9, 1e9]
+        for _ in range(3 if count < 100_000 else 1):
+            read, printed = read_and_print(text)
+            [loaded] = seconds(HloModule.from_bytes, given=data)
+            spent = list(map(min, spent, (read, loaded, printed)))
         with tempfile.NamedTemporaryFile(suffix=".hlo") as file:
             file.write(text.encode())
             file.flush()
@@ -135,7 +161,7 @@ def buffers() -> Iterator[str]:
 def main(arguments: list[str]) -> None:
     most = next((int(each) for each in arguments if each.isdecimal()), 1_000_000)
     lines: list[str] = []
-    for part in (models(), growth(most), buffers()):
+    for part in (collector(), models(), growth(most), buffers()):
         for line in part:
             print(line, flush=True)
             lines.append(line)
