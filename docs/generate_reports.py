@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from xlashape.base.tables import Column
 from xlashape.reports.report import REPORTS, Report, report_of
 from xlashape.scan import DATASETS
 from xlashape.scan.datasets import KEYS
-from xlashape.tables import Column
 
 PAGE = Path(__file__).parent / "reference" / "reports.md"
 DATASETS_PAGE = PAGE.with_name("datasets.md")

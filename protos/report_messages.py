@@ -14,9 +14,9 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
+from xlashape.base.tables import Column
 from xlashape.reports.messages import MOST_ROWS, remote_options, type_text
 from xlashape.reports.report import REPORTS, Report, report_of
-from xlashape.tables import Column
 
 _INPUTS = {
     "module": ("ModuleInput", "The module"),

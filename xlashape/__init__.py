@@ -13,10 +13,8 @@ The names of this module are imported on first use, so that `import xlashape` ta
 - `agents`: the reports and pictures as tools for coding agents. `recognition`: what a text or a file is.
 - `drawing`: pictures of layouts, reads, memory and time. `cli`: the command line. `pytest_plugin`: tests that a program
   has not become worse.
-- `proto`: the compiled schema and the wire format. `text`: the base of the parsers. `data`: an example module.
-- `tables`: named columns, for pandas, polars, Arrow, CSV and JSON lines.
-- `errors`, `limits`, `caches`, `frozen`, `display`, `math`, `extras`, `similar`, `version`, `whole_file`: small parts
-  that the packages share.
+- `proto`: the compiled schema and the wire format. `data`: an example module.
+- `errors`, `limits`: what every floor raises and is bounded by. `base`: small parts that the packages share.
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from xlashape import caches as caches
     from xlashape import drawing as drawing
     from xlashape import errors as errors
     from xlashape import hlo as hlo
@@ -41,6 +38,8 @@ if TYPE_CHECKING:
     from xlashape import scan as scan
     from xlashape import shape as shape
     from xlashape import symbolic as symbolic
+    from xlashape.base import caches as caches
+    from xlashape.base.version import __version__ as __version__
     from xlashape.cli.page_file import open as open  # noqa: A004 - as xs.open(x)
     from xlashape.drawing import draw as draw
     from xlashape.errors import XlashapeError as XlashapeError
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
     from xlashape.shape import shape_util as shape_util
     from xlashape.shape import tiling as tiling
     from xlashape.symbolic import IndexingMap as IndexingMap
-    from xlashape.version import __version__ as __version__
 
 # public name → (module, name in it); for a module itself, the second part is empty
 _HOMES: dict[str, tuple[str, str]] = {
@@ -80,8 +78,8 @@ _HOMES: dict[str, tuple[str, str]] = {
     "ShapeIndex": ("xlashape.shape", "ShapeIndex"),
     "Tile": ("xlashape.shape", "Tile"),
     "XlashapeError": ("xlashape.errors", "XlashapeError"),
-    "__version__": ("xlashape.version", "__version__"),
-    "caches": ("xlashape.caches", ""),
+    "__version__": ("xlashape.base.version", "__version__"),
+    "caches": ("xlashape.base.caches", ""),
     "copies": ("xlashape.reports.copies", "copies"),
     "cost": ("xlashape.reports.cost", "cost"),
     "diff": ("xlashape.reports.diff", "diff"),

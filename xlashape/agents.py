@@ -19,15 +19,15 @@ from pathlib import Path
 from shlex import join
 from typing import Any, Final, Literal, cast
 
+from xlashape.base.extras import require
+from xlashape.base.version import __version__
 from xlashape.drawing import draw
 from xlashape.errors import InvalidArgumentError, NotFoundError, XlashapeError
-from xlashape.extras import require
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.files.convert import decompressed
 from xlashape.recognition import Recognized, recognize
 from xlashape.reports.report import Answer, plain, report_of
 from xlashape.shape import Shape, tiling
-from xlashape.version import __version__
 
 MOST_CHARACTERS: Final = 5600
 """The most characters of an answer as JSON: about two thousand tokens."""

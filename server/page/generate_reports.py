@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from xlashape.base.tables import Column
 from xlashape.reports.messages import remote_options
 from xlashape.reports.report import REPORTS, Option, report_of
-from xlashape.tables import Column
 
 FILE = Path(__file__).resolve().parent / "src" / "reports.json"
 

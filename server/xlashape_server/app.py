@@ -29,8 +29,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from xlashape.base.extras import require
 from xlashape.errors import LimitExceededError, UnavailableError
-from xlashape.extras import require
 from xlashape_server import auth, logs, tls
 from xlashape_server.config import Config
 from xlashape_server.scratch import ScratchDirectory, remove_orphans

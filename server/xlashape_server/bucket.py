@@ -15,8 +15,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xlashape.base.extras import require
 from xlashape.errors import UnavailableError, XlashapeError
-from xlashape.extras import require
 
 if TYPE_CHECKING:
     from obstore import BytesStream

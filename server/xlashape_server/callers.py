@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Any, NamedTuple, Protocol
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
 from xlashape.errors import LimitExceededError
 
 

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Generic, NamedTuple, TypeVar, cast
 
-from xlashape.caches import CacheUsage
+from xlashape.base.caches import CacheUsage
 from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, XlashapeError
 from xlashape.hlo import HloModule
+from xlashape.hlo.files.convert import decode_text
 from xlashape.hlo.files.detect_format import holds_hlo_proto, holds_text
-from xlashape.hlo.text.reader.module import decode_text
 from xlashape.limits import spend
 from xlashape.proto import v1, xla
 from xlashape_server.config import Config
@@ -36,8 +36,8 @@ A = TypeVar("A")
 class _Kept(Generic[K, V]):
     """A cache: key → value. `max_bytes` bounds the memory that the values take; the least recently used are dropped.
 
-    A worker adds its two caches to the register of `xlashape.caches`. Other owners, such as one command of the command
-    line, do not, so that their caches end with them.
+    A worker adds its two caches to the register of `xlashape.base.caches`. Other owners, such as one command of the
+    command line, do not, so that their caches end with them.
     """
 
     what = ""
@@ -184,9 +184,8 @@ _PART_OF_ANSWERS = 16  # the cache of answers may take a sixteenth of the memory
 # tuple. A comment between them, which XLA does not write, counts as a type, since to search behind runs of comments
 # takes time that grows faster than the text.
 _TYPE_OF_RESULT = re.compile(rb"=\s*(?:\w+\[|\(|/[*/])")
-# Bytes of memory that the decoded views of an instruction take, beside its message. Measured: 800 to 1,050 in whole
-# models.
-_VIEW_BYTES = 1400
+# Bytes of memory that an instruction takes beside the message of its kind. Measured: 300 to 1,750 with that message.
+_VIEW_BYTES = 800
 # Bytes of memory for each instruction that a report about a whole module, or its text, takes while it is made. Measured
 # with Diff, Tile, Verify and GetText: 1,700 to 3,000.
 _WORK_BYTES = 3000
@@ -368,7 +367,7 @@ def _weight(counted: MessageCount) -> int:
 
 def reserve_work(module: HloModule) -> None:
     """Reserves the memory that a report about a whole module, or the text of the module, takes while it is made."""
-    reserve(_WORK_BYTES * sum([len(computation.fields.instructions) for computation in module.computations]))
+    reserve(_WORK_BYTES * sum(map(len, module.computations)))
 
 
 def format_of(data: bytes) -> str:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import grpc
 from grpc_health.v1 import health_pb2
 
-from xlashape import caches
+from xlashape.base import caches
 from xlashape.proto import services
 from xlashape_server import logs, readiness, reflection, tls
 from xlashape_server.callers import Proxies, Shares

@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from xlashape import version
+from xlashape.base import version
 from xlashape.errors import UnavailableError
 from xlashape_server.config import Config
 from xlashape_server.logs import OutputLines
@@ -302,7 +302,7 @@ def _import_path() -> list[str]:
         current = str(Path.cwd())
     except OSError:
         current = ""
-    own = [str(Path(package).resolve().parents[1]) for package in (version.__file__, __file__)]
+    own = [str(Path(version.__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[1])]
     kept: list[str] = []
     for entry in sys.path:
         path = str(Path(entry or current).absolute()) if entry or current else ""

@@ -35,7 +35,7 @@ for line in sys.stdin:
 
 _MEMORY = """
 import resource, sys
-from xlashape.hlo.text.reader.module import parse_module
+from xlashape.hlo import HloModule
 from xlashape.proto import xla
 def rss():
     with open("/proc/self/statm") as statm:
@@ -44,11 +44,11 @@ def peak():
     # ru_maxrss would count what the parent had before exec.
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
-parse_module("HloModule m\\nENTRY e { ROOT c = f32[] constant(1) }")
+HloModule.parse("HloModule m\\nENTRY e { ROOT c = f32[] constant(1) }")
 text = open(sys.argv[1]).read()
 before = rss()
 if sys.argv[2] == "parse":
-    made = parse_module(text)
+    made = HloModule.parse(text)
     print(peak() - before, rss() - before, len(text))
 else:
     data = open(sys.argv[3], "rb").read()
@@ -82,7 +82,7 @@ def main(paths: list[Path], python: str | None) -> None:
     """Prints one line a text."""
     import tempfile
 
-    from xlashape.hlo.text.reader.module import parse_module
+    from xlashape.hlo import HloModule
 
     xla = None
     if python is not None:
@@ -98,7 +98,7 @@ def main(paths: list[Path], python: str | None) -> None:
         size = len(text) / 1e6
         ours, theirs, whole = 1e9, None, None
         for _ in range(3):
-            ours = min(ours, best(lambda text=text: parse_module(text), 1))
+            ours = min(ours, best(lambda text=text: HloModule.parse(text), 1))
             if xla is not None:
                 assert xla.stdin is not None
                 assert xla.stdout is not None
@@ -107,7 +107,7 @@ def main(paths: list[Path], python: str | None) -> None:
                 parsed, serialized = json.loads(xla.stdout.readline())
                 theirs, whole = min(theirs or 1e9, parsed), min(whole or 1e9, serialized)
         with tempfile.NamedTemporaryFile() as proto:
-            proto.write(parse_module(text).SerializeToString())
+            proto.write(HloModule.parse(text).to_bytes())
             proto.flush()
             peak, message = memory(path, Path(proto.name))
         known = "      -       -      -"

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from xlashape.hlo import HloModule
-from xlashape.hlo.text.writer.module import module_text
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("XLASHAPE_SHARED", ROOT.parent / "shared"))
@@ -69,7 +68,7 @@ def ours(data: bytes, *, with_proto: bool) -> Callable[[], float]:
 
     def step() -> float:
         start = time.process_time()
-        module_text(module)
+        HloModule.from_proto(module).to_text()
         return time.process_time() - start
 
     return step
@@ -88,14 +87,14 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for path in paths:
             data = HloModule.load(path).to_bytes()
-            size = len(module_text(data)) / 1e6
+            size = len(HloModule.from_proto(data).to_text()) / 1e6
             steps = {"ours": ours(data, with_proto=True), "bytes": ours(data, with_proto=False)}
             theirs = peer(data, Path(folder))
             if theirs is not None:
                 steps["jaxlib"] = theirs
             best = {name: min(step() for _ in range(rounds)) for name, step in steps.items()}
             tracemalloc.start()
-            module_text(data)
+            HloModule.from_proto(data).to_text()
             memory = tracemalloc.get_traced_memory()[1] / 1e6 / size
             tracemalloc.stop()
             speed = {name: size / seconds for name, seconds in best.items()}

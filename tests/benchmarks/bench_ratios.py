@@ -60,7 +60,7 @@ HloModule.from_bytes(HloModule.from_bytes(b"HloModule m ENTRY e { ROOT p = f32[4
 before = held()
 module = HloModule.load(sys.argv[1])
 taken = held() - before
-print(taken / sum([len(each.fields.instructions) for each in module.computations]), taken / len(module.to_bytes()))
+print(taken / sum([len(each) for each in module.computations]), taken / len(module.to_bytes()))
 """
 
 
@@ -133,7 +133,7 @@ def growth(most: int) -> Iterator[str]:
     while count <= most:
         text = program(count, 0)
         module = HloModule.parse(text)
-        data, total = module.to_bytes(), sum([len(each.fields.instructions) for each in module.computations])
+        data, total = module.to_bytes(), sum([len(each) for each in module.computations])
         del module
         spent = [1e9, 1e9, 1e9]
         for _ in range(3 if count < 100_000 else 1):

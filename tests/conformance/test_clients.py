@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from xlashape.extras import require
+from xlashape.base.extras import require
 from xlashape.proto import services
 
 require("server", "the suite of the clients")

@@ -24,6 +24,7 @@ _HLO_TEXT = "reader and writer of HLO text take 30 ms to load; many programs nee
 _PYTEST = "every run of pytest loads the plugin, whether or not its tests need it"
 _MAPS = "modules and maps take 100 ms to load; a picture of a layout needs neither"
 _NAMES = "the names of the package are imported on first use"
+_VALUES = "the codecs of attributes load when the first attribute is read"
 _SERVER = "grpc and the server load when a server is started"
 _TELEMETRY = "the packages of the extra telemetry, for servers that have metrics or traces"
 _CLIENT = "grpc and NumPy load when a command asks its question"
@@ -43,6 +44,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.connection", "xlashape_client"): _CLIENT,
     ("xlashape.cli.connection", "xlashape_client.methods"): _CLIENT,
     ("xlashape.cli.completing", "xlashape.hlo"): "few files have to be read to complete a name",
+    ("xlashape.cli.converting", "xlashape.hlo"): _HLO_TEXT,
     ("xlashape.cli.converting", "xlashape.hlo.files.convert"): _HLO_TEXT,
     ("xlashape.cli.drawing", "xlashape.drawing.draw"): "one command draws",
     ("xlashape.cli.drawing", "xlashape.drawing.picture"): "one command draws",
@@ -82,7 +84,6 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.drawing.draw", "xlashape.hlo"): _MAPS,
     ("xlashape.drawing.draw", "xlashape.symbolic"): _MAPS,
     ("xlashape.hlo", "xlashape.hlo.files.convert"): _NAMES,
-    ("xlashape.hlo", "xlashape.hlo.editing.editor"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.literal"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.values.replica_groups"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.values.sharding"): _NAMES,
@@ -92,17 +93,16 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.hlo", "xlashape.hlo.values.window"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.text.writer.printed_module"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.verifier"): _NAMES,
-    ("xlashape.hlo.files.convert", "xlashape.hlo.text.reader.module"): _HLO_TEXT,
-    ("xlashape.hlo.files.convert", "xlashape.hlo.text.writer.module"): _HLO_TEXT,
     ("xlashape.hlo.files.convert", "xlashape.hlo.text.writer.printed_module"): _HLO_TEXT,
+    ("xlashape.hlo.ir", "xlashape.hlo.module_proto.stack_frames"): _VALUES,
+    ("xlashape.hlo.ir", "xlashape.hlo.ops.instruction_attributes"): _VALUES,
+    ("xlashape.hlo.ir", "xlashape.hlo.values.replica_groups"): _VALUES,
+    ("xlashape.hlo.ir", "xlashape.hlo.values.sharding"): _VALUES,
     ("xlashape.hlo.module", "xlashape.hlo.canonical"): _HLO_TEXT,
+    ("xlashape.hlo.module", "xlashape.hlo.editing.edits"): _HLO_TEXT,
     ("xlashape.hlo.module", "xlashape.hlo.files.convert"): _HLO_TEXT,
-    ("xlashape.hlo.module", "xlashape.hlo.module_proto.structure"): _NAMES,
-    ("xlashape.hlo.module", "xlashape.hlo.module_proto.stack_frames"): _NAMES,
-    ("xlashape.hlo.module", "xlashape.hlo.ops.instruction_attributes"): _NAMES,
     ("xlashape.hlo.module", "xlashape.hlo.files.module_of"): _HLO_TEXT,
-    ("xlashape.hlo.module", "xlashape.hlo.values.replica_groups"): _NAMES,
-    ("xlashape.hlo.module", "xlashape.hlo.values.sharding"): _NAMES,
+    ("xlashape.hlo.module", "xlashape.hlo.instruction_table"): "few programs make tables",
     ("xlashape.hlo.module", "xlashape.hlo.text.reader.module"): _HLO_TEXT,
     ("xlashape.hlo.module", "xlashape.hlo.text.writer.module"): _HLO_TEXT,
     ("xlashape.hlo.module", "xlashape.hlo.text.writer.printed_module"): _HLO_TEXT,

@@ -14,7 +14,7 @@ import pages
 import pytest
 
 import xlashape as xs
-from xlashape.hlo import Editor, verify
+from xlashape.hlo import verify
 
 MODULE = resources.files("xlashape.data") / "attention.hlo.pb"
 
@@ -69,7 +69,8 @@ def test_task_6_explain_a_layout_with_a_picture(tmp_path: Path) -> None:
 
 def test_task_7_rewrite_an_instruction_and_save(tmp_path: Path) -> None:
     text = "HloModule m ENTRY e { x = f32[4] parameter(0) ROOT y = f32[4] add(x, x) }"
-    edited = Editor(xs.HloModule.parse(text)).rewrite("y", "multiply(x, x)").module()
+    edited = xs.HloModule.parse(text)
+    edited.instruction("y").rewrite("multiply(x, x)")
     edited.save(tmp_path / "edited.hlo")
     assert xs.HloModule.load(tmp_path / "edited.hlo").instruction("y").opcode.value == "multiply"
 

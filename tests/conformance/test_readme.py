@@ -16,7 +16,7 @@ import pages
 import pytest
 
 from xlashape import errors
-from xlashape.extras import require
+from xlashape.base.extras import require
 from xlashape_server import Config, Server
 
 WITH_PYTHON = [page for page in pages.PAGES if pages.python_session(pages.text_of(page))]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from server_processes import children, wait_until
 
-from xlashape.extras import require
+from xlashape.base.extras import require
 
 require("server", "the harness")
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from xlashape.extras import require
+from xlashape.base.extras import require
 
 require("server", "the harness")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xlashape import caches
+from xlashape.base import caches
 from xlashape.errors import NotFoundError
 from xlashape.hlo import HloModule
 from xlashape.proto import services, v1

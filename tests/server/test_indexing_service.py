@@ -427,11 +427,12 @@ def test_a_refused_instruction_has_an_error_and_the_others_are_answered(ask: Any
     text = """HloModule m
         ENTRY e { p = f32[2,3] parameter(0) q = f32[3,5] parameter(1)
           bad = f32[2,5] dot(p, q), lhs_contracting_dims={1}, rhs_contracting_dims={0} ROOT n = f32[2,5] negate(bad) }"""
-    module = HloModule.parse(text)
-    module.instruction("q").proto.shape.dimensions[0] = 4
+    module = HloModule.parse(text).proto
+    (q,) = [each for each in module.computations[0].instructions if each.name == "q"]
+    q.shape.dimensions[0] = 4
     for rpc, request in (
-        ("IndexingMaps", v1.IndexingMapsRequest(module=inline(module.proto), report_errors=True)),
-        ("OperandReads", v1.OperandReadsRequest(module=inline(module.proto), report_errors=True)),
+        ("IndexingMaps", v1.IndexingMapsRequest(module=inline(module), report_errors=True)),
+        ("OperandReads", v1.OperandReadsRequest(module=inline(module), report_errors=True)),
     ):
         answers = {answer.instruction: answer for answer in ask(f"IndexingService/{rpc}", request)}
         error = answers["bad"].error

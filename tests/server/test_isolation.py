@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from xlashape.extras import require
+from xlashape.base.extras import require
 
 require("server", "a server")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xlashape import caches
+from xlashape.base import caches
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError
 from xlashape.hlo import HloModule
 from xlashape.proto import v1

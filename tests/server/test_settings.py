@@ -15,8 +15,8 @@ from command_line import run
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xlashape.base.extras import require
 from xlashape.errors import InvalidArgumentError
-from xlashape.extras import require
 from xlashape_server import Config
 from xlashape_server.settings import FIELDS, of_environment, of_file, printed, read_value, similar_variables
 

@@ -140,12 +140,12 @@ def with_other_channels(proto: xla.HloModuleProto, rng: random.Random) -> xla.Hl
 
 def through_json(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
     """Writes the proto as JSON and reads it back."""
-    return HloModule.of(convert.encode(proto, "json", lossy=True)).proto
+    return HloModule.of(convert.encode(HloModule(proto), "json", lossy=True)).proto
 
 
 def through_protobuf_text(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:
     """Writes the proto as protobuf text and reads it back."""
-    return HloModule.of(convert.encode(proto, "pbtxt.gz", lossy=True)).proto
+    return HloModule.of(convert.encode(HloModule(proto), "pbtxt.gz", lossy=True)).proto
 
 
 def as_dumped(proto: xla.HloModuleProto, _rng: random.Random) -> xla.HloModuleProto:

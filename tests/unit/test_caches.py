@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from xlashape import caches
-from xlashape.caches import BoundedCache, cached
+from xlashape.base import caches
+from xlashape.base.caches import BoundedCache, cached
 from xlashape.shape import Shape
 
 

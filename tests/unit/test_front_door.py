@@ -12,15 +12,15 @@ import xlashape
 
 PUBLIC_MODULES = [
     "xlashape",
-    "xlashape.caches",
+    "xlashape.base.caches",
     "xlashape.cli",
     "xlashape.drawing",
     "xlashape.errors",
-    "xlashape.frozen",
+    "xlashape.base.frozen",
     "xlashape.hlo",
     "xlashape.indexing",
     "xlashape.limits",
-    "xlashape.math",
+    "xlashape.base.math",
     "xlashape.proto",
     "xlashape.shape",
     "xlashape.shape.xla_util.index_util",
@@ -29,7 +29,7 @@ PUBLIC_MODULES = [
     "xlashape.shape.xla_util.shape_util",
     "xlashape.shape.tiling",
     "xlashape.symbolic",
-    "xlashape.text",
+    "xlashape.base.text",
     "xlashape_client",
     "xlashape_server",
 ]

@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from xlashape.frozen import FrozenValue, set_field
+from xlashape.base.frozen import FrozenValue, set_field
 
 
 class Pair(FrozenValue):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xlashape import math
+from xlashape.base import math
 from xlashape.errors import SizeOverflowError
 
 NONZERO = st.integers().filter(bool)

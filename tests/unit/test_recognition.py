@@ -59,7 +59,7 @@ def test_modules_of_all_versions(path: Path) -> None:
 @pytest.mark.parametrize("kind", ["pbtxt", "json"])
 def test_a_module_in_another_form_comes_as_text(kind: str) -> None:
     module = HloModule.parse(HLO)
-    found = recognize(encode(module.proto, kind))
+    found = recognize(encode(module, kind))
     assert (found.kind, found.text) == ("module", module.to_text())
 
 

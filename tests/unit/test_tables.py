@@ -16,17 +16,17 @@ import pyarrow.parquet
 import pytest
 
 import xlashape as xs
+from xlashape.base.tables import Column, ColumnKind, Table
 from xlashape.errors import NotFoundError, SizeOverflowError, UnavailableError
 from xlashape.reports.reads import Read
-from xlashape.tables import Column, Kind, Table
 
 MODULE = resources.files("xlashape.data").joinpath("attention.hlo.pb")
 COLUMNS = (
-    Column("name", Kind.TEXT, "a name"),
-    Column("bytes", Kind.INTEGER, "its bytes"),
-    Column("share", Kind.NUMBER, "a share"),
-    Column("is_root", Kind.BOOLEAN, "whether it is the root"),
-    Column("operands", Kind.TEXTS, "its operands"),
+    Column("name", ColumnKind.TEXT, "a name"),
+    Column("bytes", ColumnKind.INTEGER, "its bytes"),
+    Column("share", ColumnKind.NUMBER, "a share"),
+    Column("is_root", ColumnKind.BOOLEAN, "whether it is the root"),
+    Column("operands", ColumnKind.TEXTS, "its operands"),
 )
 ROWS = [
     ("a", 2**63 - 1, 0.1, True, ["p", "q"]),

@@ -96,7 +96,7 @@ def test_saved_modules(tmp_path: Any, suffix: str):
         assert loaded.instruction(instruction.name).to_text(print_metadata=False) == line
 
 
-def test_xla_takes_what_the_editor_makes(tmp_path: Any):
+def test_xla_takes_an_edited_module(tmp_path: Any):
     """XLA's own parser reads the edited text, and its printer gives the same instructions."""
     xla_client = pytest.importorskip("jaxlib.xla_client", reason="this jaxlib has no xla_client")
     # Newer versions have it in a module of its own.
@@ -105,9 +105,12 @@ def test_xla_takes_what_the_editor_makes(tmp_path: Any):
         if hasattr(xla_client._xla, "hlo_module_from_text")
         else pytest.importorskip("jaxlib._hlo", reason="this jaxlib has no _hlo")
     )
-    editor = xs.hlo.Editor(xs.HloModule.of(LOWERED))
-    tanh = next(each.name for each in xs.HloModule.of(LOWERED).instructions() if str(each.opcode) == "tanh")
-    edited = editor.insert(f"twice = add({tanh}, {tanh})").replace_uses(tanh, "twice").set_opcode(tanh, "sine").module()
+    edited = xs.HloModule.of(LOWERED)
+    tanh = next(each for each in edited.instructions() if each.opcode == "tanh")
+    twice = tanh.computation.insert(f"twice = add({tanh.name}, {tanh.name})")
+    tanh.replace_uses(twice)
+    tanh.set_opcode("sine")
+    xs.hlo.check(edited)
     edited.save(tmp_path / "edited.hlo", print_metadata=False)  # an older XLA knows no tables of file names
     theirs = home.hlo_module_from_text((tmp_path / "edited.hlo").read_text())
     lines = [each.to_text(print_metadata=False) for each in edited.entry.instructions]

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import click
 
+from xlashape.base.version import __version__
 from xlashape.cli.commands import Commands
 from xlashape.cli.comparing import diff, fingerprint
 from xlashape.cli.completing import completion
@@ -38,7 +39,6 @@ from xlashape.cli.reporting import report_command
 from xlashape.cli.scanning import scan
 from xlashape.cli.serving import demo, mcp, serve
 from xlashape.cli.shapes import index, shape
-from xlashape.version import __version__
 
 __all__ = ["main"]
 

@@ -16,11 +16,11 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from xlashape.base.display import printable
+from xlashape.base.similar import did_you_mean
 from xlashape.cli.output import allow_any_encoding, clear, shown
-from xlashape.display import printable
 from xlashape.errors import ParseError, XlashapeError
 from xlashape.reports.report import REPORTS
-from xlashape.similar import did_you_mean
 
 _PIPE_IS_CLOSED: Final = 141
 _NO_PROGRESS: Final = frozenset(["serve", "mcp", "demo", "completion", "open"])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from xlashape.base.tables import Column, ColumnKind, Table
 from xlashape.cli.completing import complete_files
 from xlashape.cli.connection import ServerAddress, answer_options, connected, query_options
 from xlashape.cli.many import in_processes, jobs_option, stage_option
@@ -23,13 +24,12 @@ from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.hlo.files.inputs import Input, content, inputs, is_many
 from xlashape.reports.selection import Selection
 from xlashape.reports.text import table_text
-from xlashape.tables import Column, Kind, Table
 
 if TYPE_CHECKING:
     from xlashape.hlo import HloModule
 
 _MODULE_NUMBER: Final = re.compile(r"^module_\d+\.")
-_MODULE: Final = Column("module", Kind.TEXT, "the module of both directories", rank=1)
+_MODULE: Final = Column("module", ColumnKind.TEXT, "the module of both directories", rank=1)
 
 
 @click.command(short_help="What changed from one program to another.")
@@ -319,10 +319,10 @@ def _complain(text: str) -> None:
 
 
 _FINGERPRINT_COLUMNS: Final = (
-    Column("fingerprint", Kind.TEXT, "equal for equal programs", rank=1),
-    Column("file", Kind.TEXT, "the file", rank=1),
-    Column("module", Kind.TEXT, "the name of the module", rank=0),
-    Column("error", Kind.TEXT, "why the file is refused", rank=1),
+    Column("fingerprint", ColumnKind.TEXT, "equal for equal programs", rank=1),
+    Column("file", ColumnKind.TEXT, "the file", rank=1),
+    Column("module", ColumnKind.TEXT, "the name of the module", rank=0),
+    Column("error", ColumnKind.TEXT, "why the file is refused", rank=1),
 )  # fmt: skip
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from xlashape.cli.completing import complete_files
 from xlashape.cli.connection import ServerAddress, answer_options
 from xlashape.cli.many import common_folder, in_processes, jobs_option, stage_option
-from xlashape.cli.modules import document_of
+from xlashape.cli.modules import loaded
 from xlashape.cli.output import echo, one_line, print_json, progress
 from xlashape.errors import InvalidArgumentError, LossyConversionError, XlashapeError
 from xlashape.hlo.files.inputs import Input, content, inputs, is_many, without_end
+
+if TYPE_CHECKING:
+    from xlashape.hlo import HloModule
 
 
 @click.command(short_help="A module in another form: text, proto, JSON, compressed or not.")
@@ -69,9 +72,9 @@ def convert(
         if server is not None:
             raise click.UsageError("--server converts one module at a time")
         return _convert_many(sources, target, form, lossy, for_version, stage, jobs, as_json)
-    document = document_of(sources[0], server, timeout)
+    module = loaded(sources[0], server, timeout)
     progress("writing")
-    made = _written(document, target, form, lossy, for_version)
+    made = _written(module, target, form, lossy, for_version)
     if as_json:
         print_json("convert.v1", {"source": sources[0], **made._asdict()})
         return 0
@@ -89,7 +92,7 @@ class _Made(NamedTuple):
     """What the form of the file cannot hold, a sentence each."""
 
 
-def _written(document: Any, target: str, form: str | None, lossy: bool, for_version: str | None) -> _Made:
+def _written(module: HloModule, target: str, form: str | None, lossy: bool, for_version: str | None) -> _Made:
     """Writes a module to `target`. Raises LossyConversionError if the form cannot hold everything, unless `lossy`."""
     # Deferred: the writer of HLO text takes longer to load than the command line.
     from xlashape.hlo.files.convert import format_of_name, left_out_of_text, write
@@ -102,13 +105,13 @@ def _written(document: Any, target: str, form: str | None, lossy: bool, for_vers
         progress("writing", done, total)
 
     try:
-        made = write(document, target, form, lossy=False, for_version=for_version, progress=written)
+        made = write(module, target, form, lossy=False, for_version=for_version, progress=written)
     except LossyConversionError as error:
         if not lossy:
             raise LossyConversionError(f"{error.message}; --lossy writes the rest", field=error.path) from None
-        made = write(document, target, form, lossy=True, for_version=for_version, progress=written)
+        made = write(module, target, form, lossy=True, for_version=for_version, progress=written)
         losses.append(error.message.replace(" would be lost", " is lost"))
-    lost = left_out_of_text(document) if form is not None and form.startswith("hlo") and "pb" not in form else ()
+    lost = left_out_of_text(module) if form is not None and form.startswith("hlo") and "pb" not in form else ()
     if lost:
         losses.append(f"HLO text does not hold {', '.join(lost)}")
     return _Made(target, str(made), losses)
@@ -167,11 +170,11 @@ def _targets(names: list[str], target: str, form: str) -> list[Path]:
 def _converted(task: tuple[Input, Path], form: str, lossy: bool, for_version: str | None) -> dict[str, Any]:
     """Converts one of several files. Returns its row of the answer, with the error as text if it is refused."""
     each, target = task
-    from xlashape.hlo.files.convert import decode  # deferred, as above
+    from xlashape.hlo import HloModule  # deferred, as above
 
     row: dict[str, Any] = {"target": str(target), "format": None, "lost": [], "error": None}
     try:
-        made = _written(decode(content(each)), str(target), form, lossy, for_version)
+        made = _written(HloModule.from_bytes(content(each)), str(target), form, lossy, for_version)
         return {**row, "format": made.format, "lost": made.lost}
     except XlashapeError as error:
         return {**row, "error": one_line(error)}

@@ -9,10 +9,10 @@ from typing import Final
 
 import click
 
+from xlashape.base.similar import did_you_mean
 from xlashape.cli.output import echo
 from xlashape.errors import NotFoundError
 from xlashape.reports.report import REPORTS, report_of
-from xlashape.similar import did_you_mean
 
 _PACKAGES: Final = ("xla", "xlashape")
 

@@ -191,7 +191,7 @@ def _on_target(instruction: HloInstruction, target: str) -> HloInstruction:
     from xlashape.hlo import HloModule  # deferred, as in `modules`
 
     name = instruction.computation.name
-    proto = instruction.computation.module.to_proto()
+    proto = HloModule.of(instruction.computation.module).proto
     placed = {each.name for each in (instruction, *instruction.operands)}
     for computation in proto.computations:
         for each in computation.instructions if computation.name == name else ():

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
+from xlashape.base.extras import require
 from xlashape.cli.connection import Certificates, tls_options
 from xlashape.cli.output import echo, print_json
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError
-from xlashape.extras import require
 
 _SERVICE = "ready"
 _SECONDS = 4.0

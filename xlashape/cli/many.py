@@ -12,21 +12,21 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.cli.output import one_line, progress
 from xlashape.errors import UnavailableError, XlashapeError
 from xlashape.hlo.files.inputs import Input, content
 from xlashape.reports.report import report_of
 from xlashape.reports.selection import Row
-from xlashape.tables import Column, Kind
 
 FILE_COLUMNS: Final = (
-    Column("file", Kind.TEXT, "the file that was asked about", rank=1),
-    Column("module", Kind.TEXT, "the module of a dump by its name; else the name of the file without its end"),
+    Column("file", ColumnKind.TEXT, "the file that was asked about", rank=1),
+    Column("module", ColumnKind.TEXT, "the module of a dump by its name; else the name of the file without its end"),
 )
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 R = TypeVar("R")
-ERROR_COLUMN: Final = Column("error", Kind.TEXT, "why the file is refused")
+ERROR_COLUMN: Final = Column("error", ColumnKind.TEXT, "why the file is refused")
 
 
 def stage_option(text: str, *, stages: str = "before|after|all|PASS") -> Callable[[F], F]:

@@ -14,34 +14,27 @@ from xlashape.errors import DecodeError, InvalidModuleError, ParseError
 
 if TYPE_CHECKING:
     from xlashape.hlo import HloModule
-    from xlashape.hlo.files.convert import Document
 
 
-def document_of(file: str, server: ServerAddress | None, timeout: float) -> Document:
+def loaded(file: str, server: ServerAddress | None, timeout: float) -> HloModule:
     """A module for a command that answers in this process: from standard input for `-`, from the server for
     `modules/…`, else from the file.
     """
-    from xlashape.hlo.files.convert import (  # deferred: the reader takes longer to load than the command line
-        decode,
-        read,
-    )
+    # Deferred: the reader takes longer to load than the command line.
+    from xlashape.hlo import HloModule
+    from xlashape.hlo.files.convert import read
 
     if file.startswith("modules/"):
         progress("fetching the module")
         with connected(server, timeout) as service:
             content = service.download_module(file)
         progress("reading the module")
-        return decode(content, file)
+        return HloModule.from_bytes(content, name=file)
     progress("reading the module")
     with naming(file):
-        return read(file, progress=lambda done, total: progress("reading" if done != total else "parsing", done, total))
-
-
-def loaded(file: str, server: ServerAddress | None, timeout: float) -> HloModule:
-    """The module that `document_of` reads, as an HloModule."""
-    from xlashape.hlo import HloModule  # deferred, as above
-
-    return HloModule.of_document(document_of(file, server, timeout))
+        return HloModule.of_document(
+            read(file, progress=lambda done, total: progress("reading" if done != total else "parsing", done, total))
+        )
 
 
 @contextmanager

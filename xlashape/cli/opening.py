@@ -16,12 +16,12 @@ from typing import Any
 
 import click
 
+from xlashape.base.extras import require
 from xlashape.cli.completing import complete_files
 from xlashape.cli.connection import ServerAddress, answer_options, connected
 from xlashape.cli.modules import naming
 from xlashape.cli.output import echo, print_json, progress
 from xlashape.errors import InvalidArgumentError
-from xlashape.extras import require
 
 _UPLOAD_SECONDS = 600.0
 

@@ -21,7 +21,7 @@ from typing import Any, Final, TextIO
 
 import click
 
-from xlashape.display import printable
+from xlashape.base.display import printable
 from xlashape.errors import ParseError, XlashapeError
 
 DELAY_SECONDS: Final = 1.0

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, cast
 from urllib.parse import urlencode
 
+from xlashape.base.whole_file import replace_file
 from xlashape.cli.local import Local
 from xlashape.errors import (
     DecodeError,
@@ -42,7 +43,6 @@ from xlashape.recognition import recognize
 from xlashape.reports.report import report_of
 from xlashape.shape import Layout, Shape
 from xlashape.symbolic import IndexingMap
-from xlashape.whole_file import replace_file
 from xlashape_client.results import Module
 
 _REPORTS: Final = ("memory", "copies", "reads", "cost", "why", "size", "verify")
@@ -158,11 +158,11 @@ def subject_of(x: Any, upload: Callable[[HloModule | bytes], Module]) -> PageSub
     if isinstance(x, Layout):
         return _of_content(str(x).encode(), upload)
     if isinstance(x, HloInstruction):
-        found = _of_module(x.computation.module, upload)
+        found = _of_module(HloModule.of(x.computation.module), upload)
         state = {**found.state, "v": "element", "c": x.computation.name, "i": x.name}
         return found._replace(title=f"{x.name} in {found.title}", state=state)
     if isinstance(x, HloComputation):
-        found = _of_module(x.module, upload)
+        found = _of_module(HloModule.of(x.module), upload)
         return found._replace(title=f"{x.name} in {found.title}", state={**found.state, "v": "graph", "c": x.name})
     if isinstance(x, HloModule):
         return _of_module(x, upload)

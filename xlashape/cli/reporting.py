@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.shell_completion import CompletionItem
 
+from xlashape.base.math import byte_text, checked_int64
+from xlashape.base.tables import Column, ColumnKind, Table
 from xlashape.cli.completing import complete_files, computation_names, instruction_names
 from xlashape.cli.connection import ServerAddress, connected, query_options
 from xlashape.cli.many import common_folder, jobs_option, many_columns, many_rows, stage_option
@@ -26,11 +28,9 @@ from xlashape.cli.output import echo, print_json, progress, terminal_width
 from xlashape.cli.rows import examples, row_options, write_rows
 from xlashape.errors import DecodeError, InvalidArgumentError, XlashapeError
 from xlashape.hlo.files.inputs import inputs, is_many
-from xlashape.math import byte_text, checked_int64
 from xlashape.reports.report import REPORTS, Answer, Option, Report, report_of, row_values
 from xlashape.reports.selection import Row, Selection, bytes_of
 from xlashape.reports.text import facts_text, not_shown, table_text
-from xlashape.tables import Column, Kind, Table
 
 if TYPE_CHECKING:
     from xlashape_client.methods import ServiceMethods
@@ -141,15 +141,15 @@ def _complete(context: click.Context, parameter: click.Parameter, incomplete: st
 
 def _click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     dashed = f"--{option.name.replace('_', '-')}"
-    if option.kind is Kind.BOOLEAN:
+    if option.kind is ColumnKind.BOOLEAN:
         both = f"{dashed}/--no-{dashed[2:]}" if option.default is None else dashed
         return click.option(both, option.name, is_flag=True, default=option.default, help=_sentence(option))
     of_choices = click.Choice(option.choices) if option.choices else None
-    kind: Any = of_choices or {Kind.INTEGER: int, Kind.NUMBER: float}.get(option.kind, str)
+    kind: Any = of_choices or {ColumnKind.INTEGER: int, ColumnKind.NUMBER: float}.get(option.kind, str)
     if option.unit == "bytes":
         kind = str  # with units
     return click.option(
-        dashed, option.name, type=kind, default=option.default, multiple=option.kind is Kind.TEXTS,
+        dashed, option.name, type=kind, default=option.default, multiple=option.kind is ColumnKind.TEXTS,
         metavar=None if option.choices else (option.unit or option.kind.value).upper(), help=_sentence(option),
         show_default=option.default not in (None, "") and not isinstance(option.default, tuple),
         shell_complete={"computation": computation_names, "instruction": instruction_names}.get(option.name),
@@ -386,7 +386,7 @@ def _together(columns: Sequence[Column], rows: Sequence[Row], passed: int, of: i
     """
     facts = [f"{passed:,} rows pass the filters" if of is None else f"{passed:,} of {of:,} rows pass the filters"]
     for number, column in enumerate(columns):
-        if column.kind is Kind.INTEGER and column.unit == "bytes" and column.rank:
+        if column.kind is ColumnKind.INTEGER and column.unit == "bytes" and column.rank:
             known = [row[number] for row in rows if row[number] is not None]
             if known:
                 facts.append(

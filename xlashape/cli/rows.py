@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from xlashape.base.tables import Column, ColumnKind, Table, csv_line, json_line
 from xlashape.cli.output import echo
 from xlashape.errors import InvalidArgumentError
 from xlashape.reports.selection import Row
-from xlashape.tables import Column, Kind, Table, csv_line, json_line
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,7 +63,7 @@ def row_options(default_limit: int, what: str, tests: str, formats: Sequence[str
 
 def examples(columns: Sequence[Column]) -> str:
     """Examples of filters of some of these columns, for `row_options`; the last one is a regular expression."""
-    named = [column.name for column in columns if column.kind is Kind.TEXT]
+    named = [column.name for column in columns if column.kind is ColumnKind.TEXT]
     who = next((name for name in ("instruction", "name") if name in named), named[0])
     sizes = sorted([column.name for column in columns if column.unit == "bytes"], key=lambda name: name != "bytes")
     parts = [column.name.replace("_", " ") for column in columns if column.unit == "fraction"]

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from xlashape.base.math import counted
 from xlashape.cli.output import echo, print_json, progress
-from xlashape.math import counted
 from xlashape.reports.selection import bytes_of
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from xlashape.base.extras import is_installed, require
+from xlashape.base.math import byte_text
 from xlashape.cli.connection import ServerAddress, connected
 from xlashape.cli.output import share_text
 from xlashape.errors import XlashapeError
-from xlashape.extras import is_installed, require
-from xlashape.math import byte_text
 
 if TYPE_CHECKING:
     from xlashape_client.methods import ServiceMethods

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from xlashape.base.math import byte_text, checked_int64
 from xlashape.cli.completing import complete_files, instruction_names
 from xlashape.cli.connection import ServerAddress, connected, query_options
 from xlashape.cli.modules import loaded, naming
 from xlashape.cli.output import echo, print_facts, print_json, share_text
 from xlashape.errors import InvalidIndexError, InvalidShapeError
-from xlashape.math import byte_text, checked_int64
 from xlashape.shape import Shape, Target, tpu_layout
 from xlashape.shape.parts.target import TARGETS
 from xlashape.shape.tiling.padding import PaddingReport, padding_report

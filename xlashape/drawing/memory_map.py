@@ -14,14 +14,14 @@ from html import escape
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from xlashape.display import printable
+from xlashape.base.display import printable
+from xlashape.base.frozen import set_field
+from xlashape.base.math import byte_text
 from xlashape.drawing.marks import colours
 from xlashape.drawing.picture import AnswerPicture
 from xlashape.drawing.writers.memory_page import page_text
 from xlashape.errors import InvalidModuleError, XlashapeError
-from xlashape.frozen import set_field
 from xlashape.limits import spend
-from xlashape.math import byte_text
 from xlashape.reports.memory import LiveBuffer, ProgramMemory
 from xlashape.reports.text import cut_middle, short_bytes
 from xlashape.reports.why import ArrayMemory, why

@@ -9,16 +9,16 @@ from html import escape
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from xlashape.base.frozen import Frozen, set_field
+from xlashape.base.whole_file import replace_file
 from xlashape.drawing.marks.cells import SCREEN, PictureSpace, Scene
 from xlashape.drawing.writers.html import html_text
 from xlashape.drawing.writers.panels import DARK, FONT, LIGHT, THEMES
 from xlashape.drawing.writers.svg import MAX_BYTES, png_bytes, svg_as_png, svg_text
 from xlashape.drawing.writers.terminal import DEPTHS, space_of, terminal_text
 from xlashape.errors import InvalidArgumentError, UnsupportedError
-from xlashape.frozen import Frozen, set_field
 from xlashape.reports.text import cut_middle
 from xlashape.shape.parts.checks import integer
-from xlashape.whole_file import replace_file
 
 # The most characters of a line.
 _WIDEST = 10_000

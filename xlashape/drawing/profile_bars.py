@@ -10,15 +10,15 @@ from __future__ import annotations
 from html import escape
 from typing import Final, NamedTuple
 
-from xlashape.display import printable
+from xlashape.base.display import printable
+from xlashape.base.frozen import set_field
+from xlashape.base.math import counted
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.drawing.marks import colours
 from xlashape.drawing.picture import AnswerPicture
 from xlashape.drawing.writers.panels import CHARACTER, DARK, LIGHT
-from xlashape.frozen import set_field
-from xlashape.math import counted
 from xlashape.reports.profile import InstructionTime, Profile
 from xlashape.reports.text import cell_text, cut_middle
-from xlashape.tables import Column, Kind
 
 MOST_BARS: Final = 40
 """The most bars of instructions, beside one bar for all others."""
@@ -37,9 +37,9 @@ _ROW, _BAR = 22, 15
 _LEFT: Final = 20
 _FROM: Final = _LEFT + _NAMES + _LINES
 _WIDTH: Final = _FROM + _BARS + _NUMBERS + 20
-_SECONDS: Final = Column("time", Kind.NUMBER, "", "seconds")
-_FRACTION: Final = Column("share", Kind.NUMBER, "", "fraction")
-_RATE: Final = Column("rate", Kind.NUMBER, "", "bytes/s")
+_SECONDS: Final = Column("time", ColumnKind.NUMBER, "", "seconds")
+_FRACTION: Final = Column("share", ColumnKind.NUMBER, "", "fraction")
+_RATE: Final = Column("rate", ColumnKind.NUMBER, "", "bytes/s")
 
 
 class Bar(NamedTuple):

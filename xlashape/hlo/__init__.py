@@ -1,6 +1,6 @@
-"""HLO modules: views of an HloModuleProto, the reader and the writer of HLO text, files, the verifier and the editor.
+"""HLO modules: the one form in which a module is held, read and edited; HLO text, files and the verifier.
 
-    HloModule, HloComputation, HloInstruction   the views: load, parse, walk, print, write back
+    HloModule, HloComputation, HloInstruction   a module: load, parse, walk, print, edit, write back
     Opcode, UnknownOpcode                       the operation of an instruction
     Attributes                                  an instruction's attributes: numbers, texts, and the types below
     Window, WindowDimension, PaddingConfig, SliceDimension, ConvolutionDimensionNumbers, DotDimensionNumbers,
@@ -9,25 +9,30 @@
     Metadata, Frame                             which lines of a program an instruction comes from
     ModuleConfig                                the part of a module's text that HloModuleProto has no field for
     PrintOptions                                what `HloModule.to_text` shows
-    Editor                                      rewrites, inserts, renames and removes instructions and computations
     check, verify, Problem                      whether a module follows XLA's rules
     convert                                     modules in files and streams of every format
     literal                                     literals: their text, their elements as bytes and as NumPy arrays
 
 These are the files and packages. Each imports only from those above it:
 
-    tokens.py      the words of HLO text
-    module_proto/  the ids, the order and the older schemas of an HloModuleProto, and the form in which it is held
-    literal/       the elements of a LiteralProto
-    values/        the values of attributes: read, written and made canonical
-    ops/           a row for each opcode: its operands, attributes, calls, shape and rules
-    text/          reader/ from text to proto, writer/ from proto to text
-    files/         files and streams of every format
-    canonical/     the canonical form of a module, without names and ids, and the fingerprint made of it
-    module.py      the views
-    analysis/      the buffers, the graph and the text lines of a whole module
-    verifier/      check, verify
-    editing/       Editor
+    tokens.py             the words of HLO text
+    module_proto/         the ids, the order and the older schemas of an HloModuleProto
+    literal/              the elements of a LiteralProto
+    values/               the values of attributes: read, written and made canonical
+    ops/                  a row for each opcode: its operands, attributes, calls, shape and rules
+    kind.py               what instructions of a module share
+    ir.py                 the one form of a module: instructions, computations, the module
+    serde.py              from bytes to this form, and back
+    async_start.py        the start of an asynchronous operation
+    instruction_table.py  the instructions of a module as a table
+    flow/                 which array is which, what uses it, and which results are buffers of their own
+    text/                 reader/ from text to this form, writer/ from this form to text
+    canonical/            the canonical form of a module, without names and ids, and the fingerprint made of it
+    editing/              the edits of a module in place
+    files/                files and streams of every format
+    module.py             HloModule, which hands each question on to the files above
+    analysis/             the graph and the text lines of a whole module
+    verifier/             check, verify
 """
 
 from __future__ import annotations
@@ -41,7 +46,6 @@ from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 
 if TYPE_CHECKING:
     from xlashape.hlo import literal as literal
-    from xlashape.hlo.editing.editor import Editor as Editor
     from xlashape.hlo.files import convert as convert
     from xlashape.hlo.module_proto.stack_frames import Frame as Frame
     from xlashape.hlo.module_proto.stack_frames import Metadata as Metadata
@@ -70,7 +74,6 @@ _LAZY: dict[str, tuple[str, str]] = {
     "Attributes": ("xlashape.hlo.ops.instruction_attributes", "Attributes"),
     "ConvolutionDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "ConvolutionDimensionNumbers"),
     "DotDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "DotDimensionNumbers"),
-    "Editor": ("xlashape.hlo.editing.editor", "Editor"),
     "Frame": ("xlashape.hlo.module_proto.stack_frames", "Frame"),
     "GatherDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "GatherDimensionNumbers"),
     "Metadata": ("xlashape.hlo.module_proto.stack_frames", "Metadata"),

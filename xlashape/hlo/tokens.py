@@ -17,11 +17,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from xlashape.base.text import Cursor
 from xlashape.errors import ParseError, XlashapeError
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
 from xlashape.shape import PrimitiveType, Shape
 from xlashape.shape.value.shape import parse_shape
-from xlashape.text import Cursor
 
 _T = TypeVar("_T")
 
@@ -290,6 +290,7 @@ class HloCursor(Cursor):
 _PLAIN = re.compile(r"[ !#-&(-\[\]-~]*")
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_.\-]")
 _SAFE = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_.\-]*")
+_SAFE_LINES = re.compile(rf"{_SAFE.pattern}(?:\n{_SAFE.pattern})*")
 _WRITTEN_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "'": "\\'", "\\": "\\\\"}
 _BYTES = [_WRITTEN_ESCAPES.get(chr(byte), chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}") for byte in range(256)]
 
@@ -322,6 +323,11 @@ def safe_name(name: str) -> str:
     if made and not (made[0].isalpha() or made[0] == "_"):
         made = "_" + made[1:]
     return "a" + made[1:] if made.startswith("__") and not made.startswith("__xla_") else made
+
+
+def safe_names(names: Sequence[str]) -> Sequence[str]:
+    """`safe_name` of each name, found out for all at once where all are safe already."""
+    return names if _SAFE_LINES.fullmatch("\n".join(names)) else [safe_name(name) for name in names]
 
 
 def without_comments(text: str) -> str:

@@ -147,12 +147,12 @@ def coerce(message_class: type[M], value: object) -> M:
     return parse(message_class, data)
 
 
-def parse(message_class: type[M], data: bytes) -> M:
+def parse(message_class: type[M], data: bytes | memoryview) -> M:
     """The message in `data`. Raises DecodeError if the bytes are not such a message or if it nests deeper than
     protobuf's 100 levels.
     """
     try:
-        return message_class.FromString(data)
+        return message_class.FromString(data)  # pyright: ignore[reportArgumentType] # it takes views too
     except (WireError, RecursionError, UnicodeDecodeError) as error:
         full_name: str = message_class.DESCRIPTOR.full_name
         raise DecodeError(f"not a {full_name} ({len(data)} bytes): {_reason(error)}") from error

@@ -28,7 +28,7 @@ A report is a folder here, or a file. It computes its answer, declares its colum
 declarations, so that a report needs little code of its own there.
 """
 
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.reports.report import REPORTS, Answer, Option, Report, Section, report_of
-from xlashape.tables import Column, Kind
 
-__all__ = ["REPORTS", "Answer", "Column", "Kind", "Option", "Report", "Section", "report_of"]
+__all__ = ["REPORTS", "Answer", "Column", "ColumnKind", "Option", "Report", "Section", "report_of"]

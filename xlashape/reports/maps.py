@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, ClassVar, Final, NamedTuple
 
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
@@ -21,43 +22,42 @@ from xlashape.indexing.answers.leaves import leaf_count, leaves
 from xlashape.indexing.walk.analysis import Analysis
 from xlashape.limits import spend
 from xlashape.reports.report import Answer, Option, Report
-from xlashape.tables import Column, Kind
 
-STYLE: Final = Option("style", Kind.TEXT, "the syntax of the maps", "xla", ("xla", "affine"))
+STYLE: Final = Option("style", ColumnKind.TEXT, "the syntax of the maps", "xla", ("xla", "affine"))
 
 REPORT: Final = Report(
     name="map",
     summary="Which elements of its operands an instruction reads, as indexing maps.",
     columns=(
-        Column("instruction", Kind.TEXT, "the name of the instruction", rank=1),
-        Column("computation", Kind.TEXT, "the computation that it is in", rank=1),
-        Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=1),
-        Column("direction", Kind.TEXT, "from where to where: output_to_input or input_to_output"),
-        Column("output", Kind.INTEGER, "which array of its result, counted depth first"),
-        Column("operand", Kind.INTEGER, "the number of the operand", rank=1),
-        Column("operand_name", Kind.TEXT, "the name of the operand"),
-        Column("leaf", Kind.INTEGER, "which array of the operand, counted depth first"),
-        Column("knowledge", Kind.TEXT, "exact, every element (the operand may be read in part), or unknown"),
-        Column("map", Kind.TEXT, "the indexing map, from the indices of the output to those of the operand", rank=1),
-        Column("runtime", Kind.TEXTS, "where the values of the runtime variables rt0, rt1, … of the map come from"),
-        Column("error", Kind.TEXT, "why there are no maps"),
+        Column("instruction", ColumnKind.TEXT, "the name of the instruction", rank=1),
+        Column("computation", ColumnKind.TEXT, "the computation that it is in", rank=1),
+        Column("opcode", ColumnKind.TEXT, "the opcode of the instruction", rank=1),
+        Column("direction", ColumnKind.TEXT, "from where to where: output_to_input or input_to_output"),
+        Column("output", ColumnKind.INTEGER, "which array of its result, counted depth first"),
+        Column("operand", ColumnKind.INTEGER, "the number of the operand", rank=1),
+        Column("operand_name", ColumnKind.TEXT, "the name of the operand"),
+        Column("leaf", ColumnKind.INTEGER, "which array of the operand, counted depth first"),
+        Column("knowledge", ColumnKind.TEXT, "exact, every element (the operand may be read in part), or unknown"),
+        Column("map", ColumnKind.TEXT, "the indexing map, from the indices of the output to those of the operand", rank=1),
+        Column("runtime", ColumnKind.TEXTS, "where the values of the runtime variables rt0, rt1, … of the map come from"),
+        Column("error", ColumnKind.TEXT, "why there are no maps"),
     ),
     totals=(
-        Column("direction", Kind.TEXT, "from where to where: output_to_input or input_to_output"),
-        Column("instruction_count", Kind.INTEGER, "the instructions that were asked about"),
-        Column("map_count", Kind.INTEGER, "the maps, of which an operand has one for each way in which it is read"),
-        Column("unknown_count", Kind.INTEGER, "the maps that are not known"),
-        Column("error_count", Kind.INTEGER, "the instructions that are not answered"),
+        Column("direction", ColumnKind.TEXT, "from where to where: output_to_input or input_to_output"),
+        Column("instruction_count", ColumnKind.INTEGER, "the instructions that were asked about"),
+        Column("map_count", ColumnKind.INTEGER, "the maps, of which an operand has one for each way in which it is read"),
+        Column("unknown_count", ColumnKind.INTEGER, "the maps that are not known"),
+        Column("error_count", ColumnKind.INTEGER, "the instructions that are not answered"),
     ),
     options=(
-        Option("instruction", Kind.TEXT, "the instruction; without it all of the module", "", positional=True),
-        Option("operand", Kind.INTEGER, "only the maps of this operand"),
-        Option("output", Kind.INTEGER, "only the maps of this array of the result"),
-        Option("input_to_output", Kind.BOOLEAN, "map elements of operands to elements of the result, not those of the result to those of operands", False),
+        Option("instruction", ColumnKind.TEXT, "the instruction; without it all of the module", "", positional=True),
+        Option("operand", ColumnKind.INTEGER, "only the maps of this operand"),
+        Option("output", ColumnKind.INTEGER, "only the maps of this array of the result"),
+        Option("input_to_output", ColumnKind.BOOLEAN, "map elements of operands to elements of the result, not those of the result to those of operands", False),
         STYLE,
-        Option("raw", Kind.BOOLEAN, "give the maps as the operation defines them, not simplified", False),
-        Option("physical", Kind.BOOLEAN, "map positions in the buffer of the result to positions in the buffers of operands", False),
-        Option("computation", Kind.TEXT, "only the instructions of this computation", ""),
+        Option("raw", ColumnKind.BOOLEAN, "give the maps as the operation defines them, not simplified", False),
+        Option("physical", ColumnKind.BOOLEAN, "map positions in the buffer of the result to positions in the buffers of operands", False),
+        Option("computation", ColumnKind.TEXT, "only the instructions of this computation", ""),
     ),
     compute="xlashape.reports.maps:maps",
     listing="xlashape.reports.maps:listing",

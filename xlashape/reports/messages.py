@@ -15,20 +15,20 @@ from typing import Any, Final, TypeVar
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from xlashape.base.tables import Column, ColumnKind, Table
 from xlashape.errors import NotFoundError
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
 from xlashape.proto import is_repeated
 from xlashape.reports.report import Answer, Option, Report, row_values
-from xlashape.tables import Column, Kind, Table
 
 M = TypeVar("M", bound=Message)
 
 _TYPES: Final = {
-    Kind.TEXT: ("string", FieldDescriptor.TYPE_STRING),
-    Kind.INTEGER: ("int64", FieldDescriptor.TYPE_INT64),
-    Kind.NUMBER: ("double", FieldDescriptor.TYPE_DOUBLE),
-    Kind.BOOLEAN: ("bool", FieldDescriptor.TYPE_BOOL),
-    Kind.TEXTS: ("string", FieldDescriptor.TYPE_STRING),
+    ColumnKind.TEXT: ("string", FieldDescriptor.TYPE_STRING),
+    ColumnKind.INTEGER: ("int64", FieldDescriptor.TYPE_INT64),
+    ColumnKind.NUMBER: ("double", FieldDescriptor.TYPE_DOUBLE),
+    ColumnKind.BOOLEAN: ("bool", FieldDescriptor.TYPE_BOOL),
+    ColumnKind.TEXTS: ("string", FieldDescriptor.TYPE_STRING),
 }
 MOST_ROWS: Final = 2_000
 """The most rows of one response."""
@@ -72,9 +72,9 @@ def _add(messages: Any, columns: Sequence[Column], rows: Iterable[Any]) -> None:
 def _fill(message: Any, columns: Sequence[Column], values: Sequence[Any]) -> None:
     """Sets the fields of a message. A field stays unset for None, and for an integer that is no int64."""
     for column, value in zip(columns, values, strict=True):
-        if column.kind is Kind.TEXTS:
+        if column.kind is ColumnKind.TEXTS:
             getattr(message, column.name).extend(value or ())
-        elif value is not None and not (column.kind is Kind.INTEGER and not INT64_MIN <= value <= INT64_MAX):
+        elif value is not None and not (column.kind is ColumnKind.INTEGER and not INT64_MIN <= value <= INT64_MAX):
             setattr(message, column.name, value)
 
 
@@ -165,7 +165,7 @@ class Received(Answer):
 def _read(columns: Sequence[Column], message: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for column in columns:
-        if column.kind is Kind.TEXTS:
+        if column.kind is ColumnKind.TEXTS:
             values[column.name] = list(getattr(message, column.name))
         else:
             values[column.name] = getattr(message, column.name) if message.HasField(column.name) else None
@@ -218,9 +218,9 @@ def _column_differences(message: Descriptor, columns: Sequence[Column]) -> list[
         field = message.fields_by_name.get(column.name)
         if field is None:
             found.append(f"{message.name} has no {column.name}")
-        elif field.type != _TYPES[column.kind][1] or is_repeated(field) != (column.kind is Kind.TEXTS):
+        elif field.type != _TYPES[column.kind][1] or is_repeated(field) != (column.kind is ColumnKind.TEXTS):
             found.append(f"{message.name}.{column.name} is not {type_text(column)}")
-        elif column.kind is not Kind.TEXTS and not field.has_presence:
+        elif column.kind is not ColumnKind.TEXTS and not field.has_presence:
             found.append(
                 f"{message.name}.{column.name} is not optional: a value that is not known could not be told from 0"
             )
@@ -230,4 +230,4 @@ def _column_differences(message: Descriptor, columns: Sequence[Column]) -> list[
 
 def type_text(column: Column) -> str:
     """The type of a column's field in the protobuf schema, such as `optional int64`."""
-    return f"{'repeated' if column.kind is Kind.TEXTS else 'optional'} {_TYPES[column.kind][0]}"
+    return f"{'repeated' if column.kind is ColumnKind.TEXTS else 'optional'} {_TYPES[column.kind][0]}"

@@ -4,11 +4,9 @@ operation of it.
 
 from __future__ import annotations
 
-from typing import Final
-
-from xlashape.hlo import HloInstruction, Opcode
-
-_HOLDERS: Final = frozenset((Opcode.ASYNC_START, Opcode.CALL, Opcode.FUSION))
+from xlashape.hlo import HloInstruction
+from xlashape.hlo.ops.calls import Arguments
+from xlashape.hlo.ops.registry import operation_of
 
 
 def source_of(instruction: HloInstruction) -> tuple[str, str]:
@@ -28,7 +26,7 @@ def source_of(instruction: HloInstruction) -> tuple[str, str]:
     """
     metadata = instruction.metadata
     source, op_name = metadata.source, metadata.op_name
-    if (source and op_name) or instruction.opcode not in _HOLDERS:
+    if (source and op_name) or operation_of(instruction.opcode).calls.arguments is not Arguments.OPERANDS:
         return source, op_name
     for called in instruction.called_computations[:1]:
         for each in reversed(called.instructions):

@@ -4,8 +4,8 @@ for each of them.
     REPORT = Report(
         name="memory",
         summary="What lives at the peak of a program's memory.",
-        columns=(Column("name", Kind.TEXT, "the instruction that makes the buffer", rank=1), …),
-        totals=(Column("peak_bytes", Kind.INTEGER, "the most bytes that live at once", "bytes"),),
+        columns=(Column("name", ColumnKind.TEXT, "the instruction that makes the buffer", rank=1), …),
+        totals=(Column("peak_bytes", ColumnKind.INTEGER, "the most bytes that live at once", "bytes"),),
         compute="xlashape.reports.memory:memory",
         rows="peak_buffers",
     )
@@ -26,11 +26,11 @@ from importlib import import_module
 from math import isfinite
 from typing import Any, ClassVar, Final, NamedTuple, overload
 
-from xlashape.display import Displayed, printable
+from xlashape.base.display import Displayed, printable
+from xlashape.base.similar import did_you_mean
+from xlashape.base.tables import Column, ColumnKind, Table, Tabular
 from xlashape.errors import NotFoundError
 from xlashape.reports.text import alike_together, facts_text, not_shown, table_text
-from xlashape.similar import did_you_mean
-from xlashape.tables import Column, Kind, Table, Tabular
 
 
 class Option(NamedTuple):
@@ -39,7 +39,7 @@ class Option(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     meaning: str
     default: Any = None
     choices: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Option(NamedTuple):
 
 FRAMES: Final = Option(
     "frames",
-    Kind.TEXT,
+    ColumnKind.TEXT,
     "what `source` names: the line of your own code, or every frame that called an operation, libraries included",
     None,
     ("own", "all"),
@@ -188,11 +188,11 @@ def _named(path: str) -> Any:
 
 
 _JSON_TYPES: Final = {
-    Kind.TEXT: "string",
-    Kind.INTEGER: "integer",
-    Kind.NUMBER: "number",
-    Kind.BOOLEAN: "boolean",
-    Kind.TEXTS: "array",
+    ColumnKind.TEXT: "string",
+    ColumnKind.INTEGER: "integer",
+    ColumnKind.NUMBER: "number",
+    ColumnKind.BOOLEAN: "boolean",
+    ColumnKind.TEXTS: "array",
 }
 
 
@@ -201,7 +201,7 @@ def _object_schema(columns: Sequence[Column]) -> dict[str, Any]:
     for column in columns:
         unit = f", in {column.unit}" if column.unit and column.unit != "fraction" else ""
         made: dict[str, Any] = {"type": [_JSON_TYPES[column.kind], "null"], "description": f"{column.meaning}{unit}"}
-        if column.kind is Kind.TEXTS:
+        if column.kind is ColumnKind.TEXTS:
             made["items"] = {"type": "string"}
         properties[column.name] = made
     names = [column.name for column in columns]
@@ -227,20 +227,20 @@ def plain(column: Column, value: Any) -> Any:
 
     >>> from xlashape.shape import Shape
     >>> (
-    ...     plain(Column("shape", Kind.TEXT, "a shape"), Shape.parse("f32[2]")),
-    ...     plain(Column("n", Kind.NUMBER, "a number"), float("inf")),
+    ...     plain(Column("shape", ColumnKind.TEXT, "a shape"), Shape.parse("f32[2]")),
+    ...     plain(Column("n", ColumnKind.NUMBER, "a number"), float("inf")),
     ... )
     ('f32[2]{0}', None)
     """
     if value is None:
         return None
-    if column.kind is Kind.TEXT:
+    if column.kind is ColumnKind.TEXT:
         return str(value)
-    if column.kind is Kind.INTEGER:
+    if column.kind is ColumnKind.INTEGER:
         return int(value)
-    if column.kind is Kind.BOOLEAN:
+    if column.kind is ColumnKind.BOOLEAN:
         return bool(value)
-    if column.kind is Kind.TEXTS:
+    if column.kind is ColumnKind.TEXTS:
         return [str(each) for each in value]
     number = float(value)
     return number if isfinite(number) else None

@@ -14,9 +14,9 @@ from math import isfinite
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from xlashape.base.similar import did_you_mean
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError
-from xlashape.similar import did_you_mean
-from xlashape.tables import Column, Kind
 
 Row: TypeAlias = tuple[Any, ...]
 """A value for each column."""
@@ -69,14 +69,14 @@ def sort_key(text: str, columns: Sequence[Column], headings: Mapping[str, str]) 
     if not colon or direction not in ("asc", "desc"):
         name, direction = text, ""
     number, column = _column(name, columns, headings, "--sort")
-    is_number = column.kind in (Kind.INTEGER, Kind.NUMBER)
+    is_number = column.kind in (ColumnKind.INTEGER, ColumnKind.NUMBER)
     descends = direction == "desc" or (not direction and is_number)
 
     def key(row: Row) -> tuple[bool, Any]:
         value = row[number]
         if value is None:
             return True, 0
-        if is_number or column.kind is Kind.BOOLEAN:
+        if is_number or column.kind is ColumnKind.BOOLEAN:
             return False, -value if descends else value
         return False, _Descending(str(value)) if descends else str(value)
 
@@ -121,7 +121,7 @@ def _test(text: str, columns: Sequence[Column], headings: Mapping[str, str]) -> 
     """
     match = _FILTER.fullmatch(text)
     if match is None:
-        number = next((number for number, column in enumerate(columns) if column.kind is Kind.TEXT), None)
+        number = next((number for number, column in enumerate(columns) if column.kind is ColumnKind.TEXT), None)
         if number is None:
             raise InvalidArgumentError(
                 f"--filter: the table has no text to search for {text[:60]!r}; "
@@ -143,14 +143,14 @@ def _test(text: str, columns: Sequence[Column], headings: Mapping[str, str]) -> 
         return lambda row: (row[number] is not None and pattern.search(str(row[number])) is not None) == finds
     compare = _COMPARE[sign]
     is_unequal = sign == "!="
-    if column.kind in (Kind.INTEGER, Kind.NUMBER):
+    if column.kind in (ColumnKind.INTEGER, ColumnKind.NUMBER):
         amount = amount_of(value)
         return lambda row: is_unequal if row[number] is None else compare(row[number], amount)
-    if column.kind in (Kind.BOOLEAN, Kind.TEXTS) and sign not in ("=", "!="):
+    if column.kind in (ColumnKind.BOOLEAN, ColumnKind.TEXTS) and sign not in ("=", "!="):
         raise InvalidArgumentError(f"--filter: {column.name} has no order: expected =, !=, ~ or !~", field="--filter")
-    if column.kind is Kind.TEXTS:
+    if column.kind is ColumnKind.TEXTS:
         return lambda row: (value in (row[number] or ())) != is_unequal
-    if column.kind is Kind.BOOLEAN:
+    if column.kind is ColumnKind.BOOLEAN:
         if value.lower() not in ("true", "false"):
             raise InvalidArgumentError(f"--filter: {column.name} is true or false, not {value!r}", field="--filter")
         return lambda row: compare(row[number], value.lower() == "true")

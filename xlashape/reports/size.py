@@ -7,14 +7,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final
 
-from xlashape.display import printable
+from xlashape.base.display import printable
+from xlashape.base.frozen import FrozenValue, set_field
+from xlashape.base.math import byte_text, checked_int64
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError
-from xlashape.frozen import FrozenValue, set_field
-from xlashape.hlo.analysis.buffers import executed_computations, instruction_buffers
+from xlashape.hlo.flow import Buffers, executed_computations
 from xlashape.hlo.module import HloModule
 from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.limits import spend
-from xlashape.math import byte_text, checked_int64
 from xlashape.reports.report import FRAMES, Answer, Option, Report
 from xlashape.reports.why.declaration import ALIKE, BUFFER_COLUMNS, TARGET, facts_lines
 from xlashape.reports.why.explain import why
@@ -30,31 +31,30 @@ from xlashape.reports.why.programs import (
 from xlashape.reports.why.shapes import Buffer, MemoryAnswer, ranked
 from xlashape.shape import Shape, ShapeIndex, Target
 from xlashape.shape.xla_util.shape_util import get_leaf_shapes
-from xlashape.tables import Column, Kind
 
 REPORT: Final = Report(
     name="size",
     summary="How many bytes a shape takes, or which buffers of a program have the most padding.",
     columns=BUFFER_COLUMNS,
     totals=(
-        Column("about", Kind.TEXT, "the shape, or the name of the module"),
-        Column("target", Kind.TEXT, "the device whose sizes are counted; null where those of the layouts are"),
-        Column("computation", Kind.TEXT, "the computation whose instructions are counted; null where those of the whole program are"),
-        Column("peak_bytes", Kind.INTEGER, "of a module: the most bytes that live at once; null where that is not known", "bytes"),
-        Column("peak_is_estimate", Kind.BOOLEAN, "whether the peak was estimated, since the module has no buffer assignment"),
-        Column("count", Kind.INTEGER, "the number of buffers that are summed"),
-        Column("of_count", Kind.INTEGER, "the number of all buffers, among which filters chose"),
-        Column("element_bytes", Kind.INTEGER, "the sum of the bytes of their elements", "bytes"),
-        Column("bytes", Kind.INTEGER, "the sum of their bytes, padding included", "bytes"),
-        Column("padding_bytes", Kind.INTEGER, "the sum of their bytes that are not elements", "bytes"),
-        Column("padding_share", Kind.NUMBER, "padding ÷ buffers", "fraction"),
-        Column("shared_count", Kind.INTEGER, "the instructions of a module whose results share the buffers of others"),
-        Column("fused_count", Kind.INTEGER, "the instructions of a module that are fused or applied to elements, and have no buffers"),
+        Column("about", ColumnKind.TEXT, "the shape, or the name of the module"),
+        Column("target", ColumnKind.TEXT, "the device whose sizes are counted; null where those of the layouts are"),
+        Column("computation", ColumnKind.TEXT, "the computation whose instructions are counted; null where those of the whole program are"),
+        Column("peak_bytes", ColumnKind.INTEGER, "of a module: the most bytes that live at once; null where that is not known", "bytes"),
+        Column("peak_is_estimate", ColumnKind.BOOLEAN, "whether the peak was estimated, since the module has no buffer assignment"),
+        Column("count", ColumnKind.INTEGER, "the number of buffers that are summed"),
+        Column("of_count", ColumnKind.INTEGER, "the number of all buffers, among which filters chose"),
+        Column("element_bytes", ColumnKind.INTEGER, "the sum of the bytes of their elements", "bytes"),
+        Column("bytes", ColumnKind.INTEGER, "the sum of their bytes, padding included", "bytes"),
+        Column("padding_bytes", ColumnKind.INTEGER, "the sum of their bytes that are not elements", "bytes"),
+        Column("padding_share", ColumnKind.NUMBER, "padding ÷ buffers", "fraction"),
+        Column("shared_count", ColumnKind.INTEGER, "the instructions of a module whose results share the buffers of others"),
+        Column("fused_count", ColumnKind.INTEGER, "the instructions of a module that are fused or applied to elements, and have no buffers"),
     ),
     options=(
         TARGET,
-        Option("computation", Kind.TEXT, "of a module, only the instructions of this computation, all of which count", ""),
-        Option("order", Kind.TEXT, "the order of the buffers: those with the most padding first, the largest, or that of the module", "padding",
+        Option("computation", ColumnKind.TEXT, "of a module, only the instructions of this computation, all of which count", ""),
+        Option("order", ColumnKind.TEXT, "the order of the buffers: those with the most padding first, the largest, or that of the module", "padding",
                ("padding", "bytes", "module")),
         FRAMES,
     ),
@@ -236,13 +236,14 @@ def _ordered(buffers: Iterable[Buffer], order: str) -> tuple[Buffer, ...]:
 def _of_computation(module: HloModule, name: str, target: Target | None, order: str) -> SizeAnswer:
     chosen = module.computation(name)
     is_executed = chosen in executed_computations(module)
+    buffers = Buffers(module)
     known: dict[Shape, ArraySizes] = {}
     rows: list[Buffer] = []
     shared = 0
     for instruction in chosen.instructions:
         spend(16)
         if is_executed:
-            arrays = [(each.shape_index, each.shape) for each in instruction_buffers(instruction)]
+            arrays = [(each.shape_index, each.shape) for each in buffers.of(instruction)]
             shared += not arrays
         elif instruction.shape.is_tuple:
             arrays = [(leaf.index, leaf.shape) for leaf in get_leaf_shapes(instruction.shape)]

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from textwrap import wrap
 from typing import Any, Final
 
-from xlashape.display import printable
-from xlashape.math import byte_text, counted
-from xlashape.tables import Column, Kind
+from xlashape.base.display import printable
+from xlashape.base.math import byte_text, counted
+from xlashape.base.tables import Column, ColumnKind
 
 GAP: Final = "   "
 LISTED: Final = 12
@@ -47,22 +47,25 @@ def cell_text(column: Column, value: Any) -> str:
     """A value as a person reads it: bytes in binary units, seconds, FLOPs and rates in decimal ones, fractions in per
     cent, other integers in full, texts with U+FFFD for characters that are not printed; nothing for None.
 
-    >>> bytes_, share = Column("bytes", Kind.INTEGER, "", "bytes"), Column("share", Kind.NUMBER, "", "fraction")
+    >>> bytes_, share = (
+    ...     Column("bytes", ColumnKind.INTEGER, "", "bytes"),
+    ...     Column("share", ColumnKind.NUMBER, "", "fraction"),
+    ... )
     >>> (
     ...     cell_text(bytes_, 18_432),
     ...     cell_text(share, 0.375),
-    ...     cell_text(Column("time", Kind.NUMBER, "", "seconds"), 1.5e-5),
-    ...     cell_text(Column("bandwidth", Kind.NUMBER, "", "bytes/s"), 1.281e10),
+    ...     cell_text(Column("time", ColumnKind.NUMBER, "", "seconds"), 1.5e-5),
+    ...     cell_text(Column("bandwidth", ColumnKind.NUMBER, "", "bytes/s"), 1.281e10),
     ... )
     ('18.0 KiB', '37.5%', '15 µs', '12.81 GB/s')
     """
     if value is None:
         return ""
-    if column.kind is Kind.TEXTS:
+    if column.kind is ColumnKind.TEXTS:
         return printable(", ".join(map(str, value)))
-    if column.kind is Kind.BOOLEAN:
+    if column.kind is ColumnKind.BOOLEAN:
         return "yes" if value else "no"
-    if column.kind is Kind.TEXT:
+    if column.kind is ColumnKind.TEXT:
         return printable(" ".join(str(value).split()))
     if column.unit == "bytes":
         return short_bytes(value)
@@ -75,7 +78,7 @@ def cell_text(column: Column, value: Any) -> str:
         return f"{scaled}{'' if scaled[-1].isalpha() else ' '}{_RATES[column.unit]}"
     if column.unit == "flops":
         return _scaled(value, _DECIMAL)
-    return f"{value:,d}" if column.kind is Kind.INTEGER else f"{value:.4g}"
+    return f"{value:,d}" if column.kind is ColumnKind.INTEGER else f"{value:.4g}"
 
 
 def _scaled(value: float, units: Sequence[tuple[str, float]]) -> str:
@@ -105,7 +108,9 @@ def facts_text(facts: Iterable[tuple[Column, Any]]) -> str:
 
 
 def _fact(column: Column, value: Any) -> str:
-    return byte_text(value) if column.unit == "bytes" and column.kind is Kind.INTEGER else cell_text(column, value)
+    return (
+        byte_text(value) if column.unit == "bytes" and column.kind is ColumnKind.INTEGER else cell_text(column, value)
+    )
 
 
 def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: int | None = None) -> str:
@@ -117,7 +122,10 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
     leaves out nothing. Columns without any value are left out, but for the first one. A last column `text`, which has
     sentences, is not cut: where lines would be too long for it, it is wrapped below its row.
 
-    >>> columns = (Column("name", Kind.TEXT, "", rank=1), Column("part_read", Kind.NUMBER, "", "fraction", rank=2))
+    >>> columns = (
+    ...     Column("name", ColumnKind.TEXT, "", rank=1),
+    ...     Column("part_read", ColumnKind.NUMBER, "", "fraction", rank=2),
+    ... )
     >>> print(table_text(columns, [("transpose_copy_fusion.1", 0.375)], 18))
                   part
     name          read
@@ -162,7 +170,7 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
         made: list[str] = []
         for number in shown:
             text = cut_middle(values[number], widths[number])
-            is_left = columns[number].kind in (Kind.TEXT, Kind.TEXTS)
+            is_left = columns[number].kind in (ColumnKind.TEXT, ColumnKind.TEXTS)
             made.append(text.ljust(widths[number]) if is_left else text.rjust(widths[number]))
         return gap.join(made).rstrip()
 
@@ -190,7 +198,11 @@ def alike_together(
 
     The column `times` of a merged row is the sum over its rows, in which None counts 1; it is None where the sum is 1.
 
-    >>> columns = (Column("name", Kind.TEXT, ""), Column("bytes", Kind.INTEGER, ""), Column("times", Kind.INTEGER, ""))
+    >>> columns = (
+    ...     Column("name", ColumnKind.TEXT, ""),
+    ...     Column("bytes", ColumnKind.INTEGER, ""),
+    ...     Column("times", ColumnKind.INTEGER, ""),
+    ... )
     >>> alike_together(columns, [("a", 4, 1), ("b", 8, 1), ("c", 4, 1)], ["bytes"])
     [('a', 4, 2), ('b', 8, None)]
     """
@@ -212,7 +224,7 @@ def _fit(columns: Sequence[Column], widths: list[int], shown: Sequence[int], roo
     `room` characters. Returns whether that was possible.
     """
     too_much = sum([widths[number] for number in shown]) - room
-    texts = [number for number in shown if columns[number].kind in (Kind.TEXT, Kind.TEXTS)]
+    texts = [number for number in shown if columns[number].kind in (ColumnKind.TEXT, ColumnKind.TEXTS)]
     while too_much > 0:
         texts = [number for number in texts if widths[number] > least[number]]
         if not texts:

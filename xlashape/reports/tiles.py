@@ -8,46 +8,46 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
+from xlashape.base.math import checked_int64
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError, InvalidIndexError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.indexing import TileBox, operand_tiles
-from xlashape.math import checked_int64
 from xlashape.reports.maps import STYLE, instructions_of
 from xlashape.reports.report import Answer, Option, Report
-from xlashape.tables import Column, Kind
 
 REPORT: Final = Report(
     name="tile",
     summary="The tile of each operand that a tile of an instruction's output reads.",
     columns=(
-        Column("operand", Kind.INTEGER, "the number of the operand", rank=1),
-        Column("operand_name", Kind.TEXT, "the name of the operand", rank=1),
-        Column("leaf", Kind.INTEGER, "which array of the operand, counted depth first"),
-        Column("map", Kind.TEXT, "the simplified map that the tile is pushed through", rank=2),
-        Column("is_tile", Kind.BOOLEAN, "whether the elements that the tile reads form a tile; null where no sizes are given"),
-        Column("offsets", Kind.TEXT, "where the operand's tile begins, such as 0,128", rank=1),
-        Column("sizes", Kind.TEXT, "the sizes of the operand's tile", rank=1),
-        Column("strides", Kind.TEXT, "the steps between its indices", rank=1),
-        Column("offset_map", Kind.TEXT, "the offsets for a tile of any sizes d0, d1, … that begins at 0"),
-        Column("size_map", Kind.TEXT, "the sizes for such a tile"),
-        Column("stride_map", Kind.TEXT, "the strides for such a tile"),
-        Column("constraints", Kind.TEXT, "under which constraints the expressions of the row hold"),
-        Column("symbolic", Kind.TEXT, "the expressions and their constraints as XLA writes them; null where none are found"),
+        Column("operand", ColumnKind.INTEGER, "the number of the operand", rank=1),
+        Column("operand_name", ColumnKind.TEXT, "the name of the operand", rank=1),
+        Column("leaf", ColumnKind.INTEGER, "which array of the operand, counted depth first"),
+        Column("map", ColumnKind.TEXT, "the simplified map that the tile is pushed through", rank=2),
+        Column("is_tile", ColumnKind.BOOLEAN, "whether the elements that the tile reads form a tile; null where no sizes are given"),
+        Column("offsets", ColumnKind.TEXT, "where the operand's tile begins, such as 0,128", rank=1),
+        Column("sizes", ColumnKind.TEXT, "the sizes of the operand's tile", rank=1),
+        Column("strides", ColumnKind.TEXT, "the steps between its indices", rank=1),
+        Column("offset_map", ColumnKind.TEXT, "the offsets for a tile of any sizes d0, d1, … that begins at 0"),
+        Column("size_map", ColumnKind.TEXT, "the sizes for such a tile"),
+        Column("stride_map", ColumnKind.TEXT, "the strides for such a tile"),
+        Column("constraints", ColumnKind.TEXT, "under which constraints the expressions of the row hold"),
+        Column("symbolic", ColumnKind.TEXT, "the expressions and their constraints as XLA writes them; null where none are found"),
     ),
     totals=(
-        Column("instruction", Kind.TEXT, "the name of the instruction"),
-        Column("computation", Kind.TEXT, "the computation that it is in"),
-        Column("opcode", Kind.TEXT, "the opcode of the instruction"),
-        Column("output", Kind.INTEGER, "which array of its result the tile is of, counted depth first"),
+        Column("instruction", ColumnKind.TEXT, "the name of the instruction"),
+        Column("computation", ColumnKind.TEXT, "the computation that it is in"),
+        Column("opcode", ColumnKind.TEXT, "the opcode of the instruction"),
+        Column("output", ColumnKind.INTEGER, "which array of its result the tile is of, counted depth first"),
     ),
     options=(
-        Option("instruction", Kind.TEXT, "the instruction; without it the root of the computation", "", positional=True),
-        Option("sizes", Kind.TEXT, "the sizes of the tile of the output, such as 16,32; what reaches over the output's edge is cut off; without them only expressions are given", positional=True),
-        Option("at", Kind.TEXT, "the index where the tile begins, within the output, such as 0,128; without it 0 along each dimension"),
-        Option("strides", Kind.TEXT, "the steps between the tile's indices; without them 1 along each dimension"),
-        Option("output", Kind.INTEGER, "which array of the result the tile is of, counted depth first", 0),
+        Option("instruction", ColumnKind.TEXT, "the instruction; without it the root of the computation", "", positional=True),
+        Option("sizes", ColumnKind.TEXT, "the sizes of the tile of the output, such as 16,32; what reaches over the output's edge is cut off; without them only expressions are given", positional=True),
+        Option("at", ColumnKind.TEXT, "the index where the tile begins, within the output, such as 0,128; without it 0 along each dimension"),
+        Option("strides", ColumnKind.TEXT, "the steps between the tile's indices; without them 1 along each dimension"),
+        Option("output", ColumnKind.INTEGER, "which array of the result the tile is of, counted depth first", 0),
         STYLE,
-        Option("computation", Kind.TEXT, "the computation of the instruction; without a name of either, the entry computation", ""),
+        Option("computation", ColumnKind.TEXT, "the computation of the instruction; without a name of either, the entry computation", ""),
     ),
     compute="xlashape.reports.tiles:tiles",
     listing="xlashape.reports.tiles:listing",

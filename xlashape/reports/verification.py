@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final
 
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo import HloModule, Problem
 from xlashape.hlo import verify as problems_of
 from xlashape.reports.report import Answer, Option, Report
-from xlashape.tables import Column, Kind
 
 REPORT: Final = Report(
     name="verify",
     summary="Whether a module keeps the rules of XLA's verifier: names, order, operands, shapes, calls, shardings, "
         "schedule.",
     columns=(
-        Column("computation", Kind.TEXT, "the computation that breaks a rule; empty where the module does", rank=1),
-        Column("instruction", Kind.TEXT, "the instruction that breaks it; empty where the computation does", rank=1),
-        Column("message", Kind.TEXT, "what is wrong, in words", rank=1),
+        Column("computation", ColumnKind.TEXT, "the computation that breaks a rule; empty where the module does", rank=1),
+        Column("instruction", ColumnKind.TEXT, "the instruction that breaks it; empty where the computation does", rank=1),
+        Column("message", ColumnKind.TEXT, "what is wrong, in words", rank=1),
     ),
     totals=(
-        Column("module", Kind.TEXT, "the name of the module"),
-        Column("instruction_count", Kind.INTEGER, "the instructions of the module"),
-        Column("problem_count", Kind.INTEGER, "the rules that are broken"),
+        Column("module", ColumnKind.TEXT, "the name of the module"),
+        Column("instruction_count", ColumnKind.INTEGER, "the instructions of the module"),
+        Column("problem_count", ColumnKind.INTEGER, "the rules that are broken"),
     ),
     options=(
-        Option("replica_count", Kind.INTEGER, "how many replicas the module is for; without it what its text or its device assignment says"),
-        Option("num_partitions", Kind.INTEGER, "how many partitions the module is for; without it what its text or its device assignment says"),
-        Option("allow_unbounded", Kind.BOOLEAN, "allow dimensions without a bound, f32[?]", False),
-        Option("allow_mixed_precision", Kind.BOOLEAN, "allow operands and results of different floating-point types; without it modules with tiled layouts, which "
+        Option("replica_count", ColumnKind.INTEGER, "how many replicas the module is for; without it what its text or its device assignment says"),
+        Option("num_partitions", ColumnKind.INTEGER, "how many partitions the module is for; without it what its text or its device assignment says"),
+        Option("allow_unbounded", ColumnKind.BOOLEAN, "allow dimensions without a bound, f32[?]", False),
+        Option("allow_mixed_precision", ColumnKind.BOOLEAN, "allow operands and results of different floating-point types; without it modules with tiled layouts, which "
                "compilers for TPUs make, may have them"),
     ),
     compute="xlashape.reports.verification:verification",

@@ -19,12 +19,12 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
+from xlashape.base.extras import require
+from xlashape.base.tables import arrow_schema
 from xlashape.errors import InvalidArgumentError, XlashapeError
-from xlashape.extras import require
 from xlashape.hlo.files.inputs import Input, absolute, content, inputs
 from xlashape.scan.datasets import DATASETS, KEYS, chosen, failed_file
 from xlashape.scan.worker import DEFAULT_MEMORY_BYTES, DEFAULT_SECONDS, Worker, shown_path
-from xlashape.tables import arrow_schema
 
 _ROWS: Final = 65_536
 """The most rows of a batch."""

@@ -29,14 +29,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 
+from xlashape.base.extras import require
+from xlashape.base.similar import did_you_mean
+from xlashape.base.tables import arrow_schema
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, UnavailableError, XlashapeError
-from xlashape.extras import require
 from xlashape.hlo.files.inputs import Input, absolute, content, inputs
 from xlashape.scan.batches import borrowed_worker, tables_of
 from xlashape.scan.datasets import DATASETS, chosen, key_of
 from xlashape.scan.worker import DEFAULT_MEMORY_BYTES, DEFAULT_SECONDS, check_bounds, shown_path
-from xlashape.similar import did_you_mean
-from xlashape.tables import arrow_schema
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of the current step, the number of files done, and the number of all files."""

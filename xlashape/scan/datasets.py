@@ -21,22 +21,22 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from xlashape.base.similar import did_you_mean
+from xlashape.base.tables import Column, ColumnKind, Table
 from xlashape.errors import InvalidArgumentError, ParseError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.hlo.canonical import Canonical, Counted
 from xlashape.hlo.files.convert import decode_all, detect
 from xlashape.hlo.files.inputs import STORED, content_of_stored
-from xlashape.hlo.module_proto.structure import INSTRUCTION_COLUMNS, instruction_rows
+from xlashape.hlo.instruction_table import INSTRUCTION_COLUMNS, instruction_rows
 from xlashape.reports import Answer, report_of
 from xlashape.reports.reads import each_read
 from xlashape.reports.report import plain, row_values
-from xlashape.similar import did_you_mean
-from xlashape.tables import Column, Kind, Table
 
 KEYS: Final = (
-    Column("path", Kind.TEXT, "the file, or the object of a bucket"),
-    Column("key", Kind.TEXT, "the SHA-256 of its content, in hexadecimal"),
-    Column("module", Kind.TEXT, "the name of the module"),
+    Column("path", ColumnKind.TEXT, "the file, or the object of a bucket"),
+    Column("key", ColumnKind.TEXT, "the SHA-256 of its content, in hexadecimal"),
+    Column("module", ColumnKind.TEXT, "the name of the module"),
 )
 """The columns with which the rows of every data set begin."""
 
@@ -108,7 +108,7 @@ class Subject:
         return self.attempt("fingerprint", self._fingerprints) or [None] * (count + 1)
 
     def _fingerprints(self) -> list[str | None]:
-        canonical = Canonical(self.module.held, Counted())
+        canonical = Canonical(self.module, Counted())
         found = [canonical.computation_fingerprint(index) for index in range(len(self.module.computations))]
         return [*found, canonical.fingerprint()]
 
@@ -166,7 +166,7 @@ def _module_rows(subject: Subject) -> Iterator[Sequence[Any]]:
         subject.file_bytes,
         subject.fingerprints[-1],
         len(module.computations),
-        sum(len(each.fields.instructions) for each in module.computations),
+        sum(map(len, module.computations)),
         module.head.HasField("schedule"),
         *totals,
     )
@@ -178,15 +178,15 @@ def _computation_rows(subject: Subject) -> Iterator[Sequence[Any]]:
         yield (
             each.name,
             subject.fingerprints[each.index],
-            len(each.fields.instructions),
-            each.root.fields.opcode,
+            len(each),
+            str(each.root.opcode),
             each is entry,
         )
 
 
 def _instruction_rows(subject: Subject) -> Iterator[Sequence[Any]]:
     module = subject.module
-    return instruction_rows(module.held, None, module.shape_of)
+    return instruction_rows(module.instructions())
 
 
 def _report_rows(report: str) -> Callable[[Subject], Iterable[Sequence[Any]]]:
@@ -221,12 +221,12 @@ DATASETS: Final[dict[str, DataSet]] = {
             "modules",
             "a row per module",
             (
-                Column("format", Kind.TEXT, "the form of its file: hlo, pb, hlo.pb, pbtxt or json, with .gz where compressed"),
-                Column("file_bytes", Kind.INTEGER, "the size of the file", "bytes"),
-                Column("fingerprint", Kind.TEXT, "equal for modules that differ in names, ids and metadata only"),
-                Column("computations", Kind.INTEGER, "the number of its computations"),
-                Column("instructions", Kind.INTEGER, "the number of its instructions"),
-                Column("is_scheduled", Kind.BOOLEAN, "whether it has a schedule"),
+                Column("format", ColumnKind.TEXT, "the form of its file: hlo, pb, hlo.pb, pbtxt or json, with .gz where compressed"),
+                Column("file_bytes", ColumnKind.INTEGER, "the size of the file", "bytes"),
+                Column("fingerprint", ColumnKind.TEXT, "equal for modules that differ in names, ids and metadata only"),
+                Column("computations", ColumnKind.INTEGER, "the number of its computations"),
+                Column("instructions", ColumnKind.INTEGER, "the number of its instructions"),
+                Column("is_scheduled", ColumnKind.BOOLEAN, "whether it has a schedule"),
                 *_total_columns(),
             ),
             _module_rows,
@@ -235,11 +235,11 @@ DATASETS: Final[dict[str, DataSet]] = {
             "computations",
             "a row per computation",
             (
-                Column("computation", Kind.TEXT, "its name"),
-                Column("fingerprint", Kind.TEXT, "equal for computations that differ in names, ids and metadata only"),
-                Column("instructions", Kind.INTEGER, "the number of its instructions"),
-                Column("root_opcode", Kind.TEXT, "the opcode of its root"),
-                Column("is_entry", Kind.BOOLEAN, "whether the module begins there"),
+                Column("computation", ColumnKind.TEXT, "its name"),
+                Column("fingerprint", ColumnKind.TEXT, "equal for computations that differ in names, ids and metadata only"),
+                Column("instructions", ColumnKind.INTEGER, "the number of its instructions"),
+                Column("root_opcode", ColumnKind.TEXT, "the opcode of its root"),
+                Column("is_entry", ColumnKind.BOOLEAN, "whether the module begins there"),
             ),
             _computation_rows,
         ),
@@ -252,11 +252,11 @@ DATASETS: Final[dict[str, DataSet]] = {
             "errors",
             "a row per file, or step of a file, that could not be answered",
             (
-                Column("step", Kind.TEXT, "what failed: `read`, or a report or data set of the module"),
-                Column("error", Kind.TEXT, "the class of the error"),
-                Column("message", Kind.TEXT, "what is wrong"),
-                Column("line", Kind.INTEGER, "the line of the mistake in text, from 1"),
-                Column("column", Kind.INTEGER, "the column of the mistake in text, from 1"),
+                Column("step", ColumnKind.TEXT, "what failed: `read`, or a report or data set of the module"),
+                Column("error", ColumnKind.TEXT, "the class of the error"),
+                Column("message", ColumnKind.TEXT, "what is wrong"),
+                Column("line", ColumnKind.INTEGER, "the line of the mistake in text, from 1"),
+                Column("column", ColumnKind.INTEGER, "the column of the mistake in text, from 1"),
             ),
             _no_rows,
         ),

@@ -34,11 +34,11 @@ from tempfile import TemporaryFile
 from types import TracebackType
 from typing import IO, Any, Final
 
+from xlashape.base.extras import require
+from xlashape.base.math import byte_text
+from xlashape.base.tables import Table, arrow_schema
 from xlashape.errors import InvalidArgumentError, LimitExceededError, SizeOverflowError, UnavailableError
-from xlashape.extras import require
-from xlashape.math import byte_text
 from xlashape.scan.datasets import BY_DEFAULT, DATASETS, failed_file, failed_table, key_of, rows_of_file
-from xlashape.tables import Table, arrow_schema
 
 DEFAULT_SECONDS: Final = 300.0
 """Twice the time that a module of 100 MB took for all data sets but the maps."""

@@ -28,6 +28,7 @@ from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, cast
 
+from xlashape.base.frozen import FrozenValue, set_field
 from xlashape.errors import (
     DecodeError,
     InvalidShapeError,
@@ -35,7 +36,6 @@ from xlashape.errors import (
     LossyConversionError,
     UnsupportedError,
 )
-from xlashape.frozen import FrozenValue, set_field
 from xlashape.proto import wire
 from xlashape.shape import tiling
 from xlashape.shape.arguments import checked_index

@@ -22,7 +22,7 @@ from google.protobuf.message import DecodeError as WireError
 from google.protobuf.message import EncodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from xlashape.caches import BoundedCache
+from xlashape.base.caches import BoundedCache
 from xlashape.errors import (
     DecodeError,
     FieldPath,

@@ -35,14 +35,14 @@ from math import prod
 from typing import ClassVar, Generic, NoReturn, TypeVar
 
 from xlashape import limits
-from xlashape.caches import BoundedCache
+from xlashape.base.caches import BoundedCache
+from xlashape.base.text import Cursor
 from xlashape.errors import FieldPath, InvalidArgumentError, ParseError
 from xlashape.limits import INT64_MAX
 from xlashape.shape.parts.checks import with_article
 from xlashape.shape.parts.fields import LayoutFields, ShapeFields
 from xlashape.shape.parts.primitive_type import PrimitiveType, type_spelled, unknown_type_message
 from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, SplitConfig, Tile
-from xlashape.text import Cursor
 
 _Shape = TypeVar("_Shape", bound=ShapeFields)
 _Layout = TypeVar("_Layout", bound=LayoutFields)

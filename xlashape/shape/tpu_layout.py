@@ -30,8 +30,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from xlashape.base.math import product, round_up
 from xlashape.errors import InvalidArgumentError, InvalidShapeError
-from xlashape.math import product, round_up
 from xlashape.shape.arguments import array_of
 from xlashape.shape.parts.checks import brief
 from xlashape.shape.parts.primitive_type import PrimitiveType

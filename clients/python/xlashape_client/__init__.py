@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xlashape.extras import require
+from xlashape.base.extras import require
 from xlashape_client import results
 from xlashape_client.results import *
 

@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 
 import grpc
 
+from xlashape.base.version import __version__
 from xlashape.errors import InvalidArgumentError, UnavailableError
 from xlashape.proto import services
-from xlashape.version import __version__
 
 T = TypeVar("T")
 

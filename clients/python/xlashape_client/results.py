@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import NamedTuple
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
 from xlashape.errors import XlashapeError, from_details
 from xlashape.proto import v1
 from xlashape.shape import Shape

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from xlashape.errors import InvalidArgumentError, NotFoundError, is_a
-from xlashape.hlo.text.reader.module import decode_text
+from xlashape.hlo.files.convert import decode_text
 from xlashape.proto import parse, v1
 from xlashape_client.inputs import AnyModule, ModuleSource, content_of, is_in_file, is_text, message_of
 

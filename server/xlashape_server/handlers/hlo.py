@@ -10,11 +10,11 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+from xlashape.base.math import checked_int64
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
-from xlashape.hlo.analysis.buffers import executed_computations, instruction_buffers
+from xlashape.hlo.flow import Buffers, executed_computations
 from xlashape.limits import budget, spend
-from xlashape.math import checked_int64
 from xlashape.proto import v1
 from xlashape.shape import Shape
 from xlashape_server.accounts import Ledger
@@ -124,7 +124,7 @@ class HloHandlers:
             "module_name": module.name,
             "entry_computation": module.entry.name,
             "computation_count": len(module.computations),
-            "instruction_count": sum(len(computation.fields.instructions) for computation in module.computations),
+            "instruction_count": sum(map(len, module.computations)),
         }
 
     def get_module(self, data: bytes, deadline: float | None = None) -> bytes:  # noqa: ARG002  # all handlers are called alike
@@ -173,12 +173,13 @@ class HloHandlers:
         with budget(deadline=deadline, subject="a module"), _about_the_module():
             module = self._modules.read(request.module, ("module",))
             executed = set(executed_computations(module))
+            buffers = Buffers(module)
             found: list[tuple[HloInstruction, v1.ShapeSize | None]] = []
             shared = fused = 0
             for instruction in selected(module, request.computation, request.opcode):
                 spend(16)
                 if instruction.computation in executed:
-                    arrays = [buffer.shape for buffer in instruction_buffers(instruction)]
+                    arrays = [buffer.shape for buffer in buffers.of(instruction)]
                     shared += not arrays
                 elif request.computation:
                     arrays = [leaf for leaf in instruction.shape.leaves() if leaf.is_array or leaf.is_buffer]
@@ -198,7 +199,7 @@ class HloHandlers:
                 row = response.instructions.add(
                     instruction=instruction.name,
                     id=instruction.id,
-                    opcode=instruction.fields.opcode,
+                    opcode=str(instruction.opcode),
                     computation=instruction.computation.name,
                     shape=str(instruction.shape),
                 )
@@ -252,7 +253,7 @@ def selected(module: HloModule, computation: str, opcode: str = "") -> list[HloI
         found = list(module.instructions())
     if not opcode:
         return found
-    with_opcode = [instruction for instruction in found if instruction.fields.opcode == opcode]
+    with_opcode = [instruction for instruction in found if instruction.opcode == opcode]
     if not with_opcode and opcode not in _OPCODES:
         raise InvalidArgumentError(f"there is no opcode {opcode[:80]!r}", field="opcode")
     return with_opcode
@@ -290,19 +291,18 @@ def page(
 
 
 def _instruction_message(instruction: HloInstruction) -> v1.Instruction:
-    proto = instruction.details
     message = v1.Instruction(
         name=instruction.name,
         id=instruction.id,
-        opcode=proto.opcode,
+        opcode=str(instruction.opcode),
         shape=str(instruction.shape),
         computation=instruction.computation.name,
         is_root=instruction.is_root,
         operands=[operand.name for operand in instruction.operands],
         called_computations=[called.name for called in instruction.called_computations],
-        op_name=proto.metadata.op_name,
+        op_name=instruction.op_metadata.op_name,
     )
-    if proto.opcode == "parameter":
+    if instruction.opcode is Opcode.PARAMETER:
         message.parameter_number = instruction.parameter_number
     return message
 

@@ -165,7 +165,7 @@ class IndexingHandlers(MapHandlers):
             response = v1.OperandTilesResponse(
                 instruction=instruction.name,
                 computation=instruction.computation.name,
-                opcode=instruction.fields.opcode,
+                opcode=str(instruction.opcode),
             )
             for read in found:
                 name = instruction.operands[read.operand].name
@@ -195,7 +195,7 @@ def _error_of(
 ) -> bytes:
     """The response about an instruction for which the library raised `error`, in a request about many instructions."""
     response = response_class(
-        instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.fields.opcode
+        instruction=instruction.name, computation=instruction.computation.name, opcode=str(instruction.opcode)
     )
     response.error.CopyFrom(
         v1.InstructionError(reason=error.code.upper(), message=error.message, details=error.details())
@@ -212,7 +212,7 @@ def _maps_of(
     it is None.
     """
     response = v1.IndexingMapsResponse(
-        instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.fields.opcode
+        instruction=instruction.name, computation=instruction.computation.name, opcode=str(instruction.opcode)
     )
     operands = instruction.operands
     if direction == "out":
@@ -247,7 +247,7 @@ def _physical_maps_of(instruction: HloInstruction, index: int | None, style: str
     response = v1.IndexingMapsResponse(
         instruction=instruction.name,
         computation=instruction.computation.name,
-        opcode=instruction.fields.opcode,
+        opcode=str(instruction.opcode),
         direction=v1.DIRECTION_OUTPUT_TO_INPUT,
     )
     if not instruction.operands:
@@ -275,7 +275,7 @@ def _lacks_output(instruction: HloInstruction, output: int | None) -> bool:
 
 def _reads_of(instruction: HloInstruction, found: Iterable[InstructionReads], style: str) -> v1.OperandReadsResponse:
     response = v1.OperandReadsResponse(
-        instruction=instruction.name, computation=instruction.computation.name, opcode=instruction.fields.opcode
+        instruction=instruction.name, computation=instruction.computation.name, opcode=str(instruction.opcode)
     )
     for _, output, operands in found:
         for operand, use, accesses in operands:

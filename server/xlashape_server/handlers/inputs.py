@@ -14,7 +14,7 @@ import numpy as np
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
-from xlashape.caches import BoundedCache
+from xlashape.base.caches import BoundedCache
 from xlashape.errors import (
     DecodeError,
     FieldPath,

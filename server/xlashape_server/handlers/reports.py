@@ -9,13 +9,13 @@ from typing import Any
 
 from google.protobuf.descriptor import MethodDescriptor
 
+from xlashape.base.tables import ColumnKind
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.limits import budget
 from xlashape.proto import v1
 from xlashape.reports.messages import MOST_ROWS, remote_options, response_of
 from xlashape.reports.report import Answer, Option, Report, report_of
-from xlashape.tables import Kind
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import check_text, decoded, placed, shape_of, unpacked
 from xlashape_server.memory import reserve
@@ -141,7 +141,7 @@ def kept_answer(
 
 
 def _is_set(option: Option, message: Any) -> bool:
-    return bool(getattr(message, option.name)) if option.kind is Kind.TEXTS else message.HasField(option.name)
+    return bool(getattr(message, option.name)) if option.kind is ColumnKind.TEXTS else message.HasField(option.name)
 
 
 def _value(option: Option, message: Any) -> Any:
@@ -150,7 +150,7 @@ def _value(option: Option, message: Any) -> Any:
         raise InvalidArgumentError(
             f"{option.name}: expected one of {', '.join(option.choices)}, found {value[:60]!r}", field=option.name
         )
-    return tuple(value) if option.kind is Kind.TEXTS else value
+    return tuple(value) if option.kind is ColumnKind.TEXTS else value
 
 
 def _check_section(report: Report, message: Any) -> str:

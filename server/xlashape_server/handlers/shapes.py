@@ -11,10 +11,10 @@ from io import BytesIO
 import numpy as np
 from numpy.typing import NDArray
 
-from xlashape.caches import BoundedCache, cached
+from xlashape.base.caches import BoundedCache, cached
+from xlashape.base.math import checked_int64
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.limits import INT64_MAX, budget, spend
-from xlashape.math import checked_int64
 from xlashape.proto import v1
 from xlashape.proto.packed import head
 from xlashape.proto.wire import Fields

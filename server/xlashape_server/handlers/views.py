@@ -5,8 +5,9 @@ give the text of a module in slices and its graph as arrays.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
 from xlashape.drawing import draw
 from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, NotFoundError, XlashapeError
@@ -72,8 +73,11 @@ _LINE_BYTES = 250
 
 _MOST_INSTRUCTIONS = 200_000
 """The most instructions of a graph in an answer."""
-_NUMBERS = {"parameter": "parameter_number", "get-tuple-element": "tuple_index"}
-"""Opcode → the field with the number of the parameter, or of the tuple's element, that the instruction gives."""
+_NUMBERS: Final[dict[str, Callable[[HloInstruction], int]]] = {
+    "parameter": attrgetter("number"),
+    "get-tuple-element": attrgetter("kind.tuple_index"),
+}
+"""Opcode → the number of the parameter, or of the tuple's element, that the instruction gives."""
 _INSTRUCTION_BYTES = 800
 """Bytes of memory for each instruction of a graph, as objects, as a message and as bytes together. Measured."""
 
@@ -202,7 +206,7 @@ class ViewHandlers:
         return answer
 
     def _text(self, module: HloModule) -> TextLines:
-        count = sum([len(computation.fields.instructions) for computation in module.computations])
+        count = sum(map(len, module.computations))
 
         def weigh(text: TextLines) -> int:
             return _TEXT_FACTOR * sum(map(len, text.lines)) + _LINE_BYTES * count
@@ -226,8 +230,7 @@ class ViewHandlers:
             chosen = _chosen(module, request)
             count = len(chosen)
             shown = in_order(module, chosen[:most])
-            fields = [each.fields for each in shown]
-            edges = sum([len(each.operand_ids) + len(each.control_predecessor_ids) for each in fields])
+            edges = sum([len(each.operands) + len(each.control_predecessors) for each in shown])
             reserve(_INSTRUCTION_BYTES * len(shown) + _EDGE_BYTES * edges)
             response = _arrays(module, shown)
             response.instruction_count = count
@@ -300,18 +303,17 @@ def _arrays(module: HloModule, chosen: Sequence[HloInstruction]) -> v1.GraphResp
     before, after = array("I"), array("I")
     calls: list[tuple[int, HloComputation]] = []
     for position, each in enumerate(chosen):
-        proto = each.fields
-        spend(8 + len(proto.operand_ids) + len(proto.control_predecessor_ids))
-        opcode, metadata = proto.opcode, each.op_metadata
+        spend(8 + len(each.operands) + len(each.control_predecessors))
+        opcode, metadata = str(each.opcode), each.op_metadata
         # Instructions share lines of source, and looking one up takes time.
         line = metadata.source_file, metadata.source_line, metadata.stack_frame_id
         source = lines.get(line)
         if source is None:
             source = lines[line] = sources[each.metadata.source or ""]
-        number = min(max(0, 1 + getattr(proto, _NUMBERS[opcode])), INT32_MAX) if opcode in _NUMBERS else 0
+        number = min(max(0, 1 + _NUMBERS[opcode](each)), INT32_MAX) if opcode in _NUMBERS else 0
         names.append(each.name)
         rows.append((
-            proto.id, opcodes[opcode], shapes[each.shape], computations[each.computation], op_names[metadata.op_name],
+            each.id, opcodes[opcode], shapes[each.shape], computations[each.computation], op_names[metadata.op_name],
             source, number,
         ))  # fmt: skip
         for number, operand in enumerate(each.operands):
@@ -319,12 +321,11 @@ def _arrays(module: HloModule, chosen: Sequence[HloInstruction]) -> v1.GraphResp
                 operands.append(positions[operand])
                 users.append(position)
                 operand_numbers.append(number)
-        if proto.control_predecessor_ids:
+        if each.control_predecessors:
             found = [positions[one] for one in each.control_predecessors if one in positions]
             before.extend(found)
             after.extend([position] * len(found))
-        if proto.called_computation_ids:
-            calls += [(position, called) for called in each.called_computations]
+        calls += [(position, called) for called in each.called_computations]
     called = [computations[each] for _, each in calls]
     ids, *columns = zip(*rows, strict=True) if rows else [()] * 7
     response = v1.GraphResponse(

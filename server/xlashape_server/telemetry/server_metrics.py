@@ -21,7 +21,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from xlashape.version import __version__
+from xlashape.base.version import __version__
 from xlashape_server.config import Config
 from xlashape_server.telemetry.catalogue import METRICS, STAGES
 

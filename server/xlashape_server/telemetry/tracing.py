@@ -27,8 +27,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
+from xlashape.base.version import __version__
 from xlashape.errors import InvalidArgumentError
-from xlashape.version import __version__
 from xlashape_server.telemetry.spans import Attributes, Headers, set_maker
 
 _LEAST_WAIT_SECONDS = 0.001  # a shorter wait for a turn has no span

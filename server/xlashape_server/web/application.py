@@ -19,7 +19,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 from h11 import LocalProtocolError
 
-from xlashape.extras import is_installed
+from xlashape.base.extras import is_installed
 from xlashape_server.callers import caller_at, peer_of
 from xlashape_server.config import Config
 from xlashape_server.guard import Guard

@@ -35,7 +35,7 @@ def judged() -> tuple[dict[str, int], dict[str, str]]:
     by_xla: set[str] = set()
     for family in FAMILIES.values():
         for case in family.cases():
-            opcode = case.root.proto.opcode
+            opcode = str(case.root.opcode)
             modules[opcode] = modules.get(opcode, 0) + 1
             assert case.judged(), f"{family.name}: {opcode} has no parameter to change"
             if family.not_by_xla:

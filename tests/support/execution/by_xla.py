@@ -68,16 +68,17 @@ def whole_text(entry: Builder) -> str:
     Fusions are written as calls, since XLA does not compile every fusion that it is given.
     """
     module = entry.module()
-    program = module.proto.host_program_shape
+    proto = module.proto
+    program = proto.host_program_shape
     for parameter in module.entry.parameters:
-        program.parameters.add().CopyFrom(parameter.proto.shape)
-    program.result.CopyFrom(module.entry.root.proto.shape)
-    for computation in module.proto.computations:
+        program.parameters.add().CopyFrom(parameter.details.shape)
+    program.result.CopyFrom(module.entry.root.details.shape)
+    for computation in proto.computations:
         for instruction in computation.instructions:
             if instruction.opcode == "fusion":
                 instruction.opcode = "call"
                 instruction.ClearField("fusion_kind")
-    return Jaxlib().readable_text(HloModule.from_proto(module.proto).to_text(print_large_constants=True))
+    return Jaxlib().readable_text(HloModule.from_proto(proto).to_text(print_large_constants=True))
 
 
 def _rename(builder: Builder, number: int) -> None:
@@ -135,7 +136,7 @@ class XlaJudge:
         seen: list[Seen] = []
         for number, drawn in enumerate(values):
             before = first[number]
-            if cases[number].root.proto.opcode not in UNSPECIFIED_RESULTS and not cases[number].optional:
+            if str(cases[number].root.opcode) not in UNSPECIFIED_RESULTS and not cases[number].optional:
                 _same_results(cases[number], before, drawn)
             found: Seen = {
                 (parameter, leaf): [np.zeros((old.size, array.size), dtype=bool) for old in before]

@@ -157,7 +157,7 @@ def _result(one: Collective, opcode: str, values: Rows, replica: int, number: in
         return np.zeros_like(values[replica][number]) if source is None else values[source][number]
     group = one.group(replica)
     place, theirs = group.index(replica), [values[member][number] for member in group]
-    axis: Any = list(one.root.proto.dimensions)
+    axis: Any = list(one.root.kind.dimensions)
     if opcode == "collective-broadcast":
         return theirs[0]
     if opcode in ("all-reduce", "collective-reduce"):  # of collective-reduce, any replica may have the result
@@ -184,7 +184,7 @@ def judge(one: Collective, results: Rows) -> int:
     root = one.root
     # Which of several arrays a replica sends depends on its position in the group; the maps name the arrays for every
     # executing replica.
-    agree = _agree_over_replicas if one.opcode == "all-to-all" and not root.proto.dimensions else np.array_equal
+    agree = _agree_over_replicas if one.opcode == "all-to-all" and not root.kind.dimensions else np.array_equal
     outputs = [shape.dimensions for shape in leaf_shapes(root.shape)]
     compared = 0
     for number, operand in enumerate(root.operands):

@@ -30,7 +30,7 @@ def _scaled(x: Any, scale: Any) -> np.ndarray:
 
 
 def _dot(instruction: HloInstruction, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    n = instruction.proto.dot_dimension_numbers
+    n = instruction.details.dot_dimension_numbers
     names = itertools.count()
     left, right = [-1] * a.ndim, [-1] * b.ndim
     batch: list[int] = []
@@ -58,7 +58,7 @@ def position(w: Any, out: int, place: int, n: int) -> int | None:
 
 @interprets("convolution")
 def convolution(instruction: HloInstruction, args: list[Value]) -> Value:
-    p, x, k = instruction.proto, np.asarray(args[0]), np.asarray(args[1])
+    p, x, k = instruction.details, np.asarray(args[0]), np.asarray(args[1])
     n, dims = p.convolution_dimension_numbers, instruction.shape.dimensions
     groups, batches = p.feature_group_count or 1, p.batch_group_count or 1
     windows = list(p.window.dimensions)

@@ -18,7 +18,7 @@ def tuple_(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("get-tuple-element")
 def get_tuple_element(instruction: HloInstruction, args: list[Value]) -> Value:
-    return args[0][instruction.proto.tuple_index]
+    return args[0][instruction.details.tuple_index]
 
 
 @interprets("opt-barrier", "domain", "add-dependency", "async-update", "all-reduce-done")

@@ -47,7 +47,7 @@ def run(
             for instruction in computation.instructions:
                 if replaced and instruction in replaced:
                     values[instruction] = replaced[instruction]
-                elif (opcode := instruction.proto.opcode) == "parameter":
+                elif (opcode := instruction.details.opcode) == "parameter":
                     values[instruction] = parameters[instruction.parameter_number]
                 else:
                     assert opcode in INTERPRETERS, f"tests/support/numpy_interpreter/ does not compute {opcode}"

@@ -116,17 +116,17 @@ COMPARISONS: dict[str, Any] = {
 
 @interprets(*UNARY)
 def unary(instruction: HloInstruction, args: list[Value]) -> Value:
-    return np.asarray(UNARY[instruction.proto.opcode](args[0]))
+    return np.asarray(UNARY[instruction.details.opcode](args[0]))
 
 
 @interprets(*BINARY)
 def binary(instruction: HloInstruction, args: list[Value]) -> Value:
-    return np.asarray(BINARY[instruction.proto.opcode](args[0], args[1]))
+    return np.asarray(BINARY[instruction.details.opcode](args[0], args[1]))
 
 
 @interprets("compare")
 def compare(instruction: HloInstruction, args: list[Value]) -> Value:
-    return np.asarray(COMPARISONS[instruction.proto.comparison_direction](args[0], args[1]))
+    return np.asarray(COMPARISONS[instruction.details.comparison_direction](args[0], args[1]))
 
 
 @interprets("convert")
@@ -153,13 +153,13 @@ def map_(instruction: HloInstruction, args: list[Value]) -> Value:
 @interprets("constant")
 def constant(instruction: HloInstruction, args: list[Value]) -> Value:
     field = {"s32": "s32s", "s64": "s64s", "u32": "u32s", "f32": "f32s", "f64": "f64s", "pred": "preds"}
-    values = getattr(instruction.proto.literal, field[instruction.shape.element_type.text])
+    values = getattr(instruction.details.literal, field[instruction.shape.element_type.text])
     return np.array(values, dtype=dtype_of(instruction.shape)).reshape(instruction.shape.dimensions)
 
 
 @interprets("iota")
 def iota(instruction: HloInstruction, args: list[Value]) -> Value:
-    dims, axis = instruction.shape.dimensions, instruction.proto.dimensions[0]
+    dims, axis = instruction.shape.dimensions, instruction.details.dimensions[0]
     along = np.arange(dims[axis], dtype=dtype_of(instruction.shape)).reshape(
         [-1 if d == axis else 1 for d in range(len(dims))]
     )

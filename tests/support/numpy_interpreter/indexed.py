@@ -16,7 +16,7 @@ def _index_vector(indices: np.ndarray, vector_dim: int, batch: tuple[int, ...]) 
 
 @interprets("gather")
 def gather(instruction: HloInstruction, args: list[Value]) -> Value:
-    p, x, indices = instruction.proto, np.asarray(args[0]), np.asarray(args[1])
+    p, x, indices = instruction.details, np.asarray(args[0]), np.asarray(args[1])
     n, dims = p.gather_dimension_numbers, instruction.shape.dimensions
     out = np.zeros(dims, dtype=x.dtype)
     batch_dims = [d for d in range(len(dims)) if d not in n.offset_dims]
@@ -39,7 +39,7 @@ def gather(instruction: HloInstruction, args: list[Value]) -> Value:
 def scatter(instruction: HloInstruction, args: list[Value]) -> Value:
     """Scatters updates. An update that does not fit into the operand is left out. Without a called computation, updates
     are added."""
-    n, count = instruction.proto.scatter_dimension_numbers, len(args) // 2
+    n, count = instruction.details.scatter_dimension_numbers, len(args) // 2
     outs = [np.array(x) for x in args[:count]]
     indices, updates = np.asarray(args[count]), args[count + 1 :]
     dims, update_dims = outs[0].shape, updates[0].shape

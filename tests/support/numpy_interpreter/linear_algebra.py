@@ -11,10 +11,10 @@ from xlashape.proto import xla
 
 @interprets("fft")
 def fft(instruction: HloInstruction, args: list[Value]) -> Value:
-    lengths = list(instruction.proto.fft_length)
+    lengths = list(instruction.details.fft_length)
     axes = tuple(range(-len(lengths), 0))
     kind = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}
-    return kind[xla.FftType.Name(instruction.proto.fft_type)](args[0], lengths, axes).astype(
+    return kind[xla.FftType.Name(instruction.details.fft_type)](args[0], lengths, axes).astype(
         dtype_of(instruction.shape)
     )
 
@@ -22,7 +22,7 @@ def fft(instruction: HloInstruction, args: list[Value]) -> Value:
 @interprets("cholesky")
 def cholesky(instruction: HloInstruction, args: list[Value]) -> Value:
     """The Cholesky factor. Only the requested triangle is read; the other triangle of the result is 0."""
-    lower = instruction.proto.cholesky_options.lower
+    lower = instruction.details.cholesky_options.lower
     a = args[0] if lower else np.swapaxes(args[0], -1, -2)
     factor = np.linalg.cholesky(np.tril(a) + np.swapaxes(np.tril(a, -1), -1, -2))
     return factor if lower else np.swapaxes(factor, -1, -2)
@@ -30,7 +30,7 @@ def cholesky(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("triangular-solve")
 def triangular_solve(instruction: HloInstruction, args: list[Value]) -> Value:
-    options, (a, b) = instruction.proto.triangular_solve_options, args
+    options, (a, b) = instruction.details.triangular_solve_options, args
     triangle = np.tril(a) if options.lower else np.triu(a)
     if options.unit_diagonal:
         eye = np.eye(a.shape[-1])

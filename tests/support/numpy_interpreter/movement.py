@@ -14,16 +14,16 @@ from xlashape.shape import Shape, tiling
 @interprets("broadcast")
 def broadcast(instruction: HloInstruction, args: list[Value]) -> Value:
     dims = instruction.shape.dimensions
-    shape, order = [1] * len(dims), np.argsort(instruction.proto.dimensions, kind="stable")
+    shape, order = [1] * len(dims), np.argsort(instruction.details.dimensions, kind="stable")
     x = np.transpose(args[0], order)
-    for d, n in zip(sorted(instruction.proto.dimensions), x.shape, strict=True):
+    for d, n in zip(sorted(instruction.details.dimensions), x.shape, strict=True):
         shape[d] = n
     return np.broadcast_to(x.reshape(shape), dims)
 
 
 @interprets("transpose")
 def transpose(instruction: HloInstruction, args: list[Value]) -> Value:
-    return np.transpose(args[0], list(instruction.proto.dimensions))
+    return np.transpose(args[0], list(instruction.details.dimensions))
 
 
 @interprets("reshape", "dynamic-reshape")
@@ -33,23 +33,23 @@ def reshape(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("reverse")
 def reverse(instruction: HloInstruction, args: list[Value]) -> Value:
-    return np.flip(args[0], list(instruction.proto.dimensions))
+    return np.flip(args[0], list(instruction.details.dimensions))
 
 
 @interprets("concatenate")
 def concatenate(instruction: HloInstruction, args: list[Value]) -> Value:
-    return np.concatenate(args, instruction.proto.dimensions[0])
+    return np.concatenate(args, instruction.details.dimensions[0])
 
 
 @interprets("slice")
 def slice_(instruction: HloInstruction, args: list[Value]) -> Value:
-    return args[0][tuple(slice(d.start, d.limit, d.stride or 1) for d in instruction.proto.slice_dimensions)]
+    return args[0][tuple(slice(d.start, d.limit, d.stride or 1) for d in instruction.details.slice_dimensions)]
 
 
 @interprets("pad")
 def pad(instruction: HloInstruction, args: list[Value]) -> Value:
     x, value = np.asarray(args[0]), args[1]
-    for axis, c in enumerate(instruction.proto.padding_config.dimensions):
+    for axis, c in enumerate(instruction.details.padding_config.dimensions):
         low, high, interior = c.edge_padding_low, c.edge_padding_high, c.interior_padding
         n = x.shape[axis]
         shape = list(x.shape)
@@ -104,12 +104,12 @@ def _major_to_minor(shape: Shape) -> list[int]:
 
 @interprets("get-dimension-size")
 def get_dimension_size(instruction: HloInstruction, args: list[Value]) -> Value:
-    return np.array(np.asarray(args[0]).shape[instruction.proto.dimensions[0]], dtype=np.int32)
+    return np.array(np.asarray(args[0]).shape[instruction.details.dimensions[0]], dtype=np.int32)
 
 
 @interprets("set-dimension-size")
 def set_dimension_size(instruction: HloInstruction, args: list[Value]) -> Value:
     """Sets the elements beyond the dynamic size to 0."""
-    axis: Any = instruction.proto.dimensions[0]
+    axis: Any = instruction.details.dimensions[0]
     along = np.arange(args[0].shape[axis]).reshape([-1 if d == axis else 1 for d in range(args[0].ndim)])
     return np.where(along < args[1], args[0], 0)

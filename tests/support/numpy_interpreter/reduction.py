@@ -26,7 +26,7 @@ def _returned(instruction: HloInstruction, found: list[Any]) -> Value:
 
 @interprets("reduce")
 def reduce(instruction: HloInstruction, args: list[Value]) -> Value:
-    count, axes = len(args) // 2, list(instruction.proto.dimensions)
+    count, axes = len(args) // 2, list(instruction.details.dimensions)
     kept = [d for d in range(args[0].ndim) if d not in axes]
     dims = tuple(args[0].shape[d] for d in kept)
     lines = [np.transpose(x, [*kept, *axes]).reshape((*dims, -1)) for x in args[:count]]
@@ -39,7 +39,7 @@ def reduce(instruction: HloInstruction, args: list[Value]) -> Value:
 @interprets("reduce-window")
 def reduce_window(instruction: HloInstruction, args: list[Value]) -> Value:
     """Combines the elements of windows: for each index within the window, those of all outputs at once."""
-    count, windows = len(args) // 2, list(instruction.proto.window.dimensions)
+    count, windows = len(args) // 2, list(instruction.details.window.dimensions)
     dims = (instruction.shape.tuple_shapes[0] if instruction.shape.is_tuple else instruction.shape).dimensions
     totals: list[Any] = [np.full(dims, init, dtype=x.dtype) for x, init in zip(args, args[count:], strict=False)]
     for place in np.ndindex(*[w.size for w in windows]):
@@ -64,7 +64,7 @@ def select_and_scatter(instruction: HloInstruction, args: list[Value]) -> Value:
     """
     x, source, init = args
     out = np.full(x.shape, init, dtype=x.dtype)
-    windows = list(instruction.proto.window.dimensions)
+    windows = list(instruction.details.window.dimensions)
     places = list(np.ndindex(*[w.size for w in windows]))
     for o in np.ndindex(*source.shape):
         best = None
@@ -80,7 +80,7 @@ def select_and_scatter(instruction: HloInstruction, args: list[Value]) -> Value:
 @interprets("sort")
 def sort(instruction: HloInstruction, args: list[Value]) -> Value:
     """Sorts stably by the comparator; without a comparator by the first operand."""
-    axis = instruction.proto.dimensions[0]
+    axis = instruction.details.dimensions[0]
     moved = [np.moveaxis(np.asarray(x), axis, -1) for x in args]
     outs = [np.array(x) for x in moved]
 
@@ -102,14 +102,14 @@ def sort(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("topk")
 def topk(instruction: HloInstruction, args: list[Value]) -> Value:
-    order = np.argsort(-args[0], axis=-1, kind="stable")[..., : instruction.proto.k]
+    order = np.argsort(-args[0], axis=-1, kind="stable")[..., : instruction.details.k]
     return np.take_along_axis(args[0], order, -1), order.astype(np.int32)
 
 
 def _feature(instruction: HloInstruction, x: np.ndarray) -> tuple[tuple[int, ...], list[int]]:
     """The dimensions that batch normalization sums over, and the shape with which one number for each feature is
     broadcast."""
-    at = instruction.proto.feature_index
+    at = instruction.details.feature_index
     return tuple(d for d in range(x.ndim) if d != at), [-1 if d == at else 1 for d in range(x.ndim)]
 
 
@@ -118,7 +118,7 @@ def batch_norm_training(instruction: HloInstruction, args: list[Value]) -> Value
     x, scale, offset = args
     axes, at = _feature(instruction, x)
     mean, variance = x.mean(axes), x.var(axes)
-    normal = (x - mean.reshape(at)) / np.sqrt(variance.reshape(at) + instruction.proto.epsilon)
+    normal = (x - mean.reshape(at)) / np.sqrt(variance.reshape(at) + instruction.details.epsilon)
     return (normal * scale.reshape(at) + offset.reshape(at), mean, variance)
 
 
@@ -126,7 +126,7 @@ def batch_norm_training(instruction: HloInstruction, args: list[Value]) -> Value
 def batch_norm_inference(instruction: HloInstruction, args: list[Value]) -> Value:
     _, at = _feature(instruction, args[0])
     x, scale, offset, mean, variance = (args[0], *(a.reshape(at) for a in args[1:]))
-    return (x - mean) / np.sqrt(variance + instruction.proto.epsilon) * scale + offset
+    return (x - mean) / np.sqrt(variance + instruction.details.epsilon) * scale + offset
 
 
 @interprets("batch-norm-grad")
@@ -134,7 +134,7 @@ def batch_norm_grad(instruction: HloInstruction, args: list[Value]) -> Value:
     axes, at = _feature(instruction, args[0])
     x, scale, mean, variance, grad = (args[0], *(a.reshape(at) for a in args[1:4]), args[4])
     count = x.size / scale.size
-    inverse = 1 / np.sqrt(variance + instruction.proto.epsilon)
+    inverse = 1 / np.sqrt(variance + instruction.details.epsilon)
     centred = x - mean
     along = (grad * centred).sum(axes, keepdims=True)
     total = grad.sum(axes, keepdims=True)

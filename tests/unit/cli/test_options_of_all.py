@@ -18,7 +18,7 @@ import pytest
 
 from xlashape.cli import main
 from xlashape.hlo import HloModule
-from xlashape.hlo.analysis.buffers import module_buffers
+from xlashape.hlo.flow import module_buffers
 from xlashape.reports import REPORTS
 from xlashape.reports.why import why
 from xlashape_client import Client

@@ -13,11 +13,11 @@ import command_line
 import pyarrow.parquet
 import pytest
 
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.reports import REPORTS, report_of
 from xlashape.reports.maps import REPORT as MAP
 from xlashape.reports.selection import Selection
 from xlashape.reports.why.declaration import BUFFER_COLUMNS
-from xlashape.tables import Column, Kind
 
 MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
 COMMANDS = {"size": BUFFER_COLUMNS, "reads": report_of("reads").columns, "map": MAP.columns, "why": BUFFER_COLUMNS}
@@ -91,10 +91,10 @@ def test_the_filters_of_help_are_filters_of_the_command(command):
 
 
 TEST_COLUMNS = (
-    Column("instruction", Kind.TEXT, ""),
-    Column("bytes", Kind.INTEGER, ""),
-    Column("share", Kind.NUMBER, ""),
-    Column("is_known", Kind.BOOLEAN, ""),
+    Column("instruction", ColumnKind.TEXT, ""),
+    Column("bytes", ColumnKind.INTEGER, ""),
+    Column("share", ColumnKind.NUMBER, ""),
+    Column("is_known", ColumnKind.BOOLEAN, ""),
 )
 ROWS = [("a", 1_000, 0.5, True), ("B", 1_024, 0.25, False), ("c", None, None, None), ("a b", 0, 1.0, True)]
 

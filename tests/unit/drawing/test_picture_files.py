@@ -120,7 +120,7 @@ def test_an_image_without_the_renderer_or_without_fonts(tmp_path, monkeypatch):
     with pytest.raises(UnavailableError, match="needs a monospace font"):
         picture.png()
     monkeypatch.setitem(sys.modules, "resvg_py", None)
-    monkeypatch.setattr("xlashape.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("xlashape.base.extras.find_spec", lambda name: None)
     with pytest.raises(UnavailableError, match=r"needs the renderer resvg.*pip install 'xlashape\[png\]'"):
         picture.save(tmp_path / "x.png")
     assert list(tmp_path.iterdir()) == []

@@ -30,61 +30,64 @@ VECTORS = Path(__file__).resolve().parents[2] / "vectors"
 FORMS = [Format(kind, compressed) for kind in FileKind for compressed in (False, True)]
 
 
-def protos() -> list[xla.HloModuleProto]:
+def modules() -> list[HloModule]:
     with (VECTORS / "hlo_print.jsonl").open(encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     # Modules that came from text: not everything that a proto can hold, text can.
     rows = [row for row in rows if "text" in row]
-    return [xla.HloModuleProto.FromString(base64.b64decode(row["proto"])) for row in rows[::6]]
+    return [HloModule.from_proto(base64.b64decode(row["proto"])) for row in rows[::6]]
 
 
-def same(first: xla.HloModuleProto, other: xla.HloModuleProto) -> bool:
-    return first.SerializeToString(deterministic=True) == other.SerializeToString(deterministic=True)
+def same(first: HloModule, other: HloModule) -> bool:
+    return first.proto.SerializeToString(deterministic=True) == other.proto.SerializeToString(deterministic=True)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_every_form_is_recognised_and_keeps_the_module(form):
-    for proto in protos():
-        data = encode(proto, form)
+    for module in modules():
+        data = encode(module, form)
         assert detect(data) == form
         document = decode(data)
         assert document.format == form
+        again = HloModule.of_document(document)
         if form.kind is FileKind.HLO:
-            assert encode(document, "hlo") == encode(proto, "hlo")
+            assert encode(again, "hlo") == encode(module, "hlo")
         else:
-            assert same(document.module, proto)
-        assert HloModule.from_bytes(data).name == proto.name
+            assert same(again, module)
+        assert HloModule.from_bytes(data).name == module.name
 
 
 @pytest.mark.parametrize("kind", [FileKind.HLO_PB, FileKind.PBTXT, FileKind.JSON], ids=str)
 def test_a_buffer_assignment_stays(kind):
-    whole = xla.HloProto(hlo_module=protos()[0])
+    whole = xla.HloProto(hlo_module=modules()[0].proto)
     whole.buffer_assignment.logical_buffers.add(id=3, size=12)
-    document = decode(encode(whole, kind))
+    document = decode(encode(HloModule.from_proto(whole), kind))
     assert document.format == Format(kind)
-    assert document.hlo_proto == whole
-    assert decode(encode(document, "hlo.pb.gz")).hlo_proto == whole
+    module = HloModule.of_document(document)
+    assert module.hlo_proto == whole
+    assert HloModule.from_bytes(encode(module, "hlo.pb.gz")).hlo_proto == whole
 
 
 def test_what_a_form_cannot_hold_is_refused_unless_asked_for():
-    whole = xla.HloProto(hlo_module=protos()[0])
+    whole = xla.HloProto(hlo_module=modules()[0].proto)
     whole.buffer_assignment.logical_buffers.add(id=3)
+    module = HloModule.from_proto(whole)
     with pytest.raises(LossyConversionError, match="buffer assignment would be lost"):
-        encode(whole, "pb")
-    assert same(decode(encode(whole, "pb", lossy=True)).module, whole.hlo_module)
+        encode(module, "pb")
+    assert same(HloModule.from_bytes(encode(module, "pb", lossy=True)), HloModule.from_proto(whole.hlo_module))
 
-    unknown = xla.HloModuleProto.FromString(protos()[0].SerializeToString() + b"\xc2\x3e\x01x")
+    unknown = xla.HloModuleProto.FromString(modules()[0].to_bytes() + b"\xc2\x3e\x01x")
     shape = xla.ShapeProto(element_type=xla.F32)
     payload = xla.HloModuleProto(name="m")
     payload.computations.add(name="e").instructions.add(name="c", opcode="constant").literal.CopyFrom(
         from_raw(shape, struct.pack("<I", 0x7F800001))
     )
-    for proto in (unknown, payload):
+    for module in map(HloModule, (unknown, payload)):
         for kind in ("json", "pbtxt"):
             with pytest.raises(LossyConversionError, match=f"{kind} cannot hold all of this module"):
-                encode(proto, kind)
-            assert decode(encode(proto, kind, lossy=True)).module.name == proto.name
-        assert same(decode(encode(proto, "pb.gz")).module, proto)
+                encode(module, kind)
+            assert HloModule.from_bytes(encode(module, kind, lossy=True)).name == module.name
+        assert same(HloModule.from_bytes(encode(module, "pb.gz")), module)
 
 
 def test_text_takes_print_options_and_holds_large_constants():
@@ -92,11 +95,12 @@ def test_text_takes_print_options_and_holds_large_constants():
     proto = xla.HloModuleProto(name="m")
     constant = proto.computations.add(name="e").instructions.add(name="c", opcode="constant", shape=shape)
     constant.literal.CopyFrom(from_raw(shape, struct.pack("<12i", *range(12))))
-    assert b"constant({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})" in encode(proto, "hlo")
-    assert b"constant({...})" in encode(proto, "hlo", print_large_constants=False)
-    assert b"  ROOT c = s32[12] constant(" in encode(proto, FileKind.HLO, style="short_parsable")
+    module = HloModule(proto)
+    assert b"constant({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})" in encode(module, "hlo")
+    assert b"constant({...})" in encode(module, "hlo", print_large_constants=False)
+    assert b"  ROOT c = s32[12] constant(" in encode(module, FileKind.HLO, style="short_parsable")
     with pytest.raises(InvalidArgumentError, match="not a format of modules; the formats are hlo, pb, hlo.pb"):
-        encode(proto, "yaml")
+        encode(module, "yaml")
 
 
 @pytest.mark.parametrize(
@@ -146,24 +150,25 @@ def test_the_content_decides_the_format(data, form):
 
 
 def test_files_streams_and_progress(tmp_path):
-    proto = protos()[0]
+    module = modules()[0]
     path = tmp_path / "m.hlo.pb.gz"
-    assert str(write(proto, path)) == "hlo.pb.gz"
-    assert same(read(path).module, proto)
-    assert same(HloModule.load(path).proto, proto)
+    assert str(write(module, path)) == "hlo.pb.gz"
+    assert same(HloModule.of_document(read(path)), module)
+    assert same(HloModule.load(path), module)
 
     stream, reported = io.BytesIO(), []
-    write(proto, stream, "json", progress=lambda done, total: reported.append((done, total)))
+    write(module, stream, "json", progress=lambda done, total: reported.append((done, total)))
     assert reported == [(len(stream.getvalue()), len(stream.getvalue()))]
     reported.clear()
     stream.seek(0)
-    assert same(read(stream, progress=lambda done, total: reported.append((done, total))).module, proto)
+    document = read(stream, progress=lambda done, total: reported.append((done, total)))
+    assert same(HloModule.of_document(document), module)
     assert reported == [(len(stream.getvalue()), None)]
 
     with pytest.raises(InvalidArgumentError, match="names no format"):
-        write(proto, tmp_path / "m.bin")
+        write(module, tmp_path / "m.bin")
     with pytest.raises(InvalidArgumentError, match="no format is given"):
-        write(proto, io.BytesIO())
+        write(module, io.BytesIO())
     with pytest.raises(NotFoundError, match="there is no file"):
         read(tmp_path / "none.pb")
     with pytest.raises(InvalidArgumentError, match="cannot read"):
@@ -171,11 +176,11 @@ def test_files_streams_and_progress(tmp_path):
     with pytest.raises(InvalidArgumentError, match="not a path"):
         read("a\0b")
     with pytest.raises(InvalidArgumentError, match="cannot write"):
-        write(proto, tmp_path / "no" / "m.pb")
+        write(module, tmp_path / "no" / "m.pb")
     # A module that cannot be encoded leaves no file.
     broken = xla.HloModuleProto(computations=[{"instructions": [{"opcode": "no-such"}]}])
     with pytest.raises(XlashapeError):
-        write(broken, tmp_path / "broken.hlo")
+        write(HloModule(broken), tmp_path / "broken.hlo")
     assert not (tmp_path / "broken.hlo").exists()
 
 
@@ -184,12 +189,12 @@ def test_standard_streams(monkeypatch):
         def __init__(self, data=b""):
             self.buffer = io.BytesIO(data)
 
-    proto = protos()[0]
+    module = modules()[0]
     out = Std()
     monkeypatch.setattr("sys.stdout", out)
-    write(proto, "-", "pb")
+    write(module, "-", "pb")
     monkeypatch.setattr("sys.stdin", Std(out.buffer.getvalue()))
-    assert same(read("-").module, proto)
+    assert same(HloModule.of_document(read("-")), module)
 
 
 @pytest.mark.parametrize(
@@ -210,8 +215,13 @@ def test_standard_streams(monkeypatch):
 )
 def test_mistakes_are_clear_errors(data, error, message):
     with pytest.raises(error) as caught:
-        decode(data)
+        HloModule.from_bytes(data)
     assert message in str(caught.value)
+
+
+def test_an_error_about_bytes_names_the_file():
+    with pytest.raises(DecodeError, match=r"^m\.pb holds no HLO module: the wire format is broken"):
+        HloModule.from_bytes(b"\x0a\x05ab", name="m.pb")
 
 
 def test_data_that_decompresses_to_more_than_the_limit_is_refused(monkeypatch):
@@ -232,17 +242,17 @@ def test_data_that_decompresses_to_more_than_the_limit_is_refused(monkeypatch):
 )
 def test_any_bytes_are_a_module_or_an_error_of_the_library(data):
     try:
-        document = decode(data)
+        module = HloModule.from_bytes(data)
     except XlashapeError:
         return
-    assert isinstance(document.module, xla.HloModuleProto)
+    assert isinstance(module.proto, xla.HloModuleProto)
 
 
 @pytest.mark.parametrize("data", [b" " * 10_000, b"\n" * 10_000, b" \t\r\n" * 5_000])
 def test_spaces_alone_are_a_text_without_a_module(data):
     assert str(detect(data)) == "hlo"
     with pytest.raises(ParseError):
-        decode(data)
+        HloModule.from_bytes(data)
 
 
 def test_the_number_of_fields_that_are_looked_at_is_bounded(monkeypatch):
@@ -275,9 +285,8 @@ ENTRY e {
 
 @pytest.mark.parametrize("form", ["json", "pbtxt"])
 def test_the_largest_floats_and_those_that_are_not_finite_round_trip(form: str):
-    module = HloModule.parse(FLOATS).proto
-    again = convert.decode(convert.encode(module, form)).module
-    assert again.SerializeToString(deterministic=True) == module.SerializeToString(deterministic=True)
+    module = HloModule.parse(FLOATS)
+    assert same(HloModule.from_bytes(convert.encode(module, form)), module)
 
 
 @pytest.mark.parametrize("number", ["3.4028235677973366e+38", "1e39", "-1e400"])
@@ -312,12 +321,12 @@ CONFIGURED = [
 @pytest.mark.parametrize("form", ["pb", "hlo.pb", "json", "pbtxt", "pb.gz"])
 def test_what_no_proto_holds_is_lost_only_where_that_is_asked_for(header, attribute, lost, form):
     text = f"HloModule m{', ' if header else ''}{header}\nENTRY e {{ p = f32[8] parameter(0) ROOT c = f32[8] collective-permute(p){attribute}, source_target_pairs={{{{0,1}}}} }}"
-    document = decode(text.encode())
+    module = HloModule.parse(text)
     with pytest.raises(LossyConversionError, match=f": {lost} would be lost"):
-        encode(document, form)
-    assert decode(encode(document, form, lossy=True)).module == document.module
-    again = decode(encode(document, "hlo"))
-    assert (again.config, again.module) == (document.config, document.module)
+        encode(module, form)
+    assert HloModule.from_bytes(encode(module, form, lossy=True)).proto == module.proto
+    again = HloModule.from_bytes(encode(module, "hlo"))
+    assert (again.config, again.proto) == (module.config, module.proto)
 
 
 def test_channel_0_is_printed():

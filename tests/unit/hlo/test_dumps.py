@@ -58,7 +58,9 @@ def test_a_file_of_one_module_loads_as_it(kind, tmp_path: Path):
         path = tmp_path / "file.pb"
         path.write_bytes(content)
         assert HloModule.load(path).name == "m"
-        assert [(name, document.module.name) for name, document in convert.modules(path)] == [(str(path), "m")]
+        assert [(name, HloModule.of_document(document).name) for name, document in convert.modules(path)] == [
+            (str(path), "m")
+        ]
 
 
 def test_modules_are_not_taken_for_anything_else():
@@ -146,7 +148,9 @@ def test_a_dump_directory_lists_its_modules(tmp_path: Path):
     result = CliRunner().invoke(main, ["size", str(tmp_path)], standalone_mode=False)
     assert result.exception is None
     assert all(name in result.output for name in ("a.hlo.pb.gz", "b.before_optimizations.txt"))
-    assert [(Path(name).name, document.module.name) for name, document in convert.modules(tmp_path)] == [
+    assert [
+        (Path(name).name, HloModule.of_document(document).name) for name, document in convert.modules(tmp_path)
+    ] == [
         ("a.hlo.pb.gz", "m"),
         ("b.before_optimizations.txt", "m"),
     ]

@@ -99,6 +99,19 @@ def test_every_name_in_the_text_is_an_attribute():
     assert set(attributes) <= set(dir(attributes))
 
 
+def test_an_attribute_that_xla_does_not_write_is_not_set():
+    module = HloModule.parse(
+        "HloModule m ENTRY e { a = f32[2,3] parameter(0) b = f32[3,4] parameter(1) "
+        "ROOT c = f32[2,4] convolution(a, b), dim_labels=bf_io->bf }"
+    ).proto
+    convolution = module.computations[0].instructions[2]
+    convolution.window.SetInParent()
+    convolution.result_accuracy.SetInParent()
+    root = HloModule.from_proto(module).entry.root
+    assert list(root.attributes) == ["dim_labels"]
+    assert root.attributes.window == Window()
+
+
 def test_dimension_numbers_as_one_value():
     root = root_of(
         "a = f32[2,3,4] parameter(0) b = f32[2,4,5] parameter(1) ROOT d = f32[2,3,5] dot(a, b), "
@@ -153,14 +166,15 @@ def test_an_unknown_opcode_has_common_attributes():
 
 
 def test_values_that_contradict_themselves():
-    root = root_of('ROOT p = f32[4] parameter(0), backend_config="x"')
-    root.proto.backend_config_payload.id = 7
+    proto = root_of('ROOT p = f32[4] parameter(0), backend_config="x"').computation.module.proto
+    proto.computations[0].instructions[0].backend_config_payload.id = 7
+    root = HloModule(proto).entry.root
     with pytest.raises(
         InvalidModuleError, match="instruction 'p' has an invalid backend_config: there is no payload 7"
     ):
         _ = root.attributes.backend_config
-    root.computation.module.proto.payloads.extend([b""] * 7 + [b"found"])
-    assert root.attributes.backend_config == "found"
+    proto.payloads.extend([b""] * 7 + [b"found"])
+    assert HloModule(proto).entry.root.attributes.backend_config == "found"
 
 
 def test_every_opcode_has_attributes():

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xlashape import caches
+from xlashape.base import caches
+from xlashape.base.text import Source
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError, ParseError, XlashapeError
 from xlashape.hlo.literal import from_numpy, from_raw, literal_text, parse_literal, raw, to_numpy
 from xlashape.hlo.literal.number import ELEMENT_TYPES
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
-from xlashape.text import Source
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors"
 

@@ -198,8 +198,9 @@ def test_other_words_for_frames():
 
 
 def test_errors_name_the_line():
-    module = HloModule.load(SOURCES / "jax-0.12.0.1.after.hlo")
-    sine = next(each for each in module.instructions() if each.proto.opcode == "sine")
-    sine.proto.shape.dimensions[0] = -5
+    proto = HloModule.load(SOURCES / "jax-0.12.0.1.after.hlo").proto
+    sine = next(each for part in proto.computations for each in part.instructions if each.opcode == "sine")
+    sine.shape.dimensions[0] = -5
+    sine = HloModule(proto).instruction(sine.name)
     with pytest.raises(InvalidModuleError, match=r"instruction 'sin.0' \(train.py:9\) has an invalid shape"):
         _ = sine.shape

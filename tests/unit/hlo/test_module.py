@@ -103,10 +103,24 @@ def test_bytes_messages_and_hlo_protos_give_the_same_module():
     for value in (data, bytearray(data), memoryview(data), proto, dump, dump.SerializeToString()):
         module = HloModule.from_proto(value)
         assert module.to_proto() == proto
-    assert HloModule.from_proto(proto).proto is proto
-    assert HloModule.from_proto(dump).hlo_proto is dump
+    assert HloModule.from_proto(dump).hlo_proto == dump
     assert HloModule.from_proto(data).hlo_proto is None
-    assert HloModule.from_proto(proto).to_proto() is not proto
+
+
+def test_messages_are_copies():
+    dump = xla.HloProto(hlo_module=diamond())
+    module = HloModule.from_proto(dump)
+    expected = module.to_text()
+    dump.hlo_module.name = "other"
+    assert module.hlo_proto is not None
+    for message in (module.proto, module.to_proto(), module.hlo_proto.hlo_module):
+        message.name = "other"
+        del message.computations[:]
+    module.entry.proto.instructions[0].name = "other"
+    module.entry.root.proto.operand_ids[0] = 77
+    assert module.to_text() == expected
+    assert module.proto == diamond()
+    assert module.hlo_proto == xla.HloProto(hlo_module=diamond())
 
 
 def test_messages_of_another_package_are_taken():

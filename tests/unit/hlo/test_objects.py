@@ -65,9 +65,12 @@ def test_what_holds_a_module(value: object):
     assert [instruction.name for instruction in module.entry.instructions] == ["p", "n"]
 
 
-def test_modules_and_messages_are_not_copied():
+def test_modules_are_not_copied_and_messages_are():
     assert HloModule.of(MODULE) is MODULE
-    assert HloModule.of(MODULE.proto).proto is MODULE.proto
+    proto = MODULE.proto
+    module = HloModule.of(proto)
+    proto.name = "other"
+    assert (module.name, module.proto) == ("m", MODULE.proto)
 
 
 def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -5,6 +5,7 @@ import pytest
 from xlashape.hlo import Opcode
 from xlashape.hlo.ops.attributes import Presence
 from xlashape.hlo.ops.calls import CALLED
+from xlashape.hlo.ops.operation import WHOLE, InPlace, MemoryTraffic, Movement, ResultSource
 from xlashape.hlo.ops.registry import OPERATIONS
 
 
@@ -51,6 +52,67 @@ def test_attributes_of_a_row_are_consistent(row):
     assert set(row.call_names) <= set(CALLED)
     assert set(row.required) <= set(row.readable)
     assert row.operands.least <= row.operands.most
+
+
+def test_facts_of_a_row_agree():
+    for row in OPERATIONS.values():
+        if row.moves_no_data or row.ends_a_start or row.runs_called_instructions:
+            assert row.traffic is MemoryTraffic.NOTHING, row
+        assert not (row.begins_asynchronously and row.ends_a_start), row
+        assert row.source is ResultSource.OPERAND or row.same == WHOLE, row
+        assert row.source is ResultSource.COMPUTED or row.in_place is InPlace.NO, row
+        if row.passes_first_operand_through:
+            assert row.source is ResultSource.OPERAND or row.movement is Movement.COPY, row
+
+
+def test_operations_that_are_begun_and_ended():
+    begins, ends = having("begins_asynchronously"), having("ends_a_start")
+    assert {f"{opcode.removesuffix('-start')}-done" for opcode in begins} == ends
+    assert {row.opcode for row in OPERATIONS.values() if row.repeated_operand is not None} <= begins
+
+
+def test_where_results_come_from():
+    sources = {source: {row.opcode for row in OPERATIONS.values() if row.source is source} for source in ResultSource}
+    assert sources[ResultSource.OPERAND] == {
+        Opcode.ADD_DEPENDENCY,
+        Opcode.ALL_GATHER_DONE,
+        Opcode.ALL_REDUCE_DONE,
+        Opcode.ASYNC_DONE,
+        Opcode.ASYNC_UPDATE,
+        Opcode.BITCAST,
+        Opcode.COLLECTIVE_PERMUTE_DONE,
+        Opcode.COPY_DONE,
+        Opcode.DOMAIN,
+        Opcode.OPT_BARRIER,
+        Opcode.RECV_DONE,
+    }
+    del sources[ResultSource.OPERAND], sources[ResultSource.COMPUTED]
+    assert sources == {
+        ResultSource.ELEMENT: {Opcode.GET_TUPLE_ELEMENT},
+        ResultSource.OPERANDS: {Opcode.TUPLE},
+        ResultSource.ARGUMENT: {Opcode.PARAMETER},
+        ResultSource.CALLED: {Opcode.CALL},
+        ResultSource.BRANCH: {Opcode.CONDITIONAL},
+        ResultSource.STATE: {Opcode.WHILE},
+    }
+
+
+def test_movements_are_told_apart():
+    movements = [row.movement for row in OPERATIONS.values() if row.movement is not None]
+    assert sorted(movements) == list(Movement)
+
+
+def test_effects():
+    assert having("has_effect") == {
+        Opcode.INFEED,
+        Opcode.OUTFEED,
+        Opcode.RECV,
+        Opcode.RECV_DONE,
+        Opcode.RNG,
+        Opcode.RNG_GET_AND_UPDATE_STATE,
+        Opcode.SEND,
+        Opcode.SEND_DONE,
+    }
 
 
 def test_flags_that_analyses_read():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xlashape.hlo.module_proto.structure import post_order, roots
+from xlashape.hlo.module_proto.order import is_post_order, post_order, roots
 
 
 @st.composite
@@ -46,6 +46,36 @@ def test_the_walk_is_depth_first_and_puts_predecessors_first(predecessors: list[
     assert sorted(order) == list(range(len(predecessors)))
     index = {node: position for position, node in enumerate(order)}
     assert all(index[before] < index[node] for node, row in enumerate(predecessors) for before in row)
+
+
+@st.composite
+def ordered_graphs(draw: st.DrawFn) -> list[list[int]]:
+    """Predecessors of each node, each before it."""
+    count = draw(st.integers(1, 9))
+    return [draw(st.lists(st.integers(0, node - 1), max_size=3)) if node else [] for node in range(count)]
+
+
+@settings(max_examples=1000, deadline=None, derandomize=True)
+@given(ordered_graphs())
+def test_an_order_that_is_taken_for_that_of_the_walk_is_it(predecessors: list[list[int]]) -> None:
+    ids = list(range(len(predecessors)))
+    if is_post_order(predecessors, ids):
+        assert post_order(predecessors, roots(predecessors)) == ids
+
+
+@settings(max_examples=1000, deadline=None, derandomize=True)
+@given(ordered_graphs())
+def test_the_order_of_the_walk_is_recognised_unless_an_operand_that_a_later_one_needs_is_taken_too(
+    predecessors: list[list[int]],
+) -> None:
+    order = post_order(predecessors, roots(predecessors))
+    index = {node: position for position, node in enumerate(order)}
+    walked = [[index[before] for before in predecessors[node]] for node in order]
+    needed: list[set[int]] = []
+    for node, row in enumerate(walked):
+        needed.append({node}.union(*[needed[before] for before in row]))
+    if not any(one in needed[other] for row in walked for at, other in enumerate(row) for one in row[:at]):
+        assert is_post_order(walked, order)  # a node's id is its old number
 
 
 def test_only_what_the_roots_need_is_walked() -> None:

@@ -63,7 +63,8 @@ def test_buffers_name_the_instruction_that_defines_them():
     whole = xla.HloProto(hlo_module=module)
     last = module.computations[1].instructions[-1]
     whole.buffer_assignment.logical_buffers.add(defined_at={"instruction_id": last.id})
-    again = convert.decode(convert.encode(whole, "hlo.pb", for_version="0.4.35")).hlo_proto
+    data = convert.encode(HloModule.from_proto(whole), "hlo.pb", for_version="0.4.35")
+    again = HloModule.from_bytes(data).hlo_proto
     assert again is not None
     instruction = again.hlo_module.computations[1].instructions[-1]
     assert again.buffer_assignment.logical_buffers[0].defined_at.instruction_id == instruction.id < 8

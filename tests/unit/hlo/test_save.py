@@ -9,9 +9,9 @@ from typing import BinaryIO
 
 import pytest
 
+from xlashape.base.whole_file import replace_file
 from xlashape.errors import InvalidArgumentError, LossyConversionError
 from xlashape.hlo import HloModule
-from xlashape.whole_file import replace_file
 
 TEXT = """HloModule m
 ENTRY e {

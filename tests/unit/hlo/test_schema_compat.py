@@ -15,7 +15,6 @@ import pytest
 from xlashape import HloModule, indexing
 from xlashape.errors import DecodeError
 from xlashape.hlo import convert, verify
-from xlashape.hlo.editing.editor import Editor
 from xlashape.hlo.module_proto import schema_compat
 from xlashape.proto import coerce, xla
 from xlashape.proto.wire import BYTES, fields, sized, tag
@@ -65,27 +64,32 @@ def test_written_back_byte_for_byte(name: str):
     data = proto_of(name)
     for module in (HloModule.from_proto(data), HloModule.from_bytes(data)):
         assert module.to_bytes() == data
-    assert convert.encode(convert.decode(data), "pb") == data
+    assert convert.encode(HloModule.of_document(convert.decode(data)), "pb") == data
     wrapped = tag(1, BYTES) + sized(data)
-    assert convert.encode(convert.decode(wrapped), "hlo.pb") == wrapped
+    assert convert.encode(HloModule.of_document(convert.decode(wrapped)), "hlo.pb") == wrapped
     assert HloModule.from_proto(wrapped).to_bytes() == wrapped
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "sparse" not in name])
 @pytest.mark.parametrize("form", ["json", "pbtxt"])
 def test_converts_with_its_meaning(name: str, form: str):
-    document = convert.decode(proto_of(name))
-    again = convert.decode(convert.encode(document, form))
-    assert HloModule(again.module).to_text() == HloModule(document.module).to_text()
+    module = HloModule.of_document(convert.decode(proto_of(name)))
+    assert HloModule.from_bytes(convert.encode(module, form)).to_text() == module.to_text()
 
 
 def test_an_edited_module_is_written_in_todays_form():
     module = HloModule.from_proto(proto_of("parsed-by-jax-0.5.3.origin_tuple"))
-    module.proto.name = "other"
-    assert xla.HloModuleProto.FromString(module.to_bytes()).name == "other"
-    edited = Editor(module).rename("r", "result").module()
-    origin = xla.HloModuleProto.FromString(edited.to_bytes()).computations[0].instructions[1].original_value
+    with pytest.raises(DecodeError):
+        coerce(xla.HloModuleProto, module.to_bytes())
+    module.instruction("r").rename("result")
+    origin = xla.HloModuleProto.FromString(module.to_bytes()).computations[0].instructions[1].original_value
     assert origin.elements[0].original_array.instruction_name == "v1"
+    module = HloModule.from_proto(proto_of("parsed-by-jax-0.5.3.origin_tuple"))
+    module.add_computations("f { a = f32[] parameter(0)  ROOT b = f32[] negate(a) }")
+    written = coerce(xla.HloModuleProto, module.to_bytes())  # also the computations that no edit has changed
+    origins = [each.proto.original_value for each in module.entry.instructions if each.proto.HasField("original_value")]
+    entry = next(each for each in written.computations if each.id == written.entry_computation_id)
+    assert [each.original_value for each in entry.instructions if each.HasField("original_value")] == origins != []
 
 
 def test_replica_map_of_older_groups():

@@ -96,15 +96,15 @@ def check_kept(data: bytes) -> None:
     walk(module)
     assert module.to_proto().SerializeToString(deterministic=True) == data
     for form in ("pb", "hlo.pb"):
-        decoded = convert.decode(convert.encode(module.proto, form)).module
-        assert decoded.SerializeToString(deterministic=True) == data
+        decoded = HloModule.from_bytes(convert.encode(module, form))
+        assert decoded.proto.SerializeToString(deterministic=True) == data
     for form in ("json", "pbtxt"):
         try:
-            encoded = convert.encode(module.proto, form)
+            encoded = convert.encode(module, form)
         except LossyConversionError:
-            assert convert.encode(module.proto, form, lossy=True)
+            assert convert.encode(module, form, lossy=True)
         else:
-            assert convert.decode(encoded).module.SerializeToString(deterministic=True) == data
+            assert HloModule.from_bytes(encoded).proto.SerializeToString(deterministic=True) == data
     with suppress(InvalidModuleError):
         assert module.to_text()
     verify(module)
@@ -119,7 +119,7 @@ def test_unknown_fields_stay_wherever_they_are(index: int) -> None:
         data = proto.SerializeToString(deterministic=True)
         check_kept(data)
         with pytest.raises(LossyConversionError, match="fields that this schema does not know"):
-            convert.encode(HloModule.from_proto(data).proto, "json")
+            convert.encode(HloModule.from_proto(data), "json")
 
 
 @pytest.mark.parametrize("index", range(10))

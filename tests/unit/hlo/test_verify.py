@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xlashape.errors import InvalidArgumentError, InvalidModuleError
+from xlashape.errors import DecodeError, InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloModule
 from xlashape.hlo.verifier import Problem, check, verify
 from xlashape.proto import xla
@@ -319,6 +319,43 @@ STATE = "((f32[4], f32[4]), f32[4], u32[])"
 def test_rules_that_xla_has_too(body, message):
     found = messages(HloModule.parse(ENTRY.format(head="", more=f"{ADD}\n{TWICE}", body=body)).proto)
     assert any(message in one for one in found), found
+
+
+def test_every_instruction_of_a_kind_has_its_problem():
+    proto = HloModule.parse(
+        """HloModule m
+        ENTRY e { p = f32[4] parameter(0) q = f32[2] parameter(1)
+        a = f32[4] add(p, p) b = f32[4] add(p, p) c = f32[4] add(p, p) d = f32[4] negate(c)
+        ROOT r = (f32[4], f32[4], f32[4]) tuple(a, b, d) }"""
+    ).proto
+    wrong = find(proto, "q").id
+    find(proto, "a").operand_ids[:] = find(proto, "c").operand_ids[:] = [wrong, wrong]
+    said = "its shape is f32[4]{0}, its operands give f32[2]{0}"
+    assert messages(proto) == [f"computation 'e': instruction {name!r}: {said}" for name in ("a", "c")]
+    find(proto, "a").operand_ids[:] = [find(proto, "b").id] * 2  # defined after a
+    assert messages(proto) == [
+        "computation 'e': instruction 'a': operand 0, 'b', is defined after it",
+        "computation 'e': instruction 'a': operand 1, 'b', is defined after it",
+        f"computation 'e': instruction 'c': {said}",
+    ]
+
+
+def test_parameters_of_a_loop_are_numbered_without_gaps(proto):
+    find(proto, "bp").parameter_number = 1
+    gap = "instruction 'bp' is parameter 1 where parameter 0 was expected"
+    assert messages(proto) == [
+        "computation 'body': its parameters are numbered [1], not from 0 without gaps",
+        f"computation 'e': instruction 'wh': computation 'body': {gap}",
+    ]
+
+
+def test_broken_bytes_of_an_attribute_raise():
+    proto = HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0), sharding={maximal device=5} }").proto
+    data = proto.SerializeToString()
+    sharding = proto.computations[0].instructions[0].sharding.SerializeToString()
+    module = HloModule.from_proto(data.replace(sharding, b"\xff" * len(sharding)))
+    with pytest.raises(DecodeError):
+        verify(module)
 
 
 def test_an_end_of_a_parameter_of_the_entry_has_no_start():

@@ -31,9 +31,10 @@ ENTRY e {
 
 @pytest.fixture
 def module() -> HloModule:
-    good = HloModule.parse(TEXT.replace("[4,5]", "[3,5]"))
-    good.instruction("q").proto.shape.dimensions[0] = 4
-    return HloModule.from_proto(good.proto)
+    proto = HloModule.parse(TEXT.replace("[4,5]", "[3,5]")).proto
+    (q,) = [each for each in proto.computations[0].instructions if each.name == "q"]
+    q.shape.dimensions[0] = 4
+    return HloModule.from_proto(proto)
 
 
 def test_maps_of_the_other_instructions(module):

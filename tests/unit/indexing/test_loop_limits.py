@@ -7,8 +7,9 @@ import time
 import pytest
 from hlo_builder import Builder
 
-from xlashape import caches, indexing
-from xlashape.caches import CacheUsage
+from xlashape import indexing
+from xlashape.base import caches
+from xlashape.base.caches import CacheUsage
 from xlashape.errors import DeadlineExceededError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing import Knowledge

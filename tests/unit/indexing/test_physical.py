@@ -178,8 +178,7 @@ def test_utilisation_of_several_accesses() -> None:
 
 
 def test_utilisation_of_what_is_not_known_or_not_read() -> None:
-    root = one_op("add", "f32[4]", ["f32[4]"] * 3)
-    root.proto.opcode = "frobnicate"
+    root = one_op("frobnicate", "f32[4]", ["f32[4]"] * 3)
     found = indexing.operand_utilisation(root)
     assert [one.utilisation for one in found] == [None] * 3
     builder = Builder()

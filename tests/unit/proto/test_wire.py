@@ -4,7 +4,6 @@ message.
 
 from __future__ import annotations
 
-import itertools
 from contextlib import nullcontext, suppress
 from typing import Any
 
@@ -14,7 +13,6 @@ from google.protobuf.message import Message
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from xlashape import caches
 from xlashape.errors import DecodeError
 from xlashape.proto import pool, v1, xla
 from xlashape.proto.wire import (
@@ -26,7 +24,6 @@ from xlashape.proto.wire import (
     VARINT,
     Fields,
     fields,
-    numbered_ids,
     packed_ints,
     read_varint,
     signed,
@@ -138,19 +135,6 @@ def test_two_pieces_of_a_submessage_merge() -> None:
         "metadata", metadata.integer("source_line", 3)
     )
     assert xla.HloInstructionProto.FromString(data).metadata == xla.OpMetadata(op_name="a", source_line=3)
-
-
-def test_ids_of_a_computation() -> None:
-    for high, count in itertools.product((0, 1, 7, 8, 300, 1 << 20), (0, 1, 200, 1024, 1025, 3000)):
-        assert numbered_ids(high, count) == [varint(high << 32 | number) for number in range(count)]
-
-
-def test_what_is_kept_of_ids_is_bounded_and_can_be_cleared() -> None:
-    numbered_ids(5, 400_000)
-    usage = next(usage for usage in caches.report() if usage.owner.endswith("wire._low_digits"))
-    assert 0 < usage.bytes <= usage.max_bytes <= 16 << 20
-    caches.clear()
-    assert numbered_ids(5, 20_000)[19_999] == varint(5 << 32 | 19_999)
 
 
 # -- fields ---------------------------------------------------------------------------------

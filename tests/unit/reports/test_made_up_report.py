@@ -23,36 +23,36 @@ from xlashape.drawing.notebook import html
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo import HloModule
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.reports import REPORTS, Answer, Column, Kind, Option, Report, Section, report_of
+from xlashape.reports import REPORTS, Answer, Column, ColumnKind, Option, Report, Section, report_of
 from xlashape.reports.messages import Received, differences, response_of
 from xlashape.reports.report import Entry
 from xlashape.shape import Shape
 
 COLUMNS = (
-    Column("name", Kind.TEXT, "the instruction", rank=1, heading="instruction"),
-    Column("opcode", Kind.TEXT, "its opcode", rank=3),
-    Column("shape", Kind.TEXT, "its shape", rank=4),
-    Column("bytes", Kind.INTEGER, "how much it weighs", "bytes", rank=2),
-    Column("share", Kind.NUMBER, "its part of the whole", "fraction", rank=5),
-    Column("is_root", Kind.BOOLEAN, "whether it is the result"),
-    Column("operands", Kind.TEXTS, "what it uses"),
+    Column("name", ColumnKind.TEXT, "the instruction", rank=1, heading="instruction"),
+    Column("opcode", ColumnKind.TEXT, "its opcode", rank=3),
+    Column("shape", ColumnKind.TEXT, "its shape", rank=4),
+    Column("bytes", ColumnKind.INTEGER, "how much it weighs", "bytes", rank=2),
+    Column("share", ColumnKind.NUMBER, "its part of the whole", "fraction", rank=5),
+    Column("is_root", ColumnKind.BOOLEAN, "whether it is the result"),
+    Column("operands", ColumnKind.TEXTS, "what it uses"),
 )
 REPORT = Report(
     name="weights",
     summary="How much each instruction weighs.",
     columns=COLUMNS,
     totals=(
-        Column("total_bytes", Kind.INTEGER, "the weight of all", "bytes"),
-        Column("heaviest", Kind.TEXT, "the heaviest instruction"),
+        Column("total_bytes", ColumnKind.INTEGER, "the weight of all", "bytes"),
+        Column("heaviest", ColumnKind.TEXT, "the heaviest instruction"),
     ),
     sections=(
         Section("roots", COLUMNS[:1], "the results of computations"),
-        Section("by", (Column("key", Kind.TEXT, "the group", rank=1), Column("count", Kind.INTEGER, "how many", rank=2)),
-                "the number of instructions by group", Option("key", Kind.TEXT, "what to group by", choices=("opcode", "shape"))),
+        Section("by", (Column("key", ColumnKind.TEXT, "the group", rank=1), Column("count", ColumnKind.INTEGER, "how many", rank=2)),
+                "the number of instructions by group", Option("key", ColumnKind.TEXT, "what to group by", choices=("opcode", "shape"))),
     ),
     options=(
-        Option("least", Kind.INTEGER, "the least weight of a row", 0, unit="bytes"),
-        Option("target", Kind.TEXT, "the device that weighs"),
+        Option("least", ColumnKind.INTEGER, "the least weight of a row", 0, unit="bytes"),
+        Option("target", ColumnKind.TEXT, "the device that weighs"),
     ),
     compute="weights_of_a_test:weights",
     shown=3,
@@ -280,8 +280,12 @@ def test_its_messages_have_its_fields_and_carry_its_answer(messages):
 def test_what_its_messages_lack_is_named(messages):
     response, request = messages["WeightsResponse"].DESCRIPTOR, messages["WeightsRequest"].DESCRIPTOR
     other = REPORT._replace(
-        columns=(*COLUMNS[:3], Column("bytes", Kind.NUMBER, "a number"), Column("age", Kind.INTEGER, "how old")),
-        options=(*REPORT.options, Option("most", Kind.INTEGER, "the largest weight")),
+        columns=(
+            *COLUMNS[:3],
+            Column("bytes", ColumnKind.NUMBER, "a number"),
+            Column("age", ColumnKind.INTEGER, "how old"),
+        ),
+        options=(*REPORT.options, Option("most", ColumnKind.INTEGER, "the largest weight")),
         sections=(*REPORT.sections, Section("leaves", COLUMNS, "what uses nothing")),
     )
     assert differences(other, request, response) == [

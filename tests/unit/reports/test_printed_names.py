@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 
 import xlashape as xs
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.hlo import HloModule
 from xlashape.reports.report import Answer
 from xlashape.reports.size import size
 from xlashape.reports.text import cell_text
-from xlashape.tables import Column, Kind
 
 HOSTILE = "\x1b[2J\u202egnp"
 
@@ -32,5 +32,5 @@ def test_the_text_of_a_report_has_no_control_characters(make: Callable[[HloModul
 
 
 def test_cells_have_no_control_characters() -> None:
-    assert cell_text(Column("name", Kind.TEXT, ""), HOSTILE) == "�[2J�gnp"
-    assert cell_text(Column("names", Kind.TEXTS, ""), [HOSTILE, "a"]) == "�[2J�gnp, a"
+    assert cell_text(Column("name", ColumnKind.TEXT, ""), HOSTILE) == "�[2J�gnp"
+    assert cell_text(Column("names", ColumnKind.TEXTS, ""), [HOSTILE, "a"]) == "�[2J�gnp, a"

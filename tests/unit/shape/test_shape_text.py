@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from xlashape.base.text import Cursor
 from xlashape.errors import InvalidArgumentError, ParseError
 from xlashape.shape import COMBINE, UNBOUNDED_SIZE, Layout, PrimitiveType, Shape, SplitConfig, Tile
 from xlashape.shape.text import shape_text
 from xlashape.shape.value.shape import parse_layout, parse_shape
-from xlashape.text import Cursor
 
 SPELLINGS = [
     ("f32[ ]", "f32[]"),

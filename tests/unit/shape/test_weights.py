@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from xlashape import caches
+from xlashape.base import caches
 from xlashape.shape import Shape, tiling
 from xlashape.shape.text import parsed_bytes
 from xlashape.shape.value.shape import shape_bytes

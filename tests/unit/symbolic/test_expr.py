@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from xlashape import caches
+from xlashape.base import caches
 from xlashape.errors import InvalidArgumentError, InvalidMapError, LimitExceededError
 from xlashape.symbolic import (
     Add,

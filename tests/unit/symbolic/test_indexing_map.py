@@ -311,7 +311,7 @@ def test_caches_of_maps_hold_no_more_bytes_than_they_say():
         import gc
         import tracemalloc
 
-        from xlashape import caches
+        from xlashape.base import caches
         from xlashape.symbolic import IndexingMap, dim
 
         def simplify_maps(first, last):

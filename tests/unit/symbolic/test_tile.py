@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from xla_tiles import elements_of, elements_read
 
+from xlashape.base.math import product
 from xlashape.errors import InvalidArgumentError, LimitExceededError
-from xlashape.math import product
 from xlashape.symbolic import (
     Divides,
     IndexingMap,

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xlashape import limits
+from xlashape.base.text import Cursor, Source
 from xlashape.errors import InvalidArgumentError, LimitExceededError, ParseError
-from xlashape.text import Cursor, Source
 
 
 def test_tokens_with_spaces_and_comments_between():

@@ -12,7 +12,7 @@ import pytest
 
 import xlashape as xs
 from xlashape.hlo import HloModule
-from xlashape.hlo.analysis.buffers import module_buffers
+from xlashape.hlo.flow import module_buffers
 from xlashape.reports import REPORTS
 from xlashape.reports.report import Entry
 from xlashape.reports.size import size

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from xlashape.base.math import ceil_div, product, round_up
 from xlashape.errors import UnsupportedError
-from xlashape.math import ceil_div, product, round_up
 from xlashape.shape import Layout, Shape, Tile, tiling
 from xlashape.shape.arguments import array_of, checked_index
 from xlashape.shape.parts.checks import brief

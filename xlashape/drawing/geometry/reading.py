@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from xlashape import limits
+from xlashape.base.math import product
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError
 from xlashape.indexing.reports.tiles import push_tile
-from xlashape.math import product
 from xlashape.shape import Shape, tiling
 from xlashape.shape.arguments import checked_index
 from xlashape.symbolic import IndexingMap, TileBox

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from xlashape.base.math import byte_text, ceil_div, product, round_up
 from xlashape.drawing.geometry.axes import ArrayAxes, axes_of
 from xlashape.drawing.geometry.grids import GridWindow, SpotGrid, TileGrid, element_grid, slices_shown, tile_grid
 from xlashape.drawing.marks import colours
@@ -27,7 +28,6 @@ from xlashape.drawing.marks.cells import (
 )
 from xlashape.drawing.marks.panels import grid_panel, slice_text, strip_panel, tile_panel
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, XlashapeError
-from xlashape.math import byte_text, ceil_div, product, round_up
 from xlashape.shape import Shape, tiling
 
 # The most cells of an array that is shown whole.

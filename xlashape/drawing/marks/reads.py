@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from xlashape.base.math import ceil_div, counted, product
 from xlashape.drawing.geometry.axes import ArrayAxes, axes_of
 from xlashape.drawing.geometry.reading import Elements, Outputs, elements_read, outputs_of_tile, outputs_of_warp
 from xlashape.drawing.marks import colours
@@ -17,7 +18,6 @@ from xlashape.errors import InvalidArgumentError, InvalidMapError, LimitExceeded
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import is_unbounded, leaves
 from xlashape.indexing.queries import output_to_input
-from xlashape.math import ceil_div, counted, product
 from xlashape.shape import Shape
 from xlashape.shape.parts.checks import integer
 from xlashape.symbolic import IndexingMap

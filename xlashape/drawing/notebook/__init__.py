@@ -22,7 +22,7 @@ _HOMES: Final = (
     ("xlashape.hlo", "modules"),
     ("xlashape.reports", "reports"),
     ("xlashape.indexing", "reports"),
-    ("xlashape.tables", "reports"),
+    ("xlashape.base.tables", "reports"),
 )
 """The package of a class → the file of this directory that makes the HTML of its objects. A file is loaded when it is
 needed: the HTML of a shape needs no HLO modules."""

@@ -7,12 +7,12 @@ from collections.abc import Container, Iterable, Sequence
 from html import escape
 from typing import Final
 
+from xlashape.base.math import byte_text
 from xlashape.drawing.marks.arrays import thumbnail
 from xlashape.drawing.marks.cells import Scene, options_of
 from xlashape.drawing.writers.panels import FONT
 from xlashape.drawing.writers.svg import svg_text
 from xlashape.errors import XlashapeError
-from xlashape.math import byte_text
 from xlashape.shape import Shape
 
 _MAX_TEXT: Final = 600

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from xlashape.base.math import counted
 from xlashape.drawing.notebook.card import card, cut, picture_of, table_of
 from xlashape.drawing.notebook.shapes import size_first, size_lines
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloComputation, HloInstruction, HloModule
-from xlashape.math import counted
 
 _MAX_ROWS: Final = 12
 _MAX_OPCODES: Final = 8
@@ -27,14 +27,14 @@ def html(value: object) -> str | None:
 
 
 def _module(module: HloModule) -> str:
-    count = sum([len(computation.fields.instructions) for computation in module.computations])
-    opcodes = Counter([each.opcode for computation in module.computations for each in computation.fields.instructions])
+    count = sum([len(computation) for computation in module.computations])
+    opcodes = Counter([each.opcode for computation in module.computations for each in computation.instructions])
     common = ", ".join([f"{number:,} {opcode}" for opcode, number in opcodes.most_common(_MAX_OPCODES)])
     lines = [
         common + (", …" if len(opcodes) > _MAX_OPCODES else ""),
         f"entry {module.entry.name}: {_shape_text(module.entry.root)}",
     ]
-    parameters = [each for each in module.entry.instructions if each.fields.opcode == "parameter"]
+    parameters = [each for each in module.entry.instructions if each.opcode == "parameter"]
     table = table_of(
         ["parameter", "shape"], [(each.name, _shape_text(each)) for each in parameters[:_MAX_ROWS]], left=range(2)
     )
@@ -56,7 +56,7 @@ def _computation(computation: HloComputation) -> str:
     rows = [
         (
             f"{'ROOT ' if each.is_root else ''}{each.name}",
-            each.fields.opcode,
+            str(each.opcode),
             ", ".join([operand.name for operand in each.operands]),
             _shape_text(each),
         )
@@ -97,12 +97,12 @@ def _instruction(instruction: HloInstruction) -> str:
         names = ", ".join([each.name for each in users[:_MAX_ROWS]])
         lines.append(f"used by {names}{', …' if len(users) > _MAX_ROWS else ''}")
     operands = instruction.operands
-    rows = [(each.name, each.fields.opcode, _shape_text(each)) for each in operands[:_MAX_ROWS]]
+    rows = [(each.name, str(each.opcode), _shape_text(each)) for each in operands[:_MAX_ROWS]]
     if len(operands) > _MAX_ROWS:
         lines.append(f"the first {_MAX_ROWS} of {len(operands):,} operands:")
     table = table_of(["operand", "opcode", "shape"], rows, left=range(3)) if rows else ""
     first = first and (first[0], f"result{first[1]}")
-    return card(f"{instruction.name} ({instruction.fields.opcode})", lines, picture, table, first=first)
+    return card(f"{instruction.name} ({instruction.opcode})", lines, picture, table, first=first)
 
 
 def _shape_text(instruction: HloInstruction) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
+from xlashape.base.tables import ColumnKind, Table
 from xlashape.drawing.notebook.card import card, picture_of, table_of
 from xlashape.drawing.notebook.reading import picture_of_reads
 from xlashape.drawing.notebook.shapes import size_first
@@ -12,7 +13,6 @@ from xlashape.indexing.reports.reads import InstructionReads, OperandReads, Outp
 from xlashape.reports.report import Answer
 from xlashape.reports.text import alike_together, cell_text
 from xlashape.reports.why import ArrayMemory, InstructionMemory
-from xlashape.tables import Kind, Table
 
 _MAX_ROWS: Final = 12
 _READ_HEADINGS: Final = ("part read", "times", "stride", "segments", "ideal")
@@ -53,7 +53,7 @@ def _answer(answer: Answer) -> str:
     found = list(islice(every, _MAX_ROWS))
     shown = [number for number in ranked if number == ranked[0] or any(row[number] is not None for row in found)]
     rows = [[cell_text(columns[number], row[number]) for number in shown] for row in found]
-    left = [place for place, number in enumerate(shown) if columns[number].kind in (Kind.TEXT, Kind.TEXTS)]
+    left = [place for place, number in enumerate(shown) if columns[number].kind in (ColumnKind.TEXT, ColumnKind.TEXTS)]
     headings = [columns[number].heading or columns[number].name.replace("_", " ") for number in shown]
     if next(every, None) is not None:
         lines.append(f"the first {len(rows)} rows of {len(answer):,}:")
@@ -63,7 +63,7 @@ def _answer(answer: Answer) -> str:
 
 def _first_total(answer: Answer) -> tuple[str, str] | None:
     """The first total in bytes that is known, or else the first known number, with its meaning; None without any."""
-    known = [column for column in answer.report.totals if column.kind in (Kind.INTEGER, Kind.NUMBER)]
+    known = [column for column in answer.report.totals if column.kind in (ColumnKind.INTEGER, ColumnKind.NUMBER)]
     known = [column for column in known if getattr(answer, column.name) is not None]
     for column in [column for column in known if column.unit == "bytes"] + known:
         return cell_text(column, getattr(answer, column.name)), column.meaning
@@ -98,7 +98,7 @@ def _instruction(memory: InstructionMemory, result: ArrayMemory) -> str:
 
 def _reads(reads: InstructionReads) -> str:
     instruction = reads.instruction
-    title = f"{instruction.name} ({instruction.fields.opcode}): what output {reads.output} reads"
+    title = f"{instruction.name} ({instruction.opcode}): what output {reads.output} reads"
     if reads.error is not None:
         return card(title, [f"not known: {reads.error.message}"])
     rows = [
@@ -125,7 +125,7 @@ def _read_rows(read: OperandReads) -> list[tuple[str, ...]]:
 
 def _table(table: Table) -> str:
     names = [column.name for column in table.columns]
-    texts = [column.kind in (Kind.TEXT, Kind.TEXTS) for column in table.columns]
+    texts = [column.kind in (ColumnKind.TEXT, ColumnKind.TEXTS) for column in table.columns]
     rows: list[list[str]] = []
     for number, row in enumerate(table):
         if number == _MAX_ROWS:

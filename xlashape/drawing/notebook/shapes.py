@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from xlashape.base.math import byte_text, ceil_div, product
 from xlashape.drawing.draw import example_of
 from xlashape.drawing.notebook.card import card, cut, picture_of, short_size
 from xlashape.errors import XlashapeError
-from xlashape.math import byte_text, ceil_div, product
 from xlashape.shape import Layout, Shape, tiling
 from xlashape.symbolic import IndexingMap
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from html import escape
 from typing import Final
 
-from xlashape.display import printable
+from xlashape.base.display import printable
 from xlashape.drawing.marks.cells import Scene
 from xlashape.drawing.writers.panels import DARK, FONT, LIGHT
 from xlashape.drawing.writers.svg import svg_text

@@ -11,7 +11,8 @@ from hashlib import blake2b
 from html import escape
 from typing import Final
 
-from xlashape import extras, limits
+from xlashape import limits
+from xlashape.base import extras
 from xlashape.drawing.marks import colours
 from xlashape.drawing.marks.cells import Grid, Legend, Listing, Panel, Scene, Strip
 from xlashape.drawing.writers.panels import CHARACTER, Pen, number, placed, style_sheet, text_width

@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from xlashape.base.similar import did_you_mean
 from xlashape.errors import NotFoundError
 from xlashape.hlo.module import HloModule
 from xlashape.limits import spend
-from xlashape.similar import did_you_mean
 
 _COMPUTATION: Final = re.compile(r"(?:ENTRY )?%?([\w.\-]+) .*\{$")
 _INSTRUCTION: Final = re.compile(r" +(?:ROOT )?%?([\w.\-]+) = ")

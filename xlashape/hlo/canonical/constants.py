@@ -15,7 +15,6 @@ from typing import Final
 from xlashape.hlo.literal import raw
 from xlashape.hlo.literal.data import element_type, row_major_positions
 from xlashape.hlo.literal.number import ELEMENT_TYPES
-from xlashape.hlo.values.attribute import ABSENT
 from xlashape.limits import spend
 from xlashape.proto import xla
 
@@ -26,15 +25,13 @@ _MAX_SMALL: Final = 10
 _DIGEST: Final = 16
 
 
-def constant_key(data: bytes, *, large: bool = True) -> str:
-    """The canonical text of a serialized literal: its elements as hexadecimal digits, a hash of them if there are many,
-    or `{...}` if the values are elided.
+def constant_key(constant: xla.HloInstructionProto, *, large: bool = True) -> str:
+    """The canonical text of a constant: its elements as hexadecimal digits, a hash of them if there are many, or
+    `{...}` if the values are elided.
 
     Without `large`, constants of more than ten elements are `{...}` too.
     """
-    if data == ABSENT:
-        return ELIDED
-    return _literal_text(xla.LiteralProto.FromString(data), large)
+    return _literal_text(constant.literal, large) if constant.HasField("literal") else ELIDED
 
 
 def _literal_text(literal: xla.LiteralProto, large: bool) -> str:

@@ -16,30 +16,32 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+from xlashape.base.math import product
+from xlashape.base.similar import did_you_mean
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError, is_a
 from xlashape.hlo.canonical.constants import constant_key
 from xlashape.hlo.canonical.kernels import canonical_config
-from xlashape.hlo.module_proto.compact import Held
-from xlashape.hlo.module_proto.structure import LOCAL_ID, post_order
+from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData
+from xlashape.hlo.module_proto.order import post_order
+from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep, Contents
-from xlashape.hlo.text.writer.templates import InstructionTemplate, PrintedComputation, read_computations
+from xlashape.hlo.serde import sequences
 from xlashape.hlo.values.aliasing import ALIAS_KINDS, OUTPUT_TO_OPERAND_ALIASING
-from xlashape.hlo.values.attribute import ABSENT
 from xlashape.hlo.values.devices import Iota
 from xlashape.hlo.values.metadata import payload_bytes
 from xlashape.hlo.values.plain import FRONTEND_ATTRIBUTES
 from xlashape.hlo.values.sharding import SHARDING
 from xlashape.limits import spend
-from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.text import shape_text
-from xlashape.similar import did_you_mean
 
 VERSION: Final = "1"
 """The version of the canonical form."""
 
 _DIGEST: Final = 16
+_POSITIONS: Final = [b"%d:" % position for position in range(16)]
+"""What stands before the hash of a user, by the position of the operand."""
 _LAYOUT_ATTRIBUTES: Final = frozenset(("operand_layout_constraints",))
 _SHARDING_ATTRIBUTES: Final = frozenset(("domain",))
 _NOT_ESSENTIAL: Final = frozenset(("channel_id",))
@@ -94,6 +96,11 @@ def _listed(iota: re.Match[str]) -> str:
     return ",".join(map(str, Iota.of(sizes, order).devices()))
 
 
+def _with_lists(sharding: str) -> str:
+    """The text of a sharding with lists in the place of iotas."""
+    return _IOTA.sub(_listed, sharding)
+
+
 def _hash(*parts: bytes) -> bytes:
     return blake2b(b"".join(parts), digest_size=_DIGEST).digest()
 
@@ -116,43 +123,40 @@ class _Context:
     `xlashape.hlo.values.attribute.Context`.
     """
 
-    __slots__ = ("_shapes", "operands", "payloads")
+    __slots__ = ("_module", "_shapes", "instruction", "payloads")
 
     is_fingerprint = True  # makes writers list devices in full
     show_ids = False
     show_metadata = False
 
-    def __init__(self, shapes: _ShapeTexts, payloads: Sequence[bytes]) -> None:
+    def __init__(self, module: ModuleData, shapes: _ShapeTexts) -> None:
+        self._module = module
         self._shapes = shapes
-        self.payloads = payloads
-        self.operands: Sequence[bytes] = ()
-        """The serialized shapes of the operands."""
+        self.payloads: Sequence[bytes] = list(module.head.payloads)
+        self.instruction: HloInstruction | None = None
 
     @property
     def operand_count(self) -> int:
-        return len(self.operands)
+        return 0 if self.instruction is None else len(self.instruction.operands)
 
     def operand_shape(self, number: int) -> Shape | None:
-        return Shape.from_proto(self.operands[number]) if number < len(self.operands) else None
+        operands = () if self.instruction is None else self.instruction.operands
+        return operands[number].shape if number < len(operands) else None
 
-    def shape_text(self, data: bytes) -> str:
-        return self._shapes[data]
+    def shape_text(self, shape: xla.ShapeProto) -> str:
+        return self._shapes[self._module.shape_of(shape)]
 
 
-class _ShapeTexts(dict[bytes, str]):
-    """Serialized shape → canonical text. A shape without a layout gets the default layout."""
+class _ShapeTexts(dict[Shape, str]):
+    """Shape → canonical text. A shape without a layout gets the default layout."""
 
     def __init__(self, layouts: bool) -> None:
         super().__init__()
         self._layouts = layouts
 
-    def __missing__(self, data: bytes) -> str:
-        shape = Shape.from_proto(b"" if data == ABSENT else data)
-        if self._layouts:
-            text = str(_with_layouts(shape))
-        else:
-            text = shape_text(shape, layout=False)
-        self[data] = text
+    def __missing__(self, shape: Shape) -> str:
+        text = str(_with_layouts(shape)) if self._layouts else shape_text(shape, layout=False)
+        self[shape] = text
         return text
 
 
@@ -168,9 +172,11 @@ class CanonicalComputation:
     proto, except `order`.
     """
 
-    __slots__ = ("called", "digest", "down", "locals", "order", "predecessors", "printed", "up")
+    __slots__ = ("called", "computation", "digest", "down", "locals", "operands", "order", "predecessors", "up")
 
-    printed: PrintedComputation
+    computation: HloComputation
+    operands: list[list[int]]
+    """The indices of the operands of each instruction."""
     locals: list[_Local]
     order: list[int]
     """The indices of the instructions, operands before their users."""
@@ -187,29 +193,20 @@ class CanonicalComputation:
 
 
 class Canonical:
-    """A module in canonical form.
+    """A module in canonical form. Raises InvalidModuleError for shapes and attributes that are invalid."""
 
-    `xlashape.hlo.module_proto.structure.check_module` must have accepted `module`. Raises InvalidModuleError for
-    shapes and attributes that are invalid.
-    """
+    __slots__ = ("_context", "_hashed", "_locals", "_shapes", "computations", "counted", "module", "order")
 
-    __slots__ = ("_context", "_locals", "_shapes", "computations", "counted", "order", "proto")
-
-    def __init__(self, module: Held, counted: Counted) -> None:
-        self.proto = proto = module.head
+    def __init__(self, module: ModuleData, counted: Counted) -> None:
+        self.module = module
         self.counted = counted
         self._shapes = _ShapeTexts(counted.layouts)
-        self._context = _Context(self._shapes, list(proto.payloads))
+        self._context = _Context(module, self._shapes)
         self._locals: dict[object, _Local] = {}
-        printed = read_computations(module.module_bytes())
-        by_id = {computation.id: index for index, computation in enumerate(printed)}
-        schedule_of: dict[int, Sequence[int]] = {}
-        if counted.schedule:
-            sequences = proto.schedule.sequences.items()
-            schedule_of = {ident & LOCAL_ID: sequence.instruction_ids for ident, sequence in sequences}
-        self.computations = [CanonicalComputation() for _ in printed]
-        for canonical, computation in zip(self.computations, printed, strict=True):
-            self._read(canonical, computation, by_id)
+        self._hashed: dict[object, CanonicalComputation] = {}
+        """What the hashes of a computation are made of → the first such computation. Large programs repeat many."""
+        schedule_of = dict(sequences(module)) if counted.schedule else {}
+        self.computations = [self._read(computation) for computation in module.computations]
         calls = [
             [target for i in computation.called for target in computation.called[i]]
             for computation in self.computations
@@ -218,54 +215,62 @@ class Canonical:
         """The indices of the computations, each after those that it calls."""
         for index in self.order:
             computation = self.computations[index]
-            self._hash(computation, schedule_of.get(computation.printed.id))
+            self._hash(computation, schedule_of.get(computation.computation))
 
     # -- reading ------------------------------------------------------------------------------
 
-    def _read(self, canonical: CanonicalComputation, computation: PrintedComputation, by_id: dict[int, int]) -> None:
-        """Fills the fields of `canonical` from `computation`, except the hashes."""
-        canonical.printed = computation
-        templates, operands = computation.templates, computation.operands
-        spend(1 + len(templates))
+    def _read(self, computation: HloComputation) -> CanonicalComputation:
+        """The canonical form of a computation without its hashes."""
+        canonical = CanonicalComputation()
+        canonical.computation = computation
+        instructions = computation.instructions
+        spend(1 + len(instructions))
         canonical.called, canonical.predecessors = {}, {}
-        for i in computation.notable:
-            template = templates[i]
-            if template.called and template.row.async_step in (None, AsyncStep.START):
-                canonical.called[i] = tuple([by_id[ident & LOCAL_ID] for ident in template.called])
-            if template.predecessors:
-                canonical.predecessors[i] = tuple(computation.predecessors_of(i))
         known = self._locals
         found: list[_Local] = []
-        for index, template in enumerate(templates):
-            key: object = id(template)
-            if template.row.text_depends_on_operands:
-                key = (key, tuple([templates[i].shape for i in operands[index]]))
+        operands: list[list[int]] = []
+        canonical.locals, canonical.operands = found, operands
+        for index, instruction in enumerate(instructions):
+            kind = instruction.kind
+            row = kind.row
+            if instruction.called_computations and row.async_step in (None, AsyncStep.START):
+                canonical.called[index] = tuple([each.index for each in instruction.called_computations])
+            if instruction.control_predecessors:
+                spend(len(instruction.control_predecessors))
+                canonical.predecessors[index] = tuple([each.index for each in instruction.control_predecessors])
+            key: object = kind
+            if instruction.number:
+                key = kind, instruction.number
+            elif row.text_depends_on_operands:
+                key = kind, tuple([each.shape for each in instruction.operands])
             local = known.get(key)
             if local is None:
-                self._context.operands = [templates[i].shape for i in operands[index]]
+                self._context.instruction = instruction
                 try:
-                    local = known[key] = self._local(template)
+                    local = known[key] = self._local(instruction)
                 except XlashapeError as error:
                     raise InvalidModuleError(
-                        f"computation {computation.name!r}: instruction {computation.names[index]!r}: {error.message}"
+                        f"computation {computation.name!r}: instruction {instruction.name!r}: {error.message}"
                     ) from error
             found.append(local)
-        canonical.locals = found
+            operands.append([each.index for each in instruction.operands])
         before: Sequence[Sequence[int]] = operands
         if canonical.predecessors:
             more = canonical.predecessors
             before = [[*targets, *more.get(i, ())] for i, targets in enumerate(operands)]
-        canonical.order = post_order(before, range(len(templates)))
+        is_ordered = computation.is_ordered
+        canonical.order = list(range(len(before))) if is_ordered else post_order(before, range(len(before)))
+        return canonical
 
-    def _local(self, template: InstructionTemplate) -> _Local:
-        """The local parts of an instruction, which is given as a template of the text writer."""
-        message, row, counted = template.message, template.row, self.counted
+    def _local(self, instruction: HloInstruction) -> _Local:
+        """The local parts of an instruction."""
+        message, row, counted = instruction.kind.message, instruction.kind.row, self.counted
         context = self._context
-        parts = {"opcode": template.opcode, "shape": self._shapes[template.shape]}
+        parts = {"opcode": str(instruction.opcode), "shape": self._shapes[instruction.shape]}
         if row.contents is Contents.PARAMETER_NUMBER:
-            parts["parameter"] = str(message.parameter_number)
+            parts["parameter"] = str(instruction.number)
         elif row.contents is Contents.LITERAL:
-            parts["literal"] = constant_key(message.literal, large=counted.constants)
+            parts["literal"] = constant_key(message, large=counted.constants)
         for use in (*row.attributes, *row.attributes_after_calls):
             name = use.attribute.name
             if name in _NOT_ESSENTIAL:
@@ -289,14 +294,13 @@ class Canonical:
         if counted.sharding:
             sharding = SHARDING.write(message, context)
             if sharding:
-                parts["sharding"] = _IOTA.sub(_listed, sharding.removeprefix(", sharding="))
+                parts["sharding"] = _with_lists(sharding.removeprefix(", sharding="))
         frontend = FRONTEND_ATTRIBUTES.write(message, context)
         if frontend:
             parts["frontend_attributes"] = frontend.removeprefix(", frontend_attributes=")
         config: bytes = message.backend_config
-        if message.backend_config_payload != ABSENT:
-            payload = xla.Payload.FromString(message.backend_config_payload)
-            config = payload_bytes(payload, context.payloads) or config
+        if message.HasField("backend_config_payload"):
+            config = payload_bytes(message.backend_config_payload, context.payloads) or config
         if config:
             text = canonical_config(config)
             if text:
@@ -308,15 +312,22 @@ class Canonical:
     # -- hashing ------------------------------------------------------------------------------
 
     def _hash(self, computation: CanonicalComputation, schedule: Sequence[int] | None) -> None:
-        printed = computation.printed
-        operands, called, predecessors = printed.operands, computation.called, computation.predecessors
-        local = [each.digest for each in computation.locals]
+        hlo = computation.computation
+        operands, called, predecessors = computation.operands, computation.called, computation.predecessors
+        root = hlo.root.index
         order = computation.order
         spend(1 + len(order))
+        if schedule is None and not predecessors:
+            calls = [(i, *[self.computations[target].digest for target in called[i]]) for i in called]
+            key = hlo.execution_thread, root, *computation.locals, *map(tuple, operands), *calls
+            same = self._hashed.setdefault(key, computation)
+            if same is not computation:
+                computation.up, computation.down, computation.digest = same.up, same.down, same.digest
+                return
+        local = [each.digest for each in computation.locals]
         up = [b""] * len(order)
         for i in order:
-            parts = [local[i]]
-            parts += [up[operand] for operand in operands[i]]
+            parts = [local[i], *[up[operand] for operand in operands[i]]]
             if i in predecessors:
                 spend(len(predecessors[i]))
                 parts += [b"control", *sorted([up[before] for before in predecessors[i]])]
@@ -329,18 +340,19 @@ class Canonical:
             own = uses[i]
             if len(own) > 1:
                 own.sort()
-            head = b"root" if i == printed.root else b"used" if own else b"dead"
-            digest = down[i] = blake2b(b"".join([up[i], head, *own]), digest_size=_DIGEST).digest()
-            uses[i] = []
+            head = b"root" if i == root else b"used" if own else b"dead"
+            digest = down[i] = blake2b(up[i] + head + b"".join(own), digest_size=_DIGEST).digest()
             for position, operand in enumerate(operands[i]):
-                uses[operand].append(b"%d:%b" % (position, digest))
-            spend(len(predecessors.get(i, ())))
-            for before in predecessors.get(i, ()):
-                uses[before].append(b"control:" + digest)
-        thread = b"" if printed.thread in ("", "main") else printed.thread.encode("utf-8", "surrogateescape")
+                uses[operand].append((_POSITIONS[position] if position < 16 else b"%d:" % position) + digest)
+            if i in predecessors:
+                spend(len(predecessors[i]))
+                for before in predecessors[i]:
+                    uses[before].append(b"control:" + digest)
+        thread = hlo.execution_thread
+        thread = b"" if thread in ("", "main") else thread.encode("utf-8", "surrogateescape")
         scheduled: list[bytes] = []
         if schedule is not None:
-            scheduled = [b"schedule", *[down[printed.index_of(ident, 0)] for ident in schedule]]
+            scheduled = [b"schedule", *[down[each.index] for each in hlo.resolve(schedule)]]
         computation.up, computation.down = up, down
         computation.digest = _hash(b"computation", thread, b";", *sorted(down), *scheduled)
 
@@ -352,27 +364,25 @@ class Canonical:
 
     def fingerprint(self) -> str:
         """The fingerprint of the module."""
-        entry_id = self.proto.entry_computation_id & LOCAL_ID
-        entry = next(each for each in self.computations if each.printed.id == entry_id)
-        head = repr((tuple(self.counted), self.head(entry))).encode("utf-8", "surrogateescape")
+        entry = self.computations[self.module.entry.index]
+        head = repr((tuple(self.counted), self.head())).encode("utf-8", "surrogateescape")
         digests = sorted([each.digest for each in self.computations])
         return _text(_hash(head, entry.digest, b"computations", *digests, b"channels", *self._channels()))
 
-    def head(self, entry: CanonicalComputation) -> dict[str, str]:
+    def head(self) -> dict[str, str]:
         """The parts of a module beside its computations that count, in canonical form: name of the part → text."""
-        proto = self.proto
+        proto, shape_of = self.module.head, self.module.shape_of
         parts: dict[str, str] = {}
         if proto.HasField("host_program_shape") and proto.host_program_shape.HasField("result"):
             shape = proto.host_program_shape
-            parameters = [self._shapes[each.SerializeToString()] for each in shape.parameters]
-            result = self._shapes[shape.result.SerializeToString()]
+            parameters = [self._shapes[shape_of(each)] for each in shape.parameters]
+            result = self._shapes[shape_of(shape.result)]
         else:
-            templates = entry.printed.templates
-            numbered = sorted(
-                [(t.message.parameter_number, self._shapes[t.shape]) for t in templates if t.is_parameter]
-            )
-            parameters = [text for _, text in numbered]
-            result = self._shapes[templates[entry.printed.root].shape] if entry.printed.root >= 0 else ""
+            entry = self.module.entry
+            numbered = [each for each in entry.instructions if each.opcode is Opcode.PARAMETER]
+            numbered.sort(key=lambda each: each.number)
+            parameters = [self._shapes[each.shape] for each in numbered]
+            result = self._shapes[entry.root.shape]
         parts["entry_computation_layout"] = f"({', '.join(parameters)})->{result}"
         spend(len(proto.input_output_alias.entries))
         aliases = [

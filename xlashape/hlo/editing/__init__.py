@@ -1,7 +1,11 @@
-"""Changes to modules that keep every reference consistent.
+"""Edits of a module in place: what the methods of HloInstruction, HloComputation and HloModule do that change one.
 
-- `editor`: Editor, the methods that users call.
-- `typed_edits`: edits by typed values: another opcode or attribute of an instruction, and new instructions.
-- `fragment`: edits by HLO text: instructions and computations are read as parts of the module. Also edits of layouts.
-- `draft`: the copy of the module that is edited. It finds, numbers, orders and removes instructions and computations.
+- `edits`: each method's work. Names, users, metadata, control dependencies, schedule and signatures follow.
+- `typed`: another opcode, another attribute, a new instruction, by typed values.
+- `scope`: reads the text of an edit, which may name instructions and computations of the module.
+- `find`: the instructions and computations that an edit names, and which of them it may use.
+- `order`: puts instructions and computations into an order in which nothing comes before what it needs.
+- `schedule`: the schedule of a module, which names the instructions in the order in which they run.
+- `dead`: finds the instructions that nothing needs.
+- `layouts`: another layout of a shape and of a literal.
 """

@@ -32,8 +32,11 @@ from contextlib import suppress
 from enum import Enum
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol
 
+from xlashape.base.similar import did_you_mean, similar
+from xlashape.base.text import Source
+from xlashape.base.whole_file import replace_file
 from xlashape.errors import (
     DecodeError,
     InvalidArgumentError,
@@ -46,14 +49,11 @@ from xlashape.hlo.files import dumps
 from xlashape.hlo.files.detect_format import holds_hlo_proto, holds_text
 from xlashape.hlo.files.protobuf_text import FIELD_NAMES, PBTXT_START, from_json, from_pbtxt, to_json, to_pbtxt
 from xlashape.hlo.module_proto import schema_compat
-from xlashape.hlo.module_proto.compact import Held, serialized
 from xlashape.hlo.module_proto.module_config import ModuleConfig
-from xlashape.hlo.module_proto.structure import needs_small_ids, with_small_ids
+from xlashape.hlo.module_proto.structure import needs_small_ids, serialized, with_small_ids
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
-from xlashape.similar import did_you_mean, similar
-from xlashape.whole_file import replace_file
 
 if TYPE_CHECKING:
     from xlashape.hlo.text.writer.printed_module import PrintOptions
@@ -95,22 +95,15 @@ class Format(NamedTuple):
 
 
 class Document(NamedTuple):
-    """The content of a file: the module, with the HloProto around it if there was one, and the format."""
+    """The content of a file that holds a module, and the format of the file. `HloModule.of_document` reads it."""
 
-    held: Held
+    content: bytes | Source
+    """A serialized HloModuleProto or HloProto, or HLO text."""
     format: Format
-    config: ModuleConfig | None = None
-    """The attributes that HLO text has and the module's proto cannot hold. None if the file was not HLO text."""
-
-    @property
-    def module(self) -> xla.HloModuleProto:
-        """The message of the module, decoded anew at each access if the file held a binary proto."""
-        return self.held.message
-
-    @property
-    def hlo_proto(self) -> xla.HloProto | None:
-        """The HloProto around the module, decoded as `module` is. None if there was none."""
-        return self.held.program
+    is_program: bool = False
+    """Whether the content is an HloProto."""
+    name: str | None = None
+    """The name of the file, for messages of errors."""
 
 
 def format_of_name(name: str | os.PathLike[str]) -> Format | None:
@@ -175,16 +168,26 @@ def _decoded(data: bytes, name: str | None, choice: str | None) -> Document:
     kind = _kind(data)
     form = Format(kind, compressed)
     if kind is FileKind.HLO:
-        from xlashape.hlo.text.reader.module import decode_text, parse_text  # start-up time: 30 ms
-
-        text = decode_text(data, name)
-        del data
-        module, config = parse_text(text)
-        return Document(Held.of_bytes(module, is_consistent=True), form, config)
+        return Document(decode_text(data, name), form, name=name)
     if kind in (FileKind.PB, FileKind.HLO_PB):
-        return Document(Held.of_bytes(data, is_program=kind is FileKind.HLO_PB), form)
+        return Document(data, form, is_program=kind is FileKind.HLO_PB, name=name)
     message = from_json(data, name) if kind is FileKind.JSON else from_pbtxt(data, name)
-    return Document(Held.of_bytes(serialized(message), is_program=isinstance(message, xla.HloProto)), form)
+    return Document(serialized(message), form, is_program=isinstance(message, xla.HloProto), name=name)
+
+
+def decode_text(data: bytes, name: str | None = None) -> Source:
+    """The text in the bytes of a file, UTF-8 with or without a byte order mark. Raises ParseError at the first byte
+    that is not UTF-8."""
+    try:
+        return Source(data.decode("utf-8-sig"), name)
+    except UnicodeDecodeError as error:
+        start = max(0, error.start - 200)
+        before = Source(data[start : error.start].decode("utf-8", "replace"), name)
+        line = data.count(b"\n", 0, error.start) + 1
+        column = len(data[data.rfind(b"\n", 0, error.start) + 1 : error.start].decode("utf-8", "replace")) + 1
+        failure = before.error(len(before.text), f"byte {data[error.start]:#04x} is not UTF-8", expected="UTF-8 text")
+        failure.line, failure.column = line, column
+        raise failure from None
 
 
 def no_module(error: DecodeError, name: str) -> DecodeError:
@@ -210,7 +213,9 @@ def text_or_proto(data: bytes, name: str | None = None, *, choice: str | None = 
     data = dumps.content_of_module(data, name, choice)
     if _kind(data) not in (FileKind.JSON, FileKind.PBTXT):
         return data
-    return decode(data, name).held.to_bytes()
+    content = decode(data, name).content
+    assert isinstance(content, bytes)  # of JSON and protobuf text
+    return content
 
 
 def decompressed(data: bytes) -> bytes:
@@ -233,8 +238,23 @@ def decompressed(data: bytes) -> bytes:
     return result.getvalue()
 
 
+class Encodable(Protocol):
+    """What `encode` asks of a module. HloModule has it."""
+
+    beside: bytes | None
+    config: ModuleConfig
+
+    @property
+    def proto(self) -> xla.HloModuleProto: ...
+    @property
+    def hlo_proto(self) -> xla.HloProto | None: ...
+    def module_bytes(self) -> bytes: ...
+    def to_bytes(self) -> bytes: ...
+    def to_text(self, style: PrintOptions, /) -> str: ...
+
+
 def encode(
-    document: Document | xla.HloModuleProto | xla.HloProto,
+    module: Encodable,
     form: Format | FileKind | str,
     *,
     lossy: bool = False,
@@ -249,36 +269,37 @@ def encode(
     LossyConversionError if the format cannot hold all of the module, unless `lossy`; InvalidModuleError if HLO text
     cannot express the module.
 
-    >>> encode(xla.HloModuleProto(name="m"), "json")
-    b'{\n  "name": "m"\n}\n'
+    >>> from xlashape.hlo import HloModule
+    >>> encode(HloModule.parse("HloModule m ENTRY e { ROOT p = f32[] parameter(0) }"), "json")[:18]
+    b'{\n  "name": "m",\n '
     """
     form = _as_format(form)
-    config: ModuleConfig | None = None
-    if isinstance(document, Document):
-        config, held = document.config, document.held
-    else:
-        held = _held(document)
+    message: xla.HloModuleProto | xla.HloProto | None = None
     if for_version is not None and needs_small_ids(for_version) and form.kind is not FileKind.HLO:
-        held = _held(with_small_ids(held.program or held.message))
+        message = with_small_ids(module.hlo_proto or module.proto)
     lost: list[str] = []
-    if config is not None and config.names() and form.kind is not FileKind.HLO and not lossy:
-        lost.append(f"{form.kind} has no field for what the text says: {', '.join(config.names())} would be lost")
+    if module.config.names() and form.kind is not FileKind.HLO and not lossy:
+        names = ", ".join(module.config.names())
+        lost.append(f"{form.kind} has no field for what the text says: {names} would be lost")
     if form.kind is FileKind.HLO:
-        from xlashape.hlo.text.writer.module import module_text  # start-up time: 30 ms
-        from xlashape.hlo.text.writer.printed_module import PrintOptions
+        from xlashape.hlo.text.writer.printed_module import PrintOptions  # start-up time: 30 ms
 
         print_options = PrintOptions.of(style, **{"print_large_constants": True, **options})
-        data = module_text(held, print_options, config=config).encode("utf-8", "surrogatepass")
+        data = module.to_text(print_options).encode("utf-8", "surrogatepass")
     elif form.kind is FileKind.HLO_PB:
-        data = held.to_bytes() if held.is_program else _PROGRAM.message("hlo_module", held.to_bytes())
+        data = module.to_bytes() if message is None else serialized(message)
+        if module.beside is None:
+            data = _PROGRAM.message("hlo_module", data)
     elif form.kind is FileKind.PB:
-        if not lossy and held.beside.ByteSize():
+        if not lossy and module.beside:
             lost.append("pb holds a module alone: the buffer assignment would be lost")
-        data = held.module_bytes() if held.is_program else held.to_bytes()
+        if isinstance(message, xla.HloProto):
+            message = message.hlo_module
+        data = module.module_bytes() if message is None else serialized(message)
     else:
-        document = schema_compat.modernized(held.program or held.message)
-        data = to_json(document) if form.kind is FileKind.JSON else to_pbtxt(document)
-        if not lossy and not _is_kept(document, data, form.kind):
+        today = schema_compat.modernized(message or module.hlo_proto or module.proto)
+        data = to_json(today) if form.kind is FileKind.JSON else to_pbtxt(today)
+        if not lossy and not _is_kept(today, data, form.kind):
             lost.append(
                 f"{form.kind} cannot hold all of this module: it has fields that this schema does not know, or nan "
                 "payloads"
@@ -286,12 +307,6 @@ def encode(
     if lost:
         raise LossyConversionError("; ".join(lost))
     return gzip.compress(data, mtime=0) if form.compressed else data
-
-
-def _held(message: xla.HloModuleProto | xla.HloProto) -> Held:
-    return (
-        Held.of_message(message.hlo_module, message) if isinstance(message, xla.HloProto) else Held.of_message(message)
-    )
 
 
 def _as_format(form: Format | FileKind | str) -> Format:
@@ -309,17 +324,18 @@ def _as_format(form: Format | FileKind | str) -> Format:
         ) from None
 
 
-def left_out_of_text(document: Document) -> tuple[str, ...]:
-    """Names the parts of a document that HLO text cannot hold, apart from ids. Writing HLO text loses them without an
+def left_out_of_text(module: Encodable) -> tuple[str, ...]:
+    """Names the parts of a module that HLO text cannot hold, apart from ids. Writing HLO text loses them without an
     error.
 
-    >>> left_out_of_text(decode(b"HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }"))
+    >>> from xlashape.hlo import HloModule
+    >>> left_out_of_text(HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }"))
     ()
     """
     found: list[str] = []
-    if document.held.beside.ByteSize():
+    if module.beside:
         found.append("the buffer assignment")
-    if document.held.original is not None:
+    if schema_compat.decode(xla.HloModuleProto, module.module_bytes())[1] is not None:
         found.append("fields of older versions of XLA")
     return tuple(found)
 
@@ -427,7 +443,7 @@ def _read_all(stream: BinaryIO, total: int | None, progress: Progress | None) ->
 
 
 def write(
-    document: Document | xla.HloModuleProto | xla.HloProto,
+    module: Encodable,
     target: str | os.PathLike[str] | BinaryIO,
     form: Format | FileKind | str | None = None,
     *,
@@ -455,7 +471,7 @@ def write(
                 else "no format is given"
             )
     form = _as_format(form)
-    data = encode(document, form, lossy=lossy, for_version=for_version, style=style, **options)
+    data = encode(module, form, lossy=lossy, for_version=for_version, style=style, **options)
     if not isinstance(target, (str, os.PathLike)):
         _write_all(target, data, progress)
     elif os.fspath(target) == "-":

@@ -19,8 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from xlashape.base.extras import require
 from xlashape.errors import DecodeError, NotFoundError
-from xlashape.extras import require
 from xlashape.hlo.files.dumps import may_be_module, module_files
 
 STORED: Final = re.compile(r"(?:^|/)(?:modules|v2)/[0-9a-f]{2}/([0-9a-f]{64})$")

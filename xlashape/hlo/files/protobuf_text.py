@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any, Final
 
+from xlashape.base.text import Source
 from xlashape.errors import DecodeError, ParseError
 from xlashape.proto import pool, xla
-from xlashape.text import Source
 
 _MAX_F32: Final = float.fromhex("0x1.fffffep+127")
 _ROUNDS_TO_INFINITY: Final = float.fromhex("0x1.ffffffp+127")  # the least number that becomes infinity as an f32

@@ -12,10 +12,10 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Any
 
+from xlashape.base.math import product
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, UnavailableError
 from xlashape.hlo.literal.number import ELEMENT_TYPES, ElementType
 from xlashape.limits import MAX_SHAPE_DEPTH, check
-from xlashape.math import product
 from xlashape.proto import coerce, xla
 from xlashape.proto.wire import BYTES, fields, tag, varint
 from xlashape.shape import PrimitiveType

@@ -19,11 +19,11 @@ from collections.abc import Callable
 from math import inf
 from typing import Final, Literal, NamedTuple, NoReturn
 
-from xlashape import caches
-from xlashape.caches import cached
+from xlashape.base import caches
+from xlashape.base.caches import cached
+from xlashape.base.text import Source
 from xlashape.proto import xla
 from xlashape.shape.parts.primitive_type import FloatFormat, PrimitiveType
-from xlashape.text import Source
 
 
 def float_format_of(name: str) -> FloatFormat:

@@ -22,6 +22,7 @@ import sys
 from array import array
 from typing import Final
 
+from xlashape.base.text import Source
 from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo.literal.data import element_count, element_type, from_raw, row_major_positions
 from xlashape.hlo.literal.number import (
@@ -37,7 +38,6 @@ from xlashape.hlo.literal.number import (
 from xlashape.limits import MAX_SHAPE_DEPTH
 from xlashape.proto import xla
 from xlashape.shape.parts.primitive_type import FloatFormat
-from xlashape.text import Source
 
 MAX_ELIDED_BYTES: Final = 1 << 28
 """The most bytes that the elided constants of one text may take, so that a few characters of text do not take all
@@ -116,7 +116,7 @@ def parse_literal(
     `elided`, which decides whether elided constants get elements. Raises ParseError, or LimitExceededError as
     `Elided.count` does.
 
-    >>> from xlashape.text import Source
+    >>> from xlashape.base.text import Source
     >>> parse_literal(Source("constant({1, -2})"), 9, xla.ShapeProto(element_type=xla.S32, dimensions=[2]))[0].s32s
     [1, -2]
     """

@@ -16,8 +16,7 @@ back byte for byte. The writer of text and the indexing maps ask the functions b
 
 There is one exception. The oldest form of origins has field numbers that were used again with other types: the name of
 an instruction stands where the schema has a message, and protobuf refuses the module. `decode` reads such a module by
-rewriting its origins to today's form. It returns the original bytes too (`Original`), which are written back as long as
-the module is not changed.
+rewriting its origins to today's form, in which an edited module is written, too.
 
 `modernized` gives the module in today's schema, for formats that cannot hold fields that the schema does not name.
 """
@@ -25,7 +24,9 @@ the module is not changed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from xlashape.errors import DecodeError
 from xlashape.proto import coerce, xla
@@ -41,7 +42,7 @@ _IOTA_REPLICA_GROUPS: Final = 2  # the number of a field of CollectiveDeviceList
 _ELEMENT_TYPE_TAG: Final = tag(2, VARINT)  # the first bytes of a ShapeProto: its field element_type
 _MAX_DEPTH: Final = 100  # levels of tuples in a shape, as many as protobuf decodes
 
-Modules = TypeVar("Modules", xla.HloInstructionProto, xla.HloModuleProto, xla.HloProto)
+Modules = TypeVar("Modules", xla.HloInstructionProto, xla.HloComputationProto, xla.HloModuleProto, xla.HloProto)
 
 
 # -- replica groups -------------------------------------------------------------------------
@@ -187,27 +188,19 @@ class SparseOperand(NamedTuple):
 
 
 def sparse_operands(instruction: xla.HloInstructionProto) -> tuple[SparseOperand, ...]:
-    """The sparse operands of a dot. The dot has a further operand, after lhs and rhs, for each of them. To save time,
-    call this only for a dot of more than two operands."""
-    parts = _submessages(instruction.SerializePartialToString())
-    return tuple(SparseOperand.of(content) for number, content in parts if number == DOT_SPARSITY)
+    """The sparse operands of a dot. The dot has a further operand, after lhs and rhs, for each of them."""
+    # UnknownFieldSet takes a message; its annotation is wrong.
+    unknown: Any = UnknownFieldSet(cast("Any", instruction))
+    parts = [each.data for each in unknown if each.field_number == DOT_SPARSITY and each.wire_type == BYTES]
+    return tuple([SparseOperand.of(data) for data in parts])
 
 
 # -- modules --------------------------------------------------------------------------------
 
 
-class Original(NamedTuple):
-    """The bytes that a module was read from, if protobuf could not read them unchanged."""
-
-    data: bytes
-    """The bytes as they came."""
-    rewritten: bytes
-    """The message that was read instead, in protobuf's deterministic serialization."""
-
-
-def decode(message_class: type[Modules], value: object) -> tuple[Modules, Original | None]:
-    """Decodes an HloModuleProto, HloProto or HloInstructionProto from bytes, or from a message of any package's
-    classes, as `coerce` does. Raises as `coerce` does.
+def decode(message_class: type[Modules], value: object) -> tuple[Modules, bytes | None]:
+    """Decodes an HloProto, or a module, computation or instruction of one, from bytes, or from a message of any
+    package's classes, as `coerce` does. Raises as `coerce` does.
 
     If older origins keep protobuf from reading the bytes, they are rewritten first, and the second value has the bytes
     as they came. Otherwise the second value is None.
@@ -225,19 +218,12 @@ def decode(message_class: type[Modules], value: object) -> tuple[Modules, Origin
         if rewritten == data:
             raise
     message = coerce(message_class, rewritten)
-    return message, Original(data, message.SerializeToString(deterministic=True))
-
-
-def original_bytes(message: xla.HloModuleProto | xla.HloProto, original: Original | None) -> bytes | None:
-    """The bytes that `message` was read from, if `decode` had to rewrite them and the message was not changed since;
-    else None."""
-    if original is None or message.SerializeToString(deterministic=True) != original.rewritten:
-        return None
-    return original.data
+    return message, data
 
 
 _PATHS: Final = {
     "xla.HloInstructionProto": (88,),  # original_value
+    "xla.HloComputationProto": (2, 88),  # instructions, …
     "xla.HloModuleProto": (3, 2, 88),  # computations, instructions, …
     "xla.HloProto": (1, 3, 2, 88),  # hlo_module, …
 }

@@ -23,8 +23,8 @@ from contextvars import ContextVar
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from xlashape.base.frozen import FrozenValue, set_field
 from xlashape.errors import InvalidArgumentError
-from xlashape.frozen import FrozenValue, set_field
 from xlashape.limits import spend
 from xlashape.proto import parse, xla
 

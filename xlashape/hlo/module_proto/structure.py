@@ -1,5 +1,4 @@
-"""The structure of a module: the ids by which instructions and computations refer to each other. This file checks them,
-finds the order in which XLA visits a module, and lists the instructions as a table.
+"""The structure of a module: the ids by which instructions and computations refer to each other. This file checks them.
 
 `check_module` refuses an HloModuleProto with inconsistent ids: every id that it refers to must exist, and references
 must not form a cycle. XLA looks at the low 32 bits of an id only. They are unique within the computation for
@@ -10,31 +9,59 @@ as whether shapes fit operands.
 
 `with_small_ids` gives a module ids that every version of XLA loads: jaxlib 0.4.30 and 0.4.35 refuse a module with ids
 of the newer form in more than one computation; jaxlib 0.10.2 and 0.12 load both kinds.
-
-`post_order` and `call_order` give the order in which XLA prints and numbers: operands before their users, called
-computations before their callers. XLA sorts instructions by id when it reads a proto and walks them depth first. The
-walk starts at each instruction that is not an operand of another, in the order of ids. It enters an instruction's
-control predecessors last to first, then its operands first to last. For computations, the walk starts at each
-computation that no other calls, in the order of the list, and follows the calls of its instructions in the order of
-their ids. All computations that one instruction calls are marked as seen at once: if a loop and a loop in its body
-share a condition, the condition comes after the body. (A scheduled computation is printed in the order of its schedule
-instead.)
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
-from xlashape.errors import InvalidArgumentError, InvalidModuleError, XlashapeError
-from xlashape.hlo.module_proto.compact import ComputationFields, Held, InstructionFields, ModuleFields
-from xlashape.hlo.module_proto.stack_frames import Metadata, ModuleFrames
-from xlashape.limits import spend
+from google.protobuf.message import EncodeError, Message
+
+from xlashape.errors import InvalidArgumentError, InvalidModuleError
+from xlashape.hlo.module_proto.order import find_cycle
 from xlashape.proto import xla
-from xlashape.shape import Shape
-from xlashape.shape.tiling.padding import physical_bytes
-from xlashape.tables import Column, Kind, Table
+
+
+class InstructionFields(Protocol):
+    """The fields of an instruction's message that the check reads."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def operand_ids(self) -> Sequence[int]: ...
+    @property
+    def control_predecessor_ids(self) -> Sequence[int]: ...
+    @property
+    def called_computation_ids(self) -> Sequence[int]: ...
+
+
+class ComputationFields(Protocol):
+    """The fields of a computation's message that the check reads."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def root_id(self) -> int: ...
+    @property
+    def instructions(self) -> Sequence[InstructionFields]: ...
+
+
+class ModuleFields(Protocol):
+    """The fields of a module's message that the check reads."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def entry_computation_id(self) -> int: ...
+    @property
+    def computations(self) -> Sequence[ComputationFields]: ...
+
 
 LOCAL_ID = 0xFFFFFFFF
 """The bits of an id that are unique: the local id of an instruction in its computation, or a computation in its
@@ -142,35 +169,6 @@ def _check_operands(computation: ComputationFields, index_by_id: dict[int, int])
         raise _error(computation, first, f"is its own operand, through {names}{' → …' if len(cycle) > 8 else ''}")
 
 
-def find_cycle(graph: Sequence[Sequence[int]]) -> list[int] | None:
-    """The nodes along a cycle of a directed graph, the first repeated at the end. None if there is no cycle. Does not
-    recurse.
-
-    >>> find_cycle([[1], [2], [1]]), find_cycle([[1, 2], [2], []])
-    ([1, 2, 1], None)
-    """
-    unseen, on_path, done = 0, 1, 2
-    state = bytearray(len(graph))
-    for start in range(len(graph)):
-        if state[start] != unseen:
-            continue
-        path, remaining = [start], [iter(graph[start])]
-        state[start] = on_path
-        while path:
-            for node in remaining[-1]:
-                if state[node] == on_path:
-                    return [*path[path.index(node) :], node]
-                if state[node] == unseen:
-                    state[node] = on_path
-                    path.append(node)
-                    remaining.append(iter(graph[node]))
-                    break
-            else:
-                state[path.pop()] = done
-                remaining.pop()
-    return None
-
-
 def _caller(computation: ComputationFields, called: int) -> str:
     """The name of the first instruction that calls the computation with the id `called`."""
     for instruction in computation.instructions:
@@ -250,149 +248,9 @@ def with_small_ids(message: xla.HloModuleProto | xla.HloProto) -> xla.HloModuleP
     return copy
 
 
-# -- order -------------------------------------------------------------------------------------
-
-
-def post_order(predecessors: Sequence[Sequence[int]], roots: Iterable[int]) -> list[int]:
-    """The nodes that can be reached from `roots`, each after its predecessors, which are walked first to last. Does not
-    recurse.
-
-    The walk ends on a graph with a cycle too; some node of the cycle then comes before one of its predecessors.
-
-    >>> post_order([[2], [], []], [0, 1])
-    [2, 0, 1]
-    """
-    order: list[int] = []
-    state = bytearray(len(predecessors))  # 0 not seen, 1 waiting for its predecessors, 2 done
-    append, stack = order.append, list[int]()
-    push, pop = stack.append, stack.pop
-    for root in roots:
-        push(root)
-        while stack:
-            node = pop()
-            if not state[node]:
-                is_waiting = False
-                spend(len(predecessors[node]))
-                for predecessor in reversed(predecessors[node]):
-                    if not state[predecessor]:
-                        if not is_waiting:
-                            is_waiting = True
-                            state[node] = 1
-                            push(node)
-                        push(predecessor)
-                if is_waiting:
-                    continue
-            elif state[node] == 2:
-                continue
-            state[node] = 2
-            append(node)
-    return order
-
-
-def call_order(calls: Sequence[Sequence[Sequence[int]]], roots: Iterable[int]) -> list[int]:
-    """The indices of the computations that can be reached from `roots`, called ones before their callers, in the order
-    of XLA. `calls[c]` has a list for each instruction of the computation c: the computations that it calls.
-
-    >>> call_order([[], [], [[1, 0]], [[2, 0]]], [3])  # 0 is the condition of both loops
-    [1, 2, 0, 3]
-    """
-    order: list[int] = []
-    seen = bytearray(len(calls))
-    for root in roots:
-        seen[root] = 1
-        stack = [(root, iter(calls[root]))]
-        while stack:
-            computation, left = stack[-1]
-            targets = next(left, None)
-            if targets is None:
-                order.append(computation)
-                stack.pop()
-                continue
-            new: list[int] = []
-            for target in reversed(targets):
-                if not seen[target]:
-                    seen[target] = 1
-                    new.append(target)
-            stack += [(target, iter(calls[target])) for target in new]
-    return order
-
-
-def roots(predecessors: Sequence[Iterable[int]]) -> list[int]:
-    """The nodes that are not predecessors of another node, in order.
-
-    >>> roots([[2], [], []])
-    [0, 1]
-    """
-    is_predecessor = bytearray(len(predecessors))
-    for nodes in predecessors:
-        for node in nodes:
-            is_predecessor[node] = 1
-    return [node for node, flag in enumerate(is_predecessor) if not flag]
-
-
-# -- instructions as a table -------------------------------------------------------------------
-
-
-INSTRUCTION_COLUMNS: Final = (
-    Column("instruction", Kind.TEXT, "its name"),
-    Column("computation", Kind.TEXT, "the computation that it is in"),
-    Column("opcode", Kind.TEXT, "its opcode"),
-    Column("shape", Kind.TEXT, "the shape of its result, with its layout"),
-    Column("bytes", Kind.INTEGER,
-           "the bytes of all arrays of its result, padding included, whether or not they have memory of their own"),
-    Column("operands", Kind.TEXTS, "the names of its operands"),
-    Column("called_computations", Kind.TEXTS, "the names of the computations that it calls"),
-    Column("is_root", Kind.BOOLEAN, "whether its result is that of its computation"),
-    Column("op_name", Kind.TEXT, "the operation of the program that it comes from"),
-    Column("source", Kind.TEXT, "the line of the user's own code that it comes from, as train.py:73"),
-    Column("source_file", Kind.TEXT, "the path of that file"),
-    Column("source_line", Kind.INTEGER, "the line of that file"),
-)  # fmt: skip
-
-
-def instruction_table(
-    module: Held, computations: Iterable[ComputationFields] | None, shape_of: Callable[[xla.ShapeProto | bytes], Shape]
-) -> Table:
-    """A table with a row for each instruction of `computations`, in their order. None stands for all computations."""
-    return Table(INSTRUCTION_COLUMNS, instruction_rows(module, computations, shape_of))
-
-
-def instruction_rows(
-    module: Held, computations: Iterable[ComputationFields] | None, shape_of: Callable[[xla.ShapeProto | bytes], Shape]
-) -> Iterator[tuple[Any, ...]]:
-    """Yields the rows of `instruction_table`. All rows together would take a kilobyte an instruction."""
-    names = {computation.id & LOCAL_ID: computation.name for computation in module.fields.computations}
-    sizes: dict[Shape, int | None] = {}
-    frames = ModuleFrames(module.head.stack_frame_index)
-    for computation in module.fields.computations if computations is None else computations:
-        instructions = {instruction.id & LOCAL_ID: instruction.name for instruction in computation.instructions}
-        for each in computation.instructions:
-            shape = shape_of(each.shape)
-            if shape not in sizes:
-                sizes[shape] = _bytes(shape)
-            metadata = Metadata.of_proto(each.metadata, frames)
-            yield (
-                each.name,
-                computation.name,
-                each.opcode,
-                str(shape),
-                sizes[shape],
-                [instructions[number & LOCAL_ID] for number in each.operand_ids],
-                [names[number & LOCAL_ID] for number in each.called_computation_ids],
-                each.id & LOCAL_ID == computation.root_id & LOCAL_ID,
-                metadata.op_name or None,
-                metadata.source or None,
-                metadata.source_file or None,
-                metadata.source_line or None,
-            )
-
-
-def _bytes(shape: Shape) -> int | None:
-    """The bytes of all arrays of a shape, padding included. None if a dimension is unbounded, or if the width of the
-    elements is not known.
-    """
+def serialized(message: Message) -> bytes:
+    """The bytes of a message. Raises InvalidModuleError if it cannot be serialized."""
     try:
-        arrays = [leaf.buffer_shape if leaf.is_buffer else leaf for leaf in shape.leaves()]
-        return sum([physical_bytes(array) for array in arrays if array.is_array])
-    except XlashapeError:
-        return None
+        return message.SerializePartialToString(deterministic=True)
+    except (EncodeError, ValueError) as error:
+        raise InvalidModuleError(f"the module cannot be serialized: {error}") from error

@@ -16,7 +16,6 @@ Functions that rows of several families share:
     inference         finds shapes and attributes that text leaves out
     verification      checks shapes and called computations
     collective_rules  checks collectives
-    async_chain       finds the start of an asynchronous operation
 
 The rows, by family:
     asynchronous, collective, contraction, control, creation, custom, elementwise, movement, reduction (and windows),

@@ -7,12 +7,12 @@ Collectives whose asynchronous forms have opcodes of their own, such as all-gath
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from xlashape.hlo.ops.attributes import optional
 from xlashape.hlo.ops.calls import CALLS, OPTIONAL_CALLS
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import AsyncStep, Operation, Result, at_least, exactly
+from xlashape.hlo.ops.operation import AsyncStep, Movement, Operation, Result, ResultSource, Same, at_least, exactly
 from xlashape.hlo.ops.verification import (
     aliasing_problem,
     any_shape,
@@ -24,11 +24,12 @@ from xlashape.hlo.ops.verification import (
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.attribute import Attribute, Context, scalar_value
 from xlashape.hlo.values.plain import CROSS_PROGRAM_PREFETCH_INDEX
+from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.value.shape import compatible_shapes
 
 
-def _write_thread(message: Any, _context: Context) -> str:
+def _write_thread(message: xla.HloInstructionProto, _context: Context) -> str:
     thread = message.async_execution_thread
     return f', async_execution_thread="{thread}"' if thread and thread != "main" else ""
 
@@ -175,6 +176,7 @@ OPERATIONS: Final = (
         verify_calls=_verify_wrapped,
         async_step=AsyncStep.START,
         repeated_operand=0,
+        begins_asynchronously=True,
         runs_called_instructions=True,
         text_depends_on_operands=True,
     ),
@@ -185,6 +187,7 @@ OPERATIONS: Final = (
         calls=OPTIONAL_CALLS,
         verify=_verify_update,
         async_step=AsyncStep.UPDATE,
+        source=ResultSource.OPERAND,
         runs_called_instructions=True,
         text_depends_on_operands=True,
     ),
@@ -195,6 +198,8 @@ OPERATIONS: Final = (
         calls=OPTIONAL_CALLS,
         verify=any_shape,
         async_step=AsyncStep.DONE,
+        source=ResultSource.OPERAND,
+        same=Same((), (1,)),
         ends_a_start=True,
         runs_called_instructions=True,
         text_depends_on_operands=True,
@@ -205,6 +210,15 @@ OPERATIONS: Final = (
         attributes=(optional(CROSS_PROGRAM_PREFETCH_INDEX),),
         verify=_verify_copy_start,
         repeated_operand=1,
+        begins_asynchronously=True,
+        movement=Movement.TRANSFER,
     ),
-    Operation(Opcode.COPY_DONE, operands=exactly(1), verify=_verify_copy_done, ends_a_start=True),
+    Operation(
+        Opcode.COPY_DONE,
+        operands=exactly(1),
+        verify=_verify_copy_done,
+        source=ResultSource.OPERAND,
+        same=Same((), (0,)),
+        ends_a_start=True,
+    ),
 )

@@ -24,7 +24,7 @@ from xlashape.hlo.ops.collective_rules import (
 )
 from xlashape.hlo.ops.inference import exactly_one_dimension
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import Operation, Verify, at_least, exactly, rows
+from xlashape.hlo.ops.operation import Operation, ReadPattern, ResultSource, Same, Verify, at_least, exactly, rows
 from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.enums import MODE
 from xlashape.hlo.values.plain import (
@@ -74,7 +74,9 @@ _ALL_REDUCE = (*_GROUPS_AND_LAYOUT, optional(USE_GLOBAL_DEVICE_IDS), optional(MO
 _PERMUTE = (optional(CHANNEL_ID), required(SOURCE_TARGET_PAIRS), optional(PERMUTE_SLICE_SIZES))
 
 
-def _all_gather(opcode: Opcode, verify: Verify, repeated_operand: int | None = None) -> Operation:
+def _all_gather(
+    opcode: Opcode, verify: Verify, repeated_operand: int | None = None, *, begins: bool = False
+) -> Operation:
     return Operation(
         opcode,
         operands=_ANY_COUNT,
@@ -82,10 +84,11 @@ def _all_gather(opcode: Opcode, verify: Verify, repeated_operand: int | None = N
         verify=verify,
         exchanges_with_replicas=True,
         repeated_operand=repeated_operand,
+        begins_asynchronously=begins,
     )
 
 
-def _all_reduce(opcode: Opcode, verify: Verify) -> Operation:
+def _all_reduce(opcode: Opcode, verify: Verify, *, begins: bool = False) -> Operation:
     return Operation(
         opcode,
         operands=_ANY_COUNT,
@@ -94,10 +97,14 @@ def _all_reduce(opcode: Opcode, verify: Verify) -> Operation:
         check=_check_reduction,
         verify=verify,
         exchanges_with_replicas=True,
+        reads=ReadPattern.ONE,
+        begins_asynchronously=begins,
     )
 
 
-def _collective_permute(opcode: Opcode, verify: Verify, repeated_operand: int | None = None) -> Operation:
+def _collective_permute(
+    opcode: Opcode, verify: Verify, repeated_operand: int | None = None, *, begins: bool = False
+) -> Operation:
     return Operation(
         opcode,
         operands=_ANY_COUNT,
@@ -106,6 +113,8 @@ def _collective_permute(opcode: Opcode, verify: Verify, repeated_operand: int | 
         verify=verify,
         exchanges_with_replicas=True,
         repeated_operand=repeated_operand,
+        begins_asynchronously=begins,
+        reads=ReadPattern.ONE,
         text_depends_on_operands=True,  # the list of slice sizes has an element for each dimension of the data
     )
 
@@ -130,9 +139,9 @@ def _groups_only(
 
 OPERATIONS: Final = (
     _all_gather(Opcode.ALL_GATHER, check_all_gather),
-    _all_gather(Opcode.ALL_GATHER_START, check_all_gather_start, repeated_operand=0),
+    _all_gather(Opcode.ALL_GATHER_START, check_all_gather_start, repeated_operand=0, begins=True),
     _all_reduce(Opcode.ALL_REDUCE, check_all_reduce),
-    _all_reduce(Opcode.ALL_REDUCE_START, check_all_reduce),
+    _all_reduce(Opcode.ALL_REDUCE_START, check_all_reduce, begins=True),
     Operation(
         Opcode.REDUCE_SCATTER,
         operands=_ANY_COUNT,
@@ -173,12 +182,20 @@ OPERATIONS: Final = (
         exchanges_with_replicas=True,
     ),
     _collective_permute(Opcode.COLLECTIVE_PERMUTE, check_permute),
-    _collective_permute(Opcode.COLLECTIVE_PERMUTE_START, check_permute_start, repeated_operand=0),
+    _collective_permute(Opcode.COLLECTIVE_PERMUTE_START, check_permute_start, repeated_operand=0, begins=True),
     *rows(
         (Opcode.ALL_GATHER_DONE, Opcode.COLLECTIVE_PERMUTE_DONE),
         operands=exactly(1),
         verify=check_second_element,
+        source=ResultSource.OPERAND,
+        same=Same((), (1,)),
         ends_a_start=True,
     ),
-    Operation(Opcode.ALL_REDUCE_DONE, operands=exactly(1), verify=check_first_operand, ends_a_start=True),
+    Operation(
+        Opcode.ALL_REDUCE_DONE,
+        operands=exactly(1),
+        verify=check_first_operand,
+        source=ResultSource.OPERAND,
+        ends_a_start=True,
+    ),
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from xlashape.base.math import ceil_div, product
 from xlashape.hlo.module_proto.schema_compat import SparseOperand, sparse_operands
 from xlashape.hlo.ops.attributes import optional, required, written_only
 from xlashape.hlo.ops.inference import (
@@ -43,7 +44,6 @@ from xlashape.hlo.values.plain import BATCH_GROUP_COUNT, FEATURE_GROUP_COUNT
 from xlashape.hlo.values.precision import DOT_ALGORITHM, OPERAND_PRECISION
 from xlashape.hlo.values.sparsity import BLOCK_SCALING_CONFIG, DOT_SPARSITY, SPARSITY_CONFIG
 from xlashape.hlo.values.window import WINDOW, Window
-from xlashape.math import ceil_div, product
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 
@@ -325,6 +325,8 @@ def _convolution_shape(message: xla.HloInstructionProto, lhs: Shape, rhs: Shape,
 OPERATIONS: Final = (
     Operation(
         Opcode.DOT,
+        restricts_layouts=True,
+        uses_matrix_units=True,
         operands=at_least(2),
         arity=2,
         attributes=(
@@ -339,6 +341,8 @@ OPERATIONS: Final = (
     ),
     Operation(
         Opcode.SCALED_DOT,
+        restricts_layouts=True,
+        uses_matrix_units=True,
         operands=exactly(4),
         attributes=_DOT_ATTRIBUTES,
         fields=_DOT_FIELDS,
@@ -346,6 +350,8 @@ OPERATIONS: Final = (
     ),
     Operation(
         Opcode.RAGGED_DOT,
+        restricts_layouts=True,
+        uses_matrix_units=True,
         operands=exactly(3),
         attributes=(
             *_RAGGED_DOT_DIMENSIONS,
@@ -358,6 +364,8 @@ OPERATIONS: Final = (
     ),
     Operation(
         Opcode.CONVOLUTION,
+        restricts_layouts=True,
+        uses_matrix_units=True,
         operands=exactly(2),
         attributes=(
             optional(WINDOW, default=EMPTY_WINDOW),

@@ -12,7 +12,16 @@ from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, requi
 from xlashape.hlo.ops.calls import BRANCHES, CALL_TO_APPLY, CALLS, CONDITION_AND_BODY
 from xlashape.hlo.ops.inference import called_result, first_operand, token, token_shape
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, Result, at_least, exactly
+from xlashape.hlo.ops.operation import (
+    CannotInfer,
+    Given,
+    InPlace,
+    Operation,
+    Result,
+    ResultSource,
+    at_least,
+    exactly,
+)
 from xlashape.hlo.ops.verification import (
     any_shape,
     check_aliasing,
@@ -161,6 +170,7 @@ OPERATIONS: Final = (
         infer=called_result,
         verify=_verify_composite,
         verify_calls=_verify_call,
+        source=ResultSource.CALLED,
         runs_called_instructions=True,
     ),
     Operation(
@@ -170,6 +180,7 @@ OPERATIONS: Final = (
         calls=CALLS,
         verify=check_aliasing,
         verify_calls=_verify_fusion,
+        in_place=InPlace.FUSED,
         fuses_called_computation=True,
     ),
     Operation(
@@ -179,6 +190,7 @@ OPERATIONS: Final = (
         infer=first_operand,
         verify=any_shape,
         verify_calls=_verify_while,
+        source=ResultSource.STATE,
         runs_called_instructions=True,
     ),
     Operation(
@@ -189,6 +201,7 @@ OPERATIONS: Final = (
         infer=called_result,
         verify=any_shape,
         verify_calls=_verify_conditional,
+        source=ResultSource.BRANCH,
         runs_called_instructions=True,
         text_depends_on_operands=True,  # branches on a predicate are named true and false
     ),
@@ -207,6 +220,7 @@ OPERATIONS: Final = (
         infer=first_operand,
         verify=_verify_add_dependency,
         one_precision=True,
+        source=ResultSource.OPERAND,
         passes_first_operand_through=True,
         moves_no_data=True,
     ),
@@ -214,6 +228,7 @@ OPERATIONS: Final = (
         Opcode.OPT_BARRIER,
         operands=exactly(1),
         verify=_verify_same,
+        source=ResultSource.OPERAND,
         passes_first_operand_through=True,
         moves_no_data=True,
     ),
@@ -223,15 +238,24 @@ OPERATIONS: Final = (
         attributes=(required(DOMAIN),),
         infer=first_operand,
         verify=_verify_same,
+        source=ResultSource.OPERAND,
         passes_first_operand_through=True,
         moves_no_data=True,
     ),
-    Operation(Opcode.TUPLE, operands=at_least(0), check=_check_tuple, infer=_infer_tuple, moves_no_data=True),
+    Operation(
+        Opcode.TUPLE,
+        operands=at_least(0),
+        check=_check_tuple,
+        infer=_infer_tuple,
+        source=ResultSource.OPERANDS,
+        moves_no_data=True,
+    ),
     Operation(
         Opcode.GET_TUPLE_ELEMENT,
         operands=exactly(1),
         attributes=(required(INDEX),),
         infer=_infer_element,
+        source=ResultSource.ELEMENT,
         moves_no_data=True,
     ),
 )

@@ -9,7 +9,17 @@ from typing import Final
 from xlashape.hlo.ops.attributes import required, written_only
 from xlashape.hlo.ops.inference import is_number
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import Contents, Given, Operation, Result, at_least, exactly, rows
+from xlashape.hlo.ops.operation import (
+    Contents,
+    Given,
+    MemoryTraffic,
+    Operation,
+    Result,
+    ResultSource,
+    at_least,
+    exactly,
+    rows,
+)
 from xlashape.hlo.ops.verification import any_shape, check_array
 from xlashape.hlo.values.enums import DISTRIBUTION, RNG_ALGORITHM
 from xlashape.hlo.values.plain import DELTA, IOTA_DIMENSION, PARAMETER_REPLICATION
@@ -80,15 +90,27 @@ OPERATIONS: Final = (
     Operation(
         Opcode.PARAMETER,
         operands=exactly(0),
+        source=ResultSource.ARGUMENT,
+        traffic=MemoryTraffic.NOTHING,
+        is_given=True,
         contents=Contents.PARAMETER_NUMBER,
         # The reader accepts this attribute for any instruction; the writer writes it for a parameter alone.
         attributes=(written_only(PARAMETER_REPLICATION),),
         verify=any_shape,
     ),
-    Operation(Opcode.CONSTANT, operands=exactly(0), contents=Contents.LITERAL, verify=_verify_constant),
+    Operation(
+        Opcode.CONSTANT,
+        operands=exactly(0),
+        contents=Contents.LITERAL,
+        verify=_verify_constant,
+        traffic=MemoryTraffic.NOTHING,
+        is_given=True,
+    ),
     Operation(Opcode.IOTA, operands=exactly(0), attributes=(required(IOTA_DIMENSION),), verify=_verify_iota),
-    *rows((Opcode.PARTITION_ID, Opcode.REPLICA_ID), operands=exactly(0), infer=_infer_device_number),
-    Operation(Opcode.RNG, operands=at_least(0), attributes=(required(DISTRIBUTION),), verify=_verify_rng),
+    *rows((Opcode.PARTITION_ID, Opcode.REPLICA_ID), operands=exactly(0), infer=_infer_device_number, is_given=True),
+    Operation(
+        Opcode.RNG, operands=at_least(0), attributes=(required(DISTRIBUTION),), verify=_verify_rng, has_effect=True
+    ),
     Operation(
         Opcode.RNG_BIT_GENERATOR,
         operands=exactly(1),
@@ -96,6 +118,10 @@ OPERATIONS: Final = (
         verify=_verify_bit_generator,
     ),
     Operation(
-        Opcode.RNG_GET_AND_UPDATE_STATE, operands=exactly(0), attributes=(required(DELTA),), verify=_verify_state
+        Opcode.RNG_GET_AND_UPDATE_STATE,
+        operands=exactly(0),
+        attributes=(required(DELTA),),
+        verify=_verify_state,
+        has_effect=True,
     ),
 )

@@ -63,6 +63,7 @@ def _verify_custom_call(result: Result) -> str | None:
 OPERATIONS: Final = (
     Operation(
         Opcode.CUSTOM_CALL,
+        restricts_layouts=True,
         operands=at_least(0),
         attributes=(
             optional(WINDOW_IF_ANY),

@@ -12,7 +12,7 @@ from typing import Final
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.inference import array, is_floating, is_number, wider_type
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import CannotInfer, Given, Infer, Operation, Result, exactly, rows
+from xlashape.hlo.ops.operation import CannotInfer, Given, Infer, Operation, ReadPattern, Result, exactly, rows
 from xlashape.hlo.ops.verification import check_arrays, check_shape, same_type_or_both_floating
 from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.enums import (
@@ -250,6 +250,7 @@ def _infer_clamp(given: Given) -> Shape:
 
 _O = Opcode
 _ONE, _TWO, _THREE = exactly(1), exactly(2), exactly(3)
+_SAME = ReadPattern.SAME
 
 OPERATIONS: Final = (
     *rows(
@@ -279,31 +280,39 @@ OPERATIONS: Final = (
             *(_O.TAN, _O.TANH),
         ),
         operands=_ONE,
+        reads=_SAME,
         attributes=(optional(RESULT_ACCURACY),),
         infer=_floating_or_complex,
     ),
-    *rows((_O.CBRT, _O.ERF), operands=_ONE, attributes=(optional(RESULT_ACCURACY),), infer=_floating),
-    *rows((_O.CEIL, _O.FLOOR, _O.ROUND_NEAREST_AFZ, _O.ROUND_NEAREST_EVEN), operands=_ONE, infer=_floating),
+    *rows((_O.CBRT, _O.ERF), operands=_ONE, reads=_SAME, attributes=(optional(RESULT_ACCURACY),), infer=_floating),
     *rows(
-        (_O.POPCNT, _O.COUNT_LEADING_ZEROS), operands=_ONE, infer=_unary(lambda each: each.is_integral, "an integer")
+        (_O.CEIL, _O.FLOOR, _O.ROUND_NEAREST_AFZ, _O.ROUND_NEAREST_EVEN), operands=_ONE, reads=_SAME, infer=_floating
     ),
-    Operation(_O.ABS, operands=_ONE, infer=_infer_abs),
-    Operation(_O.NEGATE, operands=_ONE, infer=_unary(is_number, "a number")),
-    Operation(_O.NOT, operands=_ONE, infer=_unary(_is_bits, "an integer or pred")),
-    Operation(_O.SIGN, operands=_ONE, infer=_signed),
-    *rows((_O.IMAG, _O.REAL), operands=_ONE, infer=_infer_real),
-    Operation(_O.IS_FINITE, operands=_ONE, infer=_infer_is_finite),
-    Operation(_O.CONVERT, operands=_ONE, verify=_verify_convert),
-    Operation(_O.BITCAST_CONVERT, operands=_ONE, verify=_verify_bitcast_convert),
+    *rows(
+        (_O.POPCNT, _O.COUNT_LEADING_ZEROS),
+        operands=_ONE,
+        reads=_SAME,
+        infer=_unary(lambda each: each.is_integral, "an integer"),
+    ),
+    Operation(_O.ABS, operands=_ONE, reads=_SAME, infer=_infer_abs),
+    Operation(_O.NEGATE, operands=_ONE, reads=_SAME, infer=_unary(is_number, "a number")),
+    Operation(_O.NOT, operands=_ONE, reads=_SAME, infer=_unary(_is_bits, "an integer or pred")),
+    Operation(_O.SIGN, operands=_ONE, reads=_SAME, infer=_signed),
+    *rows((_O.IMAG, _O.REAL), operands=_ONE, reads=_SAME, infer=_infer_real),
+    Operation(_O.IS_FINITE, operands=_ONE, reads=_SAME, infer=_infer_is_finite),
+    Operation(_O.CONVERT, operands=_ONE, reads=_SAME, verify=_verify_convert),
+    Operation(_O.BITCAST_CONVERT, operands=_ONE, reads=_SAME, verify=_verify_bitcast_convert),
     Operation(
         _O.REDUCE_PRECISION,
         operands=_ONE,
+        reads=_SAME,
         attributes=(required(EXPONENT_BITS), required(MANTISSA_BITS)),
         verify=_verify_reduce_precision,
     ),
     *rows(
         (_O.ADD, _O.MULTIPLY, _O.MAXIMUM, _O.MINIMUM),
         operands=_TWO,
+        reads=_SAME,
         infer=_binary(lambda _: True, "arrays"),
         one_precision=True,
         operands_of_equal_sizes=True,
@@ -311,6 +320,7 @@ OPERATIONS: Final = (
     *rows(
         (_O.DIVIDE, _O.POWER, _O.REMAINDER, _O.SUBTRACT),
         operands=_TWO,
+        reads=_SAME,
         infer=_binary(is_number, "numbers"),
         one_precision=True,
         operands_of_equal_sizes=True,
@@ -318,12 +328,14 @@ OPERATIONS: Final = (
     *rows(
         (_O.AND, _O.OR, _O.XOR),
         operands=_TWO,
+        reads=_SAME,
         infer=_binary(_is_bits, "integers or pred"),
         operands_of_equal_sizes=True,
     ),
     *rows(
         (_O.SHIFT_LEFT, _O.SHIFT_RIGHT_ARITHMETIC, _O.SHIFT_RIGHT_LOGICAL),
         operands=_TWO,
+        reads=_SAME,
         infer=_binary(is_number, "numbers"),
         one_precision=True,
         operands_of_equal_sizes=True,
@@ -331,6 +343,7 @@ OPERATIONS: Final = (
     Operation(
         _O.MULHI,
         operands=_TWO,
+        reads=_SAME,
         infer=_binary(lambda _: True, "arrays"),
         one_precision=True,
         operands_of_equal_sizes=True,
@@ -338,14 +351,18 @@ OPERATIONS: Final = (
     Operation(
         _O.ATAN2,
         operands=_TWO,
+        reads=_SAME,
         infer=_binary(is_floating, "floating"),
         one_precision=True,
         operands_of_equal_sizes=True,
     ),
-    Operation(_O.COMPLEX, operands=_TWO, infer=_infer_complex, one_precision=True, operands_of_equal_sizes=True),
+    Operation(
+        _O.COMPLEX, operands=_TWO, reads=_SAME, infer=_infer_complex, one_precision=True, operands_of_equal_sizes=True
+    ),
     Operation(
         _O.COMPARE,
         operands=_TWO,
+        reads=_SAME,
         attributes=(
             required(DIRECTION),
             optional(COMPARISON_TYPE, _comparison_type),
@@ -357,7 +374,7 @@ OPERATIONS: Final = (
         operands_of_equal_sizes=True,
         text_depends_on_operands=True,  # an order is not written if it is the default for the operands' type
     ),
-    Operation(_O.STOCHASTIC_CONVERT, operands=_TWO, verify=_verify_stochastic_convert),
-    Operation(_O.SELECT, operands=_THREE, infer=_infer_select, one_precision=True),
-    Operation(_O.CLAMP, operands=_THREE, infer=_infer_clamp, one_precision=True),
+    Operation(_O.STOCHASTIC_CONVERT, operands=_TWO, reads=_SAME, verify=_verify_stochastic_convert),
+    Operation(_O.SELECT, operands=_THREE, reads=_SAME, infer=_infer_select, one_precision=True),
+    Operation(_O.CLAMP, operands=_THREE, reads=_SAME, infer=_infer_clamp, one_precision=True),
 )

@@ -5,12 +5,13 @@ names that they have in HLO text.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
+from xlashape.base.frozen import Frozen, set_field
+from xlashape.base.similar import did_you_mean
 from xlashape.errors import InvalidModuleError, XlashapeError
-from xlashape.frozen import Frozen, set_field
-from xlashape.hlo.module_proto.compact import InstructionFields
 from xlashape.hlo.ops.attributes import COMMON, CONTROL_PREDECESSORS, METADATA, Presence
 from xlashape.hlo.ops.operation import Operation
 from xlashape.hlo.ops.registry import operation_of
@@ -26,7 +27,6 @@ from xlashape.hlo.values.metadata import payload_bytes
 from xlashape.hlo.values.plain import BACKEND_CONFIG, PARAMETER_REPLICATION, config_value
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType
-from xlashape.similar import did_you_mean
 
 assert DIM_LABELS.value is not None
 DIMENSION_NUMBERS: Final[dict[str, Codec]] = {
@@ -46,14 +46,22 @@ _EMPTY: Final = xla.HloInstructionProto()
 class HasAttributes(Protocol):
     """The properties of an instruction that `Attributes` needs. HloInstruction has them."""
 
+    name: str
+    """The name of the instruction."""
+
     @property
-    def fields(self) -> InstructionFields:
-        """The fields of its message that are always decoded."""
+    def opcode(self) -> str:
+        """Its operation."""
         ...
 
     @property
     def details(self) -> xla.HloInstructionProto:
-        """The whole message, which must not be changed."""
+        """The fields of its kind, which must not be changed."""
+        ...
+
+    @property
+    def kind(self) -> Any:
+        """Its `Kind`, which keeps the values of attributes."""
         ...
 
     @property
@@ -69,6 +77,11 @@ class HasAttributes(Protocol):
     @property
     def operands(self) -> Sequence[Any]:
         """The instructions whose results are the operands."""
+        ...
+
+    @property
+    def metadata_bytes(self) -> bytes | None:
+        """Its serialized OpMetadata."""
         ...
 
     @property
@@ -107,7 +120,7 @@ class Attributes(Frozen, Mapping[str, Any]):
         """`payloads` is the module's table of payloads."""
         set_field(self, "_instruction", instruction)
         set_field(self, "_payloads", payloads)
-        set_field(self, "_operation", operation_of(instruction.fields.opcode))
+        set_field(self, "_operation", operation_of(instruction.opcode))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -132,7 +145,7 @@ class Attributes(Frozen, Mapping[str, Any]):
         return sorted({*super().__dir__(), *self._names(), *self._dimension_numbers()})
 
     def __repr__(self) -> str:
-        return f"<Attributes of {self._instruction.fields.name!r}: {', '.join(self)}>"
+        return f"<Attributes of {self._instruction.name!r}: {', '.join(self)}>"
 
     def _names(self) -> list[str]:
         """The names of all attributes that the instruction may have, in the order in which they are written."""
@@ -149,7 +162,7 @@ class Attributes(Frozen, Mapping[str, Any]):
         called, operands = self._instruction.called_computations, self._instruction.operands
         calls = self._operation.calls
         on_predicate = bool(operands) and operands[0].shape.element_type == PrimitiveType.PRED
-        names = call_names(self._operation, self._instruction.fields, on_predicate)
+        names = call_names(self._operation, len(called), on_predicate)
         if len(names) == 1 and names[0] == calls.label:
             return {calls.label: called[0] if len(called) == 1 and not calls.is_list else tuple(called)}
         indices = dict(calls.parts)
@@ -160,7 +173,7 @@ class Attributes(Frozen, Mapping[str, Any]):
         if attribute is not None:
             return _is_said(self._operation, attribute, value)
         if name == "metadata":
-            return self._instruction.details.metadata.ByteSize() > 0
+            return bool(self._instruction.metadata_bytes)
         return bool(value) if name == "control_predecessors" else value is not None
 
     def _value(self, name: str, error: type[AttributeError | KeyError]) -> Any:
@@ -172,13 +185,11 @@ class Attributes(Frozen, Mapping[str, Any]):
                 if attribute is BACKEND_CONFIG and details.HasField("backend_config_payload"):
                     payload = payload_bytes(details.backend_config_payload, self._payloads)
                     return config_value(payload or details.backend_config)
-                return attribute.of(details)
+                return instruction.kind.fact(("attribute", name), partial(_read, attribute))
             if name in DIMENSION_NUMBERS and name in self._dimension_numbers():
                 return DIMENSION_NUMBERS[name].get(instruction.details)
         except XlashapeError as problem:
-            raise InvalidModuleError(
-                f"instruction {instruction.fields.name!r} has an invalid {name}: {problem}"
-            ) from problem
+            raise InvalidModuleError(f"instruction {instruction.name!r} has an invalid {name}: {problem}") from problem
         if name == "control_predecessors":
             return tuple(instruction.control_predecessors)
         if name == "metadata":
@@ -206,12 +217,16 @@ def attributes_by_name(operation: Operation) -> Mapping[str, Attribute]:
     return found
 
 
-def call_names(operation: Operation, instruction: InstructionFields, on_predicate: bool) -> tuple[str, ...]:
-    """The names of the attributes by which text names the computations that an instruction calls. `on_predicate` says
-    whether its first operand is a predicate.
+def _read(attribute: Attribute, kind: Any) -> Any:
+    return attribute.of(kind.message)
+
+
+def call_names(operation: Operation, called: int, on_predicate: bool) -> tuple[str, ...]:
+    """The names of the attributes by which text names the computations that an instruction calls. `called` is how many
+    they are, and `on_predicate` says whether its first operand is a predicate.
     """
-    called, calls = instruction.called_computation_ids, operation.calls
-    if called and len(called) == len(calls.parts) and (on_predicate or not calls.parts_need_predicate):
+    calls = operation.calls
+    if called and called == len(calls.parts) and (on_predicate or not calls.parts_need_predicate):
         return tuple([name for name, _ in calls.parts])
     return (calls.label,) if called else ()
 

@@ -6,15 +6,26 @@ from __future__ import annotations
 
 from typing import Final
 
+from xlashape.base.math import product
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.inference import array, exactly_one_dimension, first_operand, wider_type
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, Result, at_least, exactly
+from xlashape.hlo.ops.operation import (
+    CannotInfer,
+    Given,
+    MemoryTraffic,
+    Movement,
+    Operation,
+    ReadPattern,
+    Result,
+    ResultSource,
+    at_least,
+    exactly,
+)
 from xlashape.hlo.ops.verification import any_shape, check_arrays, check_element_type, check_shape
 from xlashape.hlo.values.plain import DIMENSIONS, INFERRED_DIMENSION
 from xlashape.hlo.values.shuffle import SHIFTS, SHUFFLE_KIND
 from xlashape.hlo.values.window import PADDING, PaddingConfig
-from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.shape import Layout, PrimitiveType, Shape
 
@@ -215,6 +226,7 @@ OPERATIONS: Final = (
     Operation(
         Opcode.BROADCAST,
         operands=exactly(1),
+        reads=ReadPattern.ONE,
         attributes=(optional(DIMENSIONS),),
         check=_check_broadcast,
         infer=_infer_broadcast,
@@ -223,6 +235,8 @@ OPERATIONS: Final = (
     Operation(
         Opcode.RESHAPE,
         operands=exactly(1),
+        reads=ReadPattern.EACH_ONCE,
+        movement=Movement.RESHAPE,
         attributes=(optional(INFERRED_DIMENSION),),
         check=_check_reshape,
         verify=_verify_reshape,
@@ -230,19 +244,30 @@ OPERATIONS: Final = (
     Operation(
         Opcode.DYNAMIC_RESHAPE,
         operands=at_least(1),
+        reads=ReadPattern.ONE,
         check=_check_dynamic_reshape,
         verify=_verify_dynamic_reshape,
     ),
-    Operation(Opcode.TRANSPOSE, operands=exactly(1), attributes=(required(DIMENSIONS),), infer=_infer_transpose),
+    Operation(
+        Opcode.TRANSPOSE,
+        operands=exactly(1),
+        attributes=(required(DIMENSIONS),),
+        infer=_infer_transpose,
+        reads=ReadPattern.EACH_ONCE,
+        movement=Movement.TRANSPOSE,
+    ),
     Operation(
         Opcode.SHUFFLE,
         operands=exactly(1),
+        reads=ReadPattern.ONE,
         attributes=(required(DIMENSIONS), required(SHUFFLE_KIND), required(SHIFTS)),
         infer=_infer_shuffle,
     ),
     Operation(
         Opcode.REVERSE,
         operands=exactly(1),
+        reads=ReadPattern.EACH_ONCE,
+        movement=Movement.REVERSE,
         attributes=(required(DIMENSIONS),),
         infer=first_operand,
         verify=_verify_reverse,
@@ -250,17 +275,47 @@ OPERATIONS: Final = (
     Operation(
         Opcode.CONCATENATE,
         operands=at_least(0),
+        reads=ReadPattern.ONE,
+        movement=Movement.JOIN,
         attributes=(required(DIMENSIONS, exactly_one_dimension),),
         infer=_infer_concatenate,
         one_precision=True,
     ),
-    Operation(Opcode.PAD, operands=exactly(2), attributes=(required(PADDING),), infer=_infer_pad, one_precision=True),
-    Operation(Opcode.BITCAST, operands=exactly(1), verify=any_shape, moves_no_data=True),
     Operation(
-        Opcode.COPY, operands=exactly(1), infer=first_operand, one_precision=True, passes_first_operand_through=True
+        Opcode.PAD,
+        operands=exactly(2),
+        attributes=(required(PADDING),),
+        infer=_infer_pad,
+        one_precision=True,
+        reads=ReadPattern.ONE,
+        movement=Movement.PAD,
     ),
     Operation(
-        Opcode.GET_DIMENSION_SIZE, operands=exactly(1), attributes=_ATTRIBUTES, infer=_infer_get, verify=_verify_get
+        Opcode.BITCAST,
+        operands=exactly(1),
+        verify=any_shape,
+        source=ResultSource.OPERAND,
+        reads=ReadPattern.EACH_ONCE,
+        moves_no_data=True,
     ),
-    Operation(Opcode.SET_DIMENSION_SIZE, operands=exactly(2), attributes=_ATTRIBUTES, infer=_infer_set),
+    Operation(
+        Opcode.COPY,
+        operands=exactly(1),
+        infer=first_operand,
+        one_precision=True,
+        passes_first_operand_through=True,
+        reads=ReadPattern.EACH_ONCE,
+        movement=Movement.COPY,
+    ),
+    Operation(
+        Opcode.GET_DIMENSION_SIZE,
+        operands=exactly(1),
+        traffic=MemoryTraffic.NOTHING,
+        attributes=_ATTRIBUTES,
+        infer=_infer_get,
+        verify=_verify_get,
+    ),
+    Operation(
+        Opcode.SET_DIMENSION_SIZE, operands=exactly(2), attributes=_ATTRIBUTES, infer=_infer_set, reads=ReadPattern.ONE
+    ),
 )

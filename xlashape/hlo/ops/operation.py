@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from enum import Enum
-from typing import Any, NamedTuple
+from enum import Enum, IntEnum
+from typing import Any, Final, NamedTuple
 
+from xlashape.base.frozen import set_field
 from xlashape.errors import XlashapeError
-from xlashape.frozen import set_field
 from xlashape.hlo.ops.attributes import COMMON, AttributeUse, Fill, Presence, Written
 from xlashape.hlo.ops.calls import CALLED, NO_CALLS, Calls
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
@@ -113,6 +113,79 @@ class AsyncStep(Enum):
     DONE = "-done"
 
 
+# -- what analyses need to know ---------------------------------------------------------------
+
+
+class ResultSource(Enum):
+    """Which arrays a result consists of. `xlashape.hlo.flow` follows them."""
+
+    COMPUTED = "arrays that the instruction makes"
+    """A start of an asynchronous operation makes all but its operands, which `repeated_operand` says."""
+    OPERAND = "the first operand, or a part of it"
+    """`same` says which part. An async-update may add further operands to it."""
+    ELEMENT = "the element of the first operand that the instruction's `tuple_index` names"
+    OPERANDS = "a tuple of the operands"
+    ARGUMENT = "what the caller of the computation gives, as `Calls.arguments` of the caller's row says"
+    CALLED = "what the called computation returns"
+    BRANCH = "what that one of the called computations returns which runs"
+    STATE = "the first operand, or what the first called computation returned last. Both share memory"
+
+
+class Same(NamedTuple):
+    """Which part of a result is which part of the first operand."""
+
+    result: tuple[int, ...] = ()
+    """The index of the part in the result. The rest of the result is made by the instruction."""
+    operand: tuple[int, ...] = ()
+    """The index of the part in the operand."""
+
+
+WHOLE: Final = Same()
+
+
+class InPlace(Enum):
+    """Whether a result is computed in the memory of an operand, although nothing in the module declares it."""
+
+    NO = "in memory of its own"
+    FIRST_OPERAND = "the result in the first operand"
+    EACH_ARRAY = "array number i of the result in operand number i"
+    FUSED = "as the instructions do that make the result of the fused computation"
+
+
+class ReadPattern(Enum):
+    """Which elements of its operands an element of the result needs."""
+
+    ANY = "any number of elements"
+    SAME = "the element of each operand at its own index, or a scalar: the operation is elementwise"
+    ONE = "at most one element of each operand"
+    EACH_ONCE = "one element of the operand. Each element of the operand is needed for one element of the result"
+    PART = "one element of the first operand. The other operands say which"
+
+
+class MemoryTraffic(Enum):
+    """Which memory an instruction reads and writes."""
+
+    ALL = "all of its operands and its result"
+    TOUCHED = "the elements that it takes or replaces, and what says which these are"
+    NOTHING = "nothing: instructions of called computations may, or the start of the operation"
+
+
+class Movement(IntEnum):
+    """How an operation moves data, if it computes nothing. Of several such operations in a fusion, the one with the
+    lowest value says best why data is moved.
+    """
+
+    TRANSFER = 0
+    TRANSPOSE = 1
+    RESHAPE = 2
+    JOIN = 3
+    PAD = 4
+    TAKE = 5
+    TAKE_AT = 6
+    REVERSE = 7
+    COPY = 8
+
+
 # -- the row --------------------------------------------------------------------------------
 
 
@@ -160,14 +233,41 @@ class Operation:
 
     async_step: AsyncStep | None = None
     """Set for async-start, async-update and async-done. They are written as the operation that they wrap."""
+
+    source: ResultSource = ResultSource.COMPUTED
+    """Which arrays the result consists of."""
+    same: Same = WHOLE
+    """For ResultSource.OPERAND: which part of the result is which part of the first operand."""
     repeated_operand: int | None = None
     """For the start of an asynchronous operation: the element of the result that holds the operands again."""
+    in_place: InPlace = InPlace.NO
+    """Whether the result is computed in the memory of an operand."""
+    begins_asynchronously: bool = False
+    """Whether the operation runs beside the instructions after it, until another one ends it."""
     ends_a_start: bool = False
     """Whether the operation ends an asynchronous one: its result was made by the start, and it reads no array."""
+    reads: ReadPattern = ReadPattern.ANY
+    """Which elements of the operands an element of the result needs."""
+    traffic: MemoryTraffic = MemoryTraffic.ALL
+    """Which memory an instruction reads and writes. Nothing if `moves_no_data`, `ends_a_start` or
+    `runs_called_instructions`.
+    """
+    movement: Movement | None = None
+    """Set if the operation moves data and computes nothing."""
     passes_first_operand_through: bool = False
-    """Whether the result is the first operand, unchanged."""
+    """Whether the result has the elements of the first operand at the same indices, in the same memory or as a copy."""
     moves_no_data: bool = False
     """Whether the operation reads no element of an array: it only names, orders or bundles values."""
+    is_given: bool = False
+    """Whether the result is there before the computation runs: no instruction computes it."""
+    has_effect: bool = False
+    """Whether the operation does more than give a result: it moves data in or out, or advances a state. What exchanges
+    data with replicas or runs a computation has no such mark.
+    """
+    uses_matrix_units: bool = False
+    """Whether it is a sum of products, for which devices have units of their own."""
+    restricts_layouts: bool = False
+    """Whether compilers leave it to a library or to a unit of the device that does not accept every layout."""
     runs_called_instructions: bool = False
     """Whether the called computations run instruction by instruction, so that their results are arrays in memory."""
     fuses_called_computation: bool = False
@@ -189,6 +289,8 @@ class Operation:
     """The names of the attributes that name called computations, in the proto's order of these computations."""
     fills: Mapping[str, Fill] = field(init=False)
     """Name → `fill`, for the attributes that have one."""
+    kind_depends_on_operands: bool = field(init=False)
+    """Whether attributes or the shape that the reader fills in may follow from the operands."""
 
     def __post_init__(self, fields: bytes) -> None:
         calls, uses = self.calls, (*self.attributes, *self.attributes_after_calls)
@@ -199,10 +301,14 @@ class Operation:
         own = {use.attribute.name: use.attribute for use in read}
         if self.arity is None and self.operands.least == self.operands.most:
             set_field(self, "arity", self.operands.least)
+        if self.moves_no_data or self.ends_a_start or self.runs_called_instructions:
+            set_field(self, "traffic", MemoryTraffic.NOTHING)
         set_field(self, "base", FIELDS.string("opcode", str(self.opcode)) + _ALWAYS + fields)
         set_field(self, "required", tuple(needed))
         set_field(self, "readable", {**COMMON, **{name: CALLED[name] for name in named}, **own})
         set_field(self, "call_names", calls.names_in_proto)
+        depends = self.check is not None or self.fixed_shape is not None or any(use.fill is not None for use in read)
+        set_field(self, "kind_depends_on_operands", depends)
         set_field(self, "fills", {use.attribute.name: use.fill for use in read if use.fill is not None})
 
     def infer_shape(self, given: Given) -> Shape:

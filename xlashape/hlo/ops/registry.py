@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
 from xlashape.hlo.ops import (
     asynchronous,
     collective,

@@ -11,7 +11,18 @@ from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, requi
 from xlashape.hlo.ops.calls import TO_APPLY
 from xlashape.hlo.ops.inference import array
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, Result, at_least, exactly
+from xlashape.hlo.ops.operation import (
+    CannotInfer,
+    Given,
+    InPlace,
+    MemoryTraffic,
+    Movement,
+    Operation,
+    ReadPattern,
+    Result,
+    at_least,
+    exactly,
+)
 from xlashape.hlo.ops.verification import (
     check_array,
     check_arrays,
@@ -129,19 +140,32 @@ def _verify_start_indices(indices: Sequence[Shape], operand: Shape) -> str | Non
 
 
 _SLICES: Final = (
-    Operation(Opcode.SLICE, operands=exactly(1), attributes=(required(SLICE),), verify=_verify_slice),
+    Operation(
+        Opcode.SLICE,
+        operands=exactly(1),
+        attributes=(required(SLICE),),
+        verify=_verify_slice,
+        reads=ReadPattern.PART,
+        traffic=MemoryTraffic.TOUCHED,
+        movement=Movement.TAKE,
+    ),
     Operation(
         Opcode.DYNAMIC_SLICE,
         operands=at_least(1),
         attributes=(required(DYNAMIC_SLICE_SIZES),),
         check=_check_start_indices(1),
         verify=_verify_dynamic_slice,
+        reads=ReadPattern.PART,
+        traffic=MemoryTraffic.TOUCHED,
+        movement=Movement.TAKE_AT,
     ),
     Operation(
         Opcode.DYNAMIC_UPDATE_SLICE,
         operands=at_least(2),
         check=_check_start_indices(2),
         verify=_verify_dynamic_update_slice,
+        in_place=InPlace.FIRST_OPERAND,
+        traffic=MemoryTraffic.TOUCHED,
         one_precision=True,
     ),
 )
@@ -310,6 +334,8 @@ OPERATIONS: Final = (
         ),
         fields=FIELDS.message("gather_dimension_numbers", b""),
         infer=_infer_gather,
+        reads=ReadPattern.PART,
+        traffic=MemoryTraffic.TOUCHED,
     ),
     Operation(
         Opcode.SCATTER,
@@ -327,6 +353,8 @@ OPERATIONS: Final = (
         calls=TO_APPLY,
         check=_check_scatter,
         infer=_infer_scatter,
+        in_place=InPlace.EACH_ARRAY,
+        traffic=MemoryTraffic.TOUCHED,
         verify=_verify_scatter,
         verify_calls=_verify_combiner,
         one_precision=True,

@@ -118,6 +118,7 @@ def _infer_fft(given: Given) -> Shape:
 OPERATIONS: Final = (
     Operation(
         Opcode.SORT,
+        restricts_layouts=True,
         operands=at_least(0),
         attributes=(required(DIMENSIONS, exactly_one_dimension), optional(IS_STABLE)),
         calls=TO_APPLY,
@@ -127,6 +128,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         Opcode.TOPK,
+        restricts_layouts=True,
         operands=exactly(1),
         attributes=(
             required(K),
@@ -138,6 +140,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         Opcode.CHOLESKY,
+        restricts_layouts=True,
         operands=exactly(1),
         attributes=(optional(CHOLESKY_LOWER),),
         fields=FIELDS.message("cholesky_options", b""),
@@ -145,6 +148,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         Opcode.TRIANGULAR_SOLVE,
+        restricts_layouts=True,
         operands=exactly(2),
         attributes=(
             optional(LEFT_SIDE),
@@ -155,5 +159,11 @@ OPERATIONS: Final = (
         fields=FIELDS.message("triangular_solve_options", b""),
         infer=_infer_triangular_solve,
     ),
-    Operation(Opcode.FFT, operands=exactly(1), attributes=(required(FFT_TYPE), required(FFT_LENGTH)), infer=_infer_fft),
+    Operation(
+        Opcode.FFT,
+        restricts_layouts=True,
+        operands=exactly(1),
+        attributes=(required(FFT_TYPE), required(FFT_LENGTH)),
+        infer=_infer_fft,
+    ),
 )

@@ -11,7 +11,7 @@ from typing import Final
 from xlashape.hlo.ops.attributes import Written, optional
 from xlashape.hlo.ops.inference import token_shape
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import CannotInfer, Operation, Result, exactly
+from xlashape.hlo.ops.operation import CannotInfer, Operation, Result, ResultSource, Same, exactly
 from xlashape.hlo.ops.verification import check_shape, check_token
 from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.plain import CHANNEL_ID, INFEED_CONFIG, IS_HOST_TRANSFER, OUTFEED_CONFIG
@@ -90,6 +90,7 @@ OPERATIONS: Final = (
         attributes=(optional(INFEED_CONFIG),),
         fixed_shape=_fed,
         verify=_verify_infeed,
+        has_effect=True,
     ),
     Operation(
         Opcode.OUTFEED,
@@ -97,6 +98,7 @@ OPERATIONS: Final = (
         attributes=(optional(OUTFEED_SHAPE, _outfeed_shape), optional(OUTFEED_CONFIG)),
         fixed_shape=token_shape,
         verify=_verify_outfeed,
+        has_effect=True,
     ),
     Operation(
         Opcode.SEND,
@@ -105,8 +107,34 @@ OPERATIONS: Final = (
         fixed_shape=_sent,
         verify=_verify_send,
         repeated_operand=0,
+        begins_asynchronously=True,
+        has_effect=True,
     ),
-    Operation(Opcode.SEND_DONE, operands=exactly(1), attributes=_CHANNEL, fixed_shape=token_shape, ends_a_start=True),
-    Operation(Opcode.RECV, operands=exactly(1), attributes=_CHANNEL, fixed_shape=_being_received, verify=_verify_recv),
-    Operation(Opcode.RECV_DONE, operands=exactly(1), attributes=_CHANNEL, fixed_shape=_received, ends_a_start=True),
+    Operation(
+        Opcode.SEND_DONE,
+        operands=exactly(1),
+        attributes=_CHANNEL,
+        fixed_shape=token_shape,
+        ends_a_start=True,
+        has_effect=True,
+    ),
+    Operation(
+        Opcode.RECV,
+        operands=exactly(1),
+        attributes=_CHANNEL,
+        fixed_shape=_being_received,
+        verify=_verify_recv,
+        begins_asynchronously=True,
+        has_effect=True,
+    ),
+    Operation(
+        Opcode.RECV_DONE,
+        operands=exactly(1),
+        attributes=_CHANNEL,
+        fixed_shape=_received,
+        source=ResultSource.OPERAND,
+        same=Same((0,), (0,)),
+        ends_a_start=True,
+        has_effect=True,
+    ),
 )

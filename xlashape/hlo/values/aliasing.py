@@ -11,7 +11,7 @@ reader and the writer of modules read and write it; only the kinds are here.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from xlashape.hlo.tokens import HloCursor, ints
 from xlashape.hlo.values.attribute import Context, structured_list, whole
@@ -81,9 +81,8 @@ class OutputOperandAliasing(NamedTuple):
         )
 
 
-def _write(message: Any, _context: Context) -> str:
-    from_bytes = xla.OutputOperandAliasing.FromString
-    pairs = [OutputOperandAliasing.of_proto(from_bytes(data)).write() for data in message.output_operand_aliasing]
+def _write(message: xla.HloInstructionProto, _context: Context) -> str:
+    pairs = [OutputOperandAliasing.of_proto(each).write() for each in message.output_operand_aliasing]
     return f", output_to_operand_aliasing={{{', '.join(pairs)}}}" if pairs else ""
 
 

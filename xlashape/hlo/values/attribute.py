@@ -5,8 +5,8 @@ function that writes it as text, and a `Codec`, which gives the value as a Pytho
 attributes of an instruction, and protobuf merges them: two parts of one submessage become one, repeated fields append.
 So every attribute can be read on its own.
 
-`Attribute.write` takes the message that the writer holds. It has the fields of HloInstructionProto, but its submessages
-are left as bytes. A submessage that is not set is ABSENT.
+`Attribute.write` takes the HloInstructionProto. It does not read the fields that a writer handles itself: name, id,
+shape, operands, called computations, control predecessors, parameter number and metadata.
 
 The Python values, which users, rules and the editor hold, are numbers, texts, tuples, and a frozen type for each value
 with a structure of its own, such as `Window`. Such a type has four methods: `read` from a cursor and `write` to text,
@@ -19,26 +19,22 @@ such a frozen type.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
+from xlashape.base.similar import did_you_mean
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.tokens import HloCursor, ints
 from xlashape.limits import INT32_MAX, INT32_MIN
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
-from xlashape.similar import did_you_mean
 
 _T = TypeVar("_T")
 _P = TypeVar("_P", bound="InProto")
 _V = TypeVar("_V", bound="Structured")
-
-ABSENT: Final = b"?"
-"""The bytes of a submessage that is not set. 0x3f is a tag of wire type 7, which does not exist, so no message has
-these bytes.
-"""
 
 FIELDS: Final = Fields(xla.HloInstructionProto)
 """Serializes fields of HloInstructionProto by name."""
@@ -56,8 +52,8 @@ class Context(Protocol):
         """The shape of an operand; None where the instruction has no operand of that number."""
         ...
 
-    def shape_text(self, data: bytes) -> str:
-        """The text of a serialized ShapeProto, layout included."""
+    def shape_text(self, shape: xla.ShapeProto) -> str:
+        """The text of a shape, layout included."""
         ...
 
     @property
@@ -81,6 +77,10 @@ class Context(Protocol):
     def show_metadata(self) -> bool:
         """Whether shardings are written with their metadata."""
         ...
+
+
+Write = Callable[[xla.HloInstructionProto, Context], str]
+"""The type of `Attribute.write`."""
 
 
 class InProto(Protocol):
@@ -138,7 +138,7 @@ class Attribute(NamedTuple):
     """Reads the value and returns serialized fields of HloInstructionProto. None where the reader of instructions reads
     the value itself, because the value names computations or instructions, or is kept in a table of the module.
     """
-    write: Callable[[Any, Context], str]
+    write: Write
     """The attribute as text with `, ` before it, such as `, dimensions={1}`; "" where XLA does not write it."""
     value: Codec | None = None
     """The value as a Python object. None for attributes that name computations or instructions, or whose value is kept
@@ -151,23 +151,33 @@ class Attribute(NamedTuple):
         return self.value.get(instruction)
 
 
-def not_written(_message: Any, _context: Context) -> str:
+def not_written(_message: xla.HloInstructionProto, _context: Context) -> str:
     """The `write` of an attribute that XLA reads and never writes."""
     return ""
 
 
-def always_written(name: str, field: str, text: Callable[[Any], str] = str) -> Callable[[Any, Context], str]:
-    """The `write` of an attribute that XLA writes for every value of its field. `text` gives the text of a value."""
+def always_written(name: str, field: str, text: Callable[[Any], str] = str) -> Write:
+    """The `write` of an attribute that XLA writes for every value of its field. `field` is `options.lower` for the
+    field `lower` of the submessage `options`. `text` gives the text of a value.
+    """
+    get = attrgetter(field)
 
-    def write(message: Any, _context: Context) -> str:
-        return f", {name}={text(getattr(message, field))}"
+    def write(message: xla.HloInstructionProto, _context: Context) -> str:
+        return f", {name}={text(get(message))}"
 
     return write
 
 
-def submessage(data: bytes) -> bytes:
-    """The bytes of a submessage of the writer's message; b"", an empty message, if it is ABSENT."""
-    return b"" if data == ABSENT else data
+def _list_written(name: str, value: Codec, *, write_empty: bool) -> Write:
+    """The `write` of an attribute that is a list of integers. An empty list is written as `{}` if `write_empty`, else
+    not at all.
+    """
+
+    def write(message: xla.HloInstructionProto, _context: Context) -> str:
+        numbers = value.get(message)
+        return f", {name}={ints(numbers)}" if numbers or write_empty else ""
+
+    return write
 
 
 def whole(read: Callable[[HloCursor], _T], text: str) -> _T:
@@ -194,9 +204,6 @@ def scalar_value(field: str, what: str, *, owner: str = "") -> Codec:
     field of the instruction itself.
     """
 
-    def get(instruction: Any) -> Any:
-        return getattr(getattr(instruction, owner) if owner else instruction, field)
-
     def put(instruction: Any, value: Any) -> None:
         if value is not None:
             setattr(getattr(instruction, owner) if owner else instruction, field, value)
@@ -205,36 +212,34 @@ def scalar_value(field: str, what: str, *, owner: str = "") -> Codec:
         elif instruction.HasField(owner):
             getattr(instruction, owner).ClearField(field)
 
-    return Codec(get, put, what)
+    return Codec(attrgetter(f"{owner}.{field}" if owner else field), put, what)
 
 
 def list_value(field: str, what: str = "a list of integers", *, owners: Sequence[str] = ()) -> Codec:
     """The Codec of a repeated field of numbers or flags, whose value is a tuple. `owners` are the submessages that the
     field is in, the outermost first.
     """
+    field_of = attrgetter(".".join([*owners, field]))
 
-    def message_of(instruction: Any) -> Any:
-        message: Any = instruction
-        for owner in owners:
-            message = getattr(message, owner)
-        return message
-
-    def get(instruction: Any) -> tuple[Any, ...]:
-        return tuple(getattr(message_of(instruction), field)[:])
+    def get(instruction: xla.HloInstructionProto) -> tuple[Any, ...]:
+        return tuple(field_of(instruction)[:])
 
     def put(instruction: Any, value: Any) -> None:
         if isinstance(value, str):
             raise TypeError("text is no list")
         values = tuple(value or ())
         if values != get(instruction):
-            getattr(message_of(instruction), field)[:] = values
+            field_of(instruction)[:] = values
 
     return Codec(get, put, what)
 
 
-def message_value(field: str, kind: type[InProto], *, is_optional: bool = True) -> Codec:
+def message_value(
+    field: str, kind: type[_P], *, is_optional: bool = True, is_said: Callable[[_P], bool] | None = None
+) -> Codec:
     """The Codec of a field that is a message. Its value is of the frozen type `kind`. Unless `is_optional`, a field
-    that is not set counts as an empty message.
+    that is not set counts as an empty message. `is_said` says whether XLA writes a value; if it is not given, XLA
+    writes every value.
     """
 
     def get(instruction: Any) -> Any:
@@ -249,7 +254,10 @@ def message_value(field: str, kind: type[InProto], *, is_optional: bool = True) 
             raise TypeError(f"not {kind.__name__}")
         replace_known(getattr(instruction, field), value.to_proto())
 
-    return Codec(get, put, f"a {kind.__name__}")
+    def is_set_and_said(value: _P | None) -> bool:
+        return value is not None and (is_said is None or is_said(value))
+
+    return Codec(get, put, f"a {kind.__name__}", is_set_and_said)
 
 
 def messages_value(field: str, kind: type[InProto]) -> Codec:
@@ -279,7 +287,7 @@ def integer(name: str, field: str = "", *, defaults: tuple[int, ...] = ()) -> At
     def read(cursor: HloCursor) -> bytes:
         return FIELDS.integer(field, cursor.parse_int())
 
-    def write(message: Any, _context: Context) -> str:
+    def write(message: xla.HloInstructionProto, _context: Context) -> str:
         value = getattr(message, field)
         return "" if value in defaults else f", {name}={value}"
 
@@ -306,7 +314,7 @@ def flag(name: str, *, write_false: bool = False) -> Attribute:
     def read(cursor: HloCursor) -> bytes:
         return FIELDS.integer(name, cursor.parse_bool())
 
-    def write(message: Any, _context: Context) -> str:
+    def write(message: xla.HloInstructionProto, _context: Context) -> str:
         if getattr(message, name):
             return f", {name}=true"
         return f", {name}=false" if write_false else ""
@@ -314,9 +322,7 @@ def flag(name: str, *, write_false: bool = False) -> Attribute:
     return Attribute(name, read, write, scalar_value(name, "True or False"))
 
 
-def word_attribute(
-    name: str, field: str, words: Sequence[str], what: str, write: Callable[[Any, Context], str]
-) -> Attribute:
+def word_attribute(name: str, field: str, words: Sequence[str], what: str, write: Write) -> Attribute:
     """An attribute whose value is one of `words`, in a string field. Another word that a proto has is kept."""
     known = {word: word for word in words}
 
@@ -344,11 +350,8 @@ def integers(name: str, field: str = "", *, write_empty: bool = True) -> Attribu
     def read(cursor: HloCursor) -> bytes:
         return FIELDS.integers(field, cursor.parse_ints())
 
-    def write(message: Any, _context: Context) -> str:
-        values = getattr(message, field)
-        return f", {name}={ints(values)}" if values or write_empty else ""
-
-    return Attribute(name, read, write, list_value(field))
+    value = list_value(field)
+    return Attribute(name, read, _list_written(name, value, write_empty=write_empty), value)
 
 
 def integer_of(message_class: type[Message], field: str, name: str) -> Attribute:
@@ -358,47 +361,63 @@ def integer_of(message_class: type[Message], field: str, name: str) -> Attribute
     def read(cursor: HloCursor) -> bytes:
         return FIELDS.message(field, fields.integer(name, cursor.parse_int()))
 
-    def write(message: Any, _context: Context) -> str:
-        return f", {name}={getattr(message_class.FromString(submessage(getattr(message, field))), name)}"
-
-    return Attribute(name, read, write, scalar_value(name, "an integer", owner=field))
+    return Attribute(name, read, always_written(name, f"{field}.{name}"), scalar_value(name, "an integer", owner=field))
 
 
 def integers_of(
-    message_class: type[Message], field: str, name: str, part: str = "", *, write_empty: bool = True
+    owners: Sequence[tuple[str, type[Message]]], name: str, field: str = "", *, write_empty: bool = True
 ) -> Attribute:
-    """An attribute whose value is field `part`, a list of int64, of the submessage in field `field` of an instruction.
-    `part` is `name` unless given."""
-    fields = Fields(message_class)
-    part = part or name
+    """An attribute that is a list of int64 in a submessage of an instruction. `owners` are the submessages that the
+    list is in, the outermost first: the name of the field that has each, and its class. `field` is the name of the list
+    in the last, `name` unless given.
+    """
+    field = field or name
+    *outer, inner = FIELDS, *[Fields(kind) for _, kind in owners]
+    names = [owner for owner, _ in owners]
 
     def read(cursor: HloCursor) -> bytes:
-        return FIELDS.message(field, fields.integers(part, cursor.parse_ints()))
+        data = inner.integers(field, cursor.parse_ints())
+        for fields, owner in zip(reversed(outer), reversed(names), strict=True):
+            data = fields.message(owner, data)
+        return data
 
-    def write(message: Any, _context: Context) -> str:
-        values = getattr(message_class.FromString(submessage(getattr(message, field))), part)
-        return f", {name}={ints(values)}" if values or write_empty else ""
-
-    return Attribute(name, read, write, list_value(part, owners=(field,)))
+    value = list_value(field, owners=names)
+    return Attribute(name, read, _list_written(name, value, write_empty=write_empty), value)
 
 
 def structured(
-    name: str, kind: type[Structured], write: Callable[[Any, Context], str], *, field: str = ""
+    name: str,
+    kind: type[Structured],
+    *,
+    field: str = "",
+    value: Codec | None = None,
+    is_required: bool = False,
 ) -> Attribute:
     """An attribute whose value is a message, of the frozen type `kind`, in field `field` of an instruction. `field` is
-    `name` unless given.
+    `name` unless given, and `value` is the `message_value` of the field.
+
+    The attribute is written if `value` finds one and says that XLA writes it. An attribute that `is_required` is
+    written even if its field is not set, as if that were an empty message.
     """
     field = field or name
+    codec = value or message_value(field, kind)
+    get, _, _, is_said = codec
 
     def read(cursor: HloCursor) -> bytes:
         return FIELDS.message(field, kind.read(cursor).to_proto())
 
-    return Attribute(name, read, write, message_value(field, kind))
+    def write(message: xla.HloInstructionProto, _context: Context) -> str:
+        found: Structured | None = get(message)
+        if found is None:
+            if not is_required:
+                return ""
+            found = kind.of_proto(getattr(message, field))
+        return f", {name}={found.write()}" if is_said is None or is_said(found) else ""
+
+    return Attribute(name, read, write, codec)
 
 
-def structured_list(
-    name: str, kind: type[Structured], write: Callable[[Any, Context], str], *, field: str = ""
-) -> Attribute:
+def structured_list(name: str, kind: type[Structured], write: Write, *, field: str = "") -> Attribute:
     """An attribute whose value is a list, in braces, of messages in the repeated field `field` of an instruction. Each
     is of the frozen type `kind`; `field` is `name` unless given."""
     field = field or name

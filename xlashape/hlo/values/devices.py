@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from xlashape.base.math import product
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.tokens import HloCursor
 from xlashape.limits import check
-from xlashape.math import product
 from xlashape.proto import xla
 
 MAX_DEVICES: Final = 1 << 24

@@ -23,25 +23,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo.tokens import HloCursor, ints
+from xlashape.hlo.tokens import HloCursor
 from xlashape.hlo.values.attribute import (
-    ABSENT,
-    FIELDS,
     Attribute,
-    Context,
     integer_of,
     integers_of,
-    list_value,
     message_value,
     structured,
-    submessage,
     whole,
 )
 from xlashape.proto import xla
-from xlashape.proto.wire import Fields
 
 
 class DotDimensionNumbers(NamedTuple):
@@ -100,41 +94,25 @@ RAGGED_DOT_DIMENSION_NUMBERS: Final = message_value(
     "ragged_dot_dimension_numbers", RaggedDotDimensionNumbers, is_optional=False
 )
 
-_DOT: Final = Fields(xla.DotDimensionNumbers)
-_RAGGED: Final = Fields(xla.RaggedDotDimensionNumbers)
+_DOT: Final = ("dot_dimension_numbers", xla.DotDimensionNumbers)
+_RAGGED: Final = ("ragged_dot_dimension_numbers", xla.RaggedDotDimensionNumbers)
+
+
+def _dot(name: str, *, write_empty: bool) -> Attribute:
+    return integers_of([_DOT], name, _field(name), write_empty=write_empty)
+
+
+def _dot_of_ragged(name: str, *, write_empty: bool) -> Attribute:
+    return integers_of([_RAGGED, _DOT], name, _field(name), write_empty=write_empty)
+
+
+def _ragged(name: str, *, write_empty: bool) -> Attribute:
+    return integers_of([_RAGGED], name, _field(name), write_empty=write_empty)
 
 
 def _field(name: str) -> str:
     """The name of the field of an attribute: lhs_batch_dimensions for `lhs_batch_dims`."""
     return name.replace("_dims", "_dimensions")
-
-
-def _dot(name: str, *, write_empty: bool) -> Attribute:
-    return integers_of(xla.DotDimensionNumbers, "dot_dimension_numbers", name, _field(name), write_empty=write_empty)
-
-
-def _ragged(name: str, *, write_empty: bool) -> Attribute:
-    return integers_of(
-        xla.RaggedDotDimensionNumbers, "ragged_dot_dimension_numbers", name, _field(name), write_empty=write_empty
-    )
-
-
-def _dot_of_ragged(name: str, *, write_empty: bool) -> Attribute:
-    """The attribute of a ragged dot that `_dot` makes for a dot. Its field is within
-    RaggedDotDimensionNumbers.dot_dimension_numbers."""
-    field = _field(name)
-
-    def read(cursor: HloCursor) -> bytes:
-        dot = _RAGGED.message("dot_dimension_numbers", _DOT.integers(field, cursor.parse_ints()))
-        return FIELDS.message("ragged_dot_dimension_numbers", dot)
-
-    def write(message: Any, _context: Context) -> str:
-        ragged = xla.RaggedDotDimensionNumbers.FromString(submessage(message.ragged_dot_dimension_numbers))
-        values = getattr(ragged.dot_dimension_numbers, field)
-        return f", {name}={ints(values)}" if values or write_empty else ""
-
-    value = list_value(field, owners=("ragged_dot_dimension_numbers", "dot_dimension_numbers"))
-    return Attribute(name, read, write, value)
 
 
 LHS_BATCH_DIMS: Final = _dot("lhs_batch_dims", write_empty=False)
@@ -251,10 +229,6 @@ class ConvolutionDimensionNumbers(NamedTuple):
         return self.write()
 
 
-def _text(data: bytes) -> str:
-    return ConvolutionDimensionNumbers.of_proto(xla.ConvolutionDimensionNumbers.FromString(data)).write()
-
-
 def _side(first: tuple[str, int], second: tuple[str, int], spatial: Iterable[int]) -> str:
     """The labels of an input, a kernel or an output, made of the dimension that each label has. As in XLA, a dimension
     without a label is written as '?'."""
@@ -268,16 +242,10 @@ def _side(first: tuple[str, int], second: tuple[str, int], spatial: Iterable[int
     return "".join([label_of.get(dimension, "?") for dimension in range(max(label_of) + 1)])
 
 
-def _write(message: Any, _context: Context) -> str:
-    return f", dim_labels={_text(submessage(message.convolution_dimension_numbers))}"
-
-
-def _write_if_any(message: Any, context: Context) -> str:
-    return "" if message.convolution_dimension_numbers == ABSENT else _write(message, context)
-
-
-DIM_LABELS: Final = structured("dim_labels", ConvolutionDimensionNumbers, _write, field="convolution_dimension_numbers")
-DIM_LABELS_IF_ANY: Final = DIM_LABELS._replace(write=_write_if_any)
+DIM_LABELS: Final = structured(
+    "dim_labels", ConvolutionDimensionNumbers, field="convolution_dimension_numbers", is_required=True
+)
+DIM_LABELS_IF_ANY: Final = structured("dim_labels", ConvolutionDimensionNumbers, field="convolution_dimension_numbers")
 """The labels of a custom call, which has them if it is a convolution."""
 
 
@@ -321,7 +289,7 @@ GATHER_DIMENSION_NUMBERS: Final = message_value("gather_dimension_numbers", Gath
 
 
 def _gather_list(name: str, *, write_empty: bool) -> Attribute:
-    return integers_of(xla.GatherDimensionNumbers, "gather_dimension_numbers", name, write_empty=write_empty)
+    return integers_of([("gather_dimension_numbers", xla.GatherDimensionNumbers)], name, write_empty=write_empty)
 
 
 OFFSET_DIMS: Final = _gather_list("offset_dims", write_empty=True)
@@ -374,7 +342,7 @@ SCATTER_DIMENSION_NUMBERS: Final = message_value(
 
 
 def _scatter_list(name: str, *, write_empty: bool) -> Attribute:
-    return integers_of(xla.ScatterDimensionNumbers, "scatter_dimension_numbers", name, write_empty=write_empty)
+    return integers_of([("scatter_dimension_numbers", xla.ScatterDimensionNumbers)], name, write_empty=write_empty)
 
 
 UPDATE_WINDOW_DIMS: Final = _scatter_list("update_window_dims", write_empty=True)

@@ -22,6 +22,7 @@ from typing import Any, Final, cast
 
 from google.protobuf.message import Message
 
+from xlashape.base.similar import did_you_mean
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.tokens import HloCursor
 from xlashape.hlo.values.attribute import (
@@ -32,14 +33,12 @@ from xlashape.hlo.values.attribute import (
     always_written,
     not_written,
     scalar_value,
-    submessage,
     word_attribute,
 )
 from xlashape.limits import INT32_MAX, INT32_MIN
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import PrimitiveType
-from xlashape.similar import did_you_mean
 
 _UNKNOWN = re.compile(r"[uU][nN][kK][nN][oO][wW][nN]_(-?[0-9]{1,10})(?![A-Za-z0-9_.\-])")
 
@@ -140,7 +139,7 @@ def enum_attribute(name: str, field: str, words: EnumWords, *, unwritten: tuple[
     def read(cursor: HloCursor) -> bytes:
         return FIELDS.integer(field, words.parse(cursor))
 
-    def write(message: Any, _context: Context) -> str:
+    def write(message: xla.HloInstructionProto, _context: Context) -> str:
         number = getattr(message, field)
         return "" if number in unwritten else f", {name}={words.text(number)}"
 
@@ -212,7 +211,7 @@ def _read_is_associative(cursor: HloCursor) -> bytes:
     return FIELDS.integer("is_associative", number)
 
 
-def _write_is_associative(message: Any, _context: Context) -> str:
+def _write_is_associative(message: xla.HloInstructionProto, _context: Context) -> str:
     number = message.is_associative
     return "" if number == xla.TRI_STATE_UNSPECIFIED else f", is_associative={_TRI_STATES.text(number)}"
 
@@ -275,7 +274,7 @@ def comparison_order(order: str, comparison_type: str) -> str:
     return "PARTIAL" if comparison_type == "FLOAT" else "TOTAL" if comparison_type in _TYPES else comparison_type
 
 
-def _write_order(message: Any, context: Context) -> str:
+def _write_order(message: xla.HloInstructionProto, context: Context) -> str:
     order = comparison_order(message.comparison_order, message.comparison_type)
     if not order:
         return ""
@@ -308,20 +307,16 @@ def _flag(message_class: type[Message], field: str, name: str) -> Attribute:
     def read(cursor: HloCursor) -> bytes:
         return FIELDS.message(field, fields.integer(name, cursor.parse_bool()))
 
-    def write(message: Any, _context: Context) -> str:
-        options = message_class.FromString(submessage(getattr(message, field)))
-        return f", {name}=true" if getattr(options, name) else ""
+    value = scalar_value(name, "True or False", owner=field)
 
-    return Attribute(name, read, write, scalar_value(name, "True or False", owner=field))
+    def write(message: xla.HloInstructionProto, _context: Context) -> str:
+        return f", {name}=true" if value.get(message) else ""
+
+    return Attribute(name, read, write, value)
 
 
 def _read_transpose(cursor: HloCursor) -> bytes:
     return FIELDS.message("triangular_solve_options", _SOLVE.integer("transpose_a", _TRANSPOSES.parse(cursor)))
-
-
-def _write_transpose(message: Any, _context: Context) -> str:
-    options = xla.TriangularSolveOptions.FromString(submessage(message.triangular_solve_options))
-    return f", transpose_a={_TRANSPOSES.text(options.transpose_a)}"
 
 
 CHOLESKY_LOWER: Final = _flag(xla.CholeskyOptions, "cholesky_options", "lower")
@@ -331,6 +326,6 @@ UNIT_DIAGONAL: Final = _flag(xla.TriangularSolveOptions, "triangular_solve_optio
 TRANSPOSE_A: Final = Attribute(
     "transpose_a",
     _read_transpose,
-    _write_transpose,
+    always_written("transpose_a", "triangular_solve_options.transpose_a", _TRANSPOSES.text),
     enum_value("transpose_a", _TRANSPOSES, owner="triangular_solve_options"),
 )

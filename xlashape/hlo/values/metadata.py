@@ -36,12 +36,13 @@ from typing import Any, Final, NamedTuple
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.module_proto import schema_compat
 from xlashape.hlo.tokens import HloCursor, escape, ints, number
-from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Context, message_value, structured, whole
+from xlashape.hlo.values.attribute import message_value, structured, whole
 from xlashape.limits import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
 
-_METADATA: Final = Fields(xla.OpMetadata)
+OP_METADATA: Final = Fields(xla.OpMetadata)
+"""Serializes fields of OpMetadata by name."""
 _STRINGS: Final = frozenset(("op_type", "op_name", "source_file", "deduplicated_name", "scheduling_name"))
 _INTS: Final = frozenset(("source_line", "source_end_line", "source_column", "source_end_column", "stack_frame_id"))
 
@@ -68,15 +69,15 @@ def parse_metadata(cursor: HloCursor) -> tuple[bytes, int, bytes | None]:
             raise cursor.error(f"{name} is given twice", at=at)
         seen.add(name)
         if name in _STRINGS:
-            pieces.append(_METADATA.string(name, cursor.parse_text(name)))
+            pieces.append(OP_METADATA.string(name, cursor.parse_text(name)))
         elif name in _INTS:
             value = cursor.parse_int_between(INT32_MIN, INT32_MAX, name)
             if name == "stack_frame_id":
                 frame = value
             else:
-                pieces.append(_METADATA.integer(name, value))
+                pieces.append(OP_METADATA.integer(name, value))
         elif name == "profile_type":
-            pieces.append(_METADATA.integers(name, cursor.parse_ints()))
+            pieces.append(OP_METADATA.integers(name, cursor.parse_ints()))
         elif name == "metadata_payload":
             payload = cursor.parse_string(name)
         else:
@@ -199,51 +200,23 @@ def parse_original_array(cursor: HloCursor) -> xla.OriginalArrayProto | None:
     return array
 
 
-def _parse_original_value(cursor: HloCursor) -> xla.OriginalValueProto:
-    value = xla.OriginalValueProto()
-    cursor.expect("{")
-    if cursor.accept("["):
-        if cursor.parse_word("'synthetic_call'") != "synthetic_call":
-            cursor.fail("'synthetic_call'")
-        cursor.expect("]")
-        value.is_synthetic_call, value.call_hierarchy = True, ""
-    elif not cursor.looking_at("}"):
-        _parse_tree(cursor, value, [])
-        while cursor.accept(","):
-            if cursor.accept("["):
-                value.call_hierarchy = cursor.parse_text("a call hierarchy").decode()
-                cursor.expect("]")
-                if not value.call_hierarchy:
-                    # An empty name means that the original program does not have the call. Until jaxlib 0.10.2, this
-                    # was written as `[synthetic_call]`.
-                    value.ClearField("elements")
-                    value.is_synthetic_call = True
-                break
-            value.ClearField("elements")
-            _parse_tree(cursor, value, [])
-    cursor.expect("}")
-    return value
-
-
-def _parse_tree(cursor: HloCursor, value: xla.OriginalValueProto, index: list[int]) -> None:
+def _parse_tree(cursor: HloCursor, index: tuple[int, ...] = ()) -> list[_Element]:
+    """Reads the tree whose elements have indices that begin with `index`."""
     if len(index) > _MAX_READ_DEPTH:
         raise cursor.error(f"a tree of original values nests deeper than {_MAX_READ_DEPTH} levels")
     if not cursor.accept("("):
         array = parse_original_array(cursor)
-        element = value.elements.add(shape_index=index)
-        if array is not None:
-            element.original_array.CopyFrom(array)
-        return
+        return [(index, None if array is None else OriginalArray.of_proto(array))]
+    elements: list[_Element] = []
     if cursor.accept(")"):
-        return
-    index.append(0)
+        return elements
+    number = 0
     while True:
-        _parse_tree(cursor, value, index)
+        elements += _parse_tree(cursor, (*index, number))
         if cursor.accept(")"):
-            break
+            return elements
         cursor.expect(",")
-        index[-1] += 1
-    index.pop()
+        number += 1
 
 
 # -- origins: the value ------------------------------------------------------------------------
@@ -254,6 +227,14 @@ class OriginalArray(NamedTuple):
 
     instruction_name: str
     shape_index: tuple[int, ...] = ()
+
+    @classmethod
+    def of_proto(cls, message: xla.OriginalArrayProto) -> OriginalArray:
+        """The array of a message."""
+        return cls(message.instruction_name, tuple(message.shape_index))
+
+
+_Element = tuple[tuple[int, ...], "OriginalArray | None"]
 
 
 class OriginalValue(NamedTuple):
@@ -284,22 +265,43 @@ class OriginalValue(NamedTuple):
     @classmethod
     def read(cls, cursor: HloCursor) -> OriginalValue:
         """Reads the origin at the cursor."""
-        return cls.of_proto(_parse_original_value(cursor))
+        elements: list[_Element] = []
+        call: str | None = None
+        cursor.expect("{")
+        if cursor.accept("["):
+            if cursor.parse_word("'synthetic_call'") != "synthetic_call":
+                cursor.fail("'synthetic_call'")
+            cursor.expect("]")
+            call = ""
+        elif not cursor.looking_at("}"):
+            elements = _parse_tree(cursor)
+            while cursor.accept(","):
+                if cursor.accept("["):
+                    call = cursor.parse_text("a call hierarchy").decode()
+                    cursor.expect("]")
+                    break
+                elements = _parse_tree(cursor)
+        cursor.expect("}")
+        if call == "":
+            # An empty name means that the original program does not have the call. Until jaxlib 0.10.2, this was
+            # written as `[synthetic_call]`.
+            return cls((), call, is_synthetic_call=True)
+        return cls(tuple(elements), call)
 
     def write(self) -> str:
         """The text of the origin: `{({"a"}, {"b" {1}})}`. InvalidModuleError for an index into the value's shape that
         is too long, or has a negative or too great number."""
-        return _value_text(self.to_proto())
+        call = "" if self.call_hierarchy is None else f',["{self.call_hierarchy}"]'
+        return f"{{{_tree_text(self.elements)}{call}}}"
 
     @classmethod
     def of_proto(cls, message: xla.OriginalValueProto) -> OriginalValue:
         """The origin of a message that any version of XLA wrote."""
         today = schema_compat.original_value(message.SerializeToString())
-        elements: list[tuple[tuple[int, ...], OriginalArray | None]] = []
+        elements: list[_Element] = []
         for each in today.elements:
-            array = each.original_array if each.HasField("original_array") else None
-            original = None if array is None else OriginalArray(array.instruction_name, tuple(array.shape_index))
-            elements.append((tuple(each.shape_index), original))
+            array = OriginalArray.of_proto(each.original_array) if each.HasField("original_array") else None
+            elements.append((tuple(each.shape_index), array))
         call = today.call_hierarchy if today.HasField("call_hierarchy") else None
         return cls(tuple(elements), call, today.is_synthetic_call)
 
@@ -323,7 +325,7 @@ class OriginalValue(NamedTuple):
 # -- origins: writing --------------------------------------------------------------------------
 
 
-def original_array_text(array: xla.OriginalArrayProto) -> str:
+def original_array_text(array: OriginalArray | xla.OriginalArrayProto) -> str:
     """The text of an original array: `"name" {0,1}`, without braces around it."""
     index = f" {ints(array.shape_index)}" if array.shape_index else ""
     return f'"{array.instruction_name}"{index}'
@@ -346,32 +348,15 @@ class _Node:
         return f"({', '.join(parts)})"
 
 
-def _read(cursor: HloCursor) -> bytes:
-    return FIELDS.message("original_value", _parse_original_value(cursor))
-
-
-def _write_origin(message: Any, _context: Context) -> str:
-    if message.original_value == ABSENT:
-        return ""
-    return f", origin={_value_text(schema_compat.original_value(message.original_value))}"
-
-
-def _value_text(value: xla.OriginalValueProto) -> str:
-    call = f',["{value.call_hierarchy}"]' if value.HasField("call_hierarchy") else ""
-    return f"{{{_tree_text(value)}{call}}}"
-
-
-def _tree_text(value: xla.OriginalValueProto) -> str:
+def _tree_text(elements: Iterable[_Element]) -> str:
     root = _Node()
-    for element in value.elements:
+    for index, array in elements:
         node = root
-        index = element.shape_index
         if any(not 0 <= i < _MAX_ELEMENTS for i in index) or len(index) > _MAX_WRITTEN_DEPTH:
             raise InvalidModuleError(f"no tuple has an element {ints(index)}")
         for i in index:
             node = node.children.setdefault(i, _Node())
-        array = original_array_text(element.original_array) if element.HasField("original_array") else ""
-        node.text = f"{{{array}}}"
+        node.text = f"{{{'' if array is None else original_array_text(array)}}}"
     return root.to_text()
 
 
@@ -384,8 +369,11 @@ def _put_origin(instruction: xla.HloInstructionProto, value: Any) -> None:
         instruction.original_value.CopyFrom(value.to_proto())
 
 
-ORIGIN: Final = Attribute(
-    "origin", _read, _write_origin, message_value("original_value", OriginalValue)._replace(put=_put_origin)
+ORIGIN: Final = structured(
+    "origin",
+    OriginalValue,
+    field="original_value",
+    value=message_value("original_value", OriginalValue)._replace(put=_put_origin),
 )
 
 
@@ -520,14 +508,6 @@ class Statistics(NamedTuple):
         return self.write()
 
 
-def _write_statistics(message: Any, _context: Context) -> str:
-    data = message.statistics_viz
-    if not data or data == ABSENT:
-        return ""
-    found = Statistics.of_proto(xla.StatisticsViz.FromString(data))
-    return f", statistics={found.write()}" if found.statistics else ""
-
-
 def _get(instruction: xla.HloInstructionProto) -> Statistics | None:
     # XLA sets the field for every instruction, so an empty message means that there are no statistics.
     return Statistics.of_proto(instruction.statistics_viz) if instruction.statistics_viz.statistics else None
@@ -540,6 +520,9 @@ def _put_statistics(instruction: xla.HloInstructionProto, value: Any) -> None:
 
 _VALUE: Final = message_value("statistics_viz", Statistics)
 
-STATISTICS: Final[Attribute] = structured("statistics", Statistics, _write_statistics, field="statistics_viz")._replace(
-    value=_VALUE._replace(get=_get, put=_put_statistics)
+STATISTICS: Final = structured(
+    "statistics",
+    Statistics,
+    field="statistics_viz",
+    value=_VALUE._replace(get=_get, put=_put_statistics),
 )

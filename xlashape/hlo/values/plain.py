@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from xlashape.hlo.tokens import HloCursor, escape, ints, is_json_dict, number
 from xlashape.hlo.values.attribute import (
-    ABSENT,
     FIELDS,
     Attribute,
     Codec,
@@ -49,7 +48,7 @@ MANTISSA_BITS: Final = int32("mantissa_bits")
 NUM_CARRIES: Final = integer("num_carries")
 
 
-def _write_channel_id(message: Any, _context: Context) -> str:
+def _write_channel_id(message: xla.HloInstructionProto, _context: Context) -> str:
     return f", channel_id={message.channel_id}" if message.channel_id > 0 else ""
 
 
@@ -72,7 +71,7 @@ def _read_prefetch_index(cursor: HloCursor) -> bytes:
     return xla.HloInstructionProto(cross_program_prefetch_index=index).SerializeToString()
 
 
-def _write_prefetch_index(message: Any, _context: Context) -> str:
+def _write_prefetch_index(message: xla.HloInstructionProto, _context: Context) -> str:
     if message.HasField("cross_program_prefetch_index"):
         return f", cross_program_prefetch_index={message.cross_program_prefetch_index}"
     # Older protos have this flag instead of an index.
@@ -136,12 +135,11 @@ def _read_replication(cursor: HloCursor) -> bytes:
     return FIELDS.message("parameter_replication", xla.ParameterReplication(replicated_at_leaf_buffers=values))
 
 
-def _write_replication(message: Any, context: Context) -> str:
-    data = message.parameter_replication
-    if data == ABSENT or not data or not context.show_ids:
+def _write_replication(message: xla.HloInstructionProto, context: Context) -> str:
+    flags = message.parameter_replication.replicated_at_leaf_buffers
+    if not flags or not context.show_ids:
         return ""
-    flags = xla.ParameterReplication.FromString(data).replicated_at_leaf_buffers
-    return f", parameter_replication={{{','.join(['true' if flag else 'false' for flag in flags])}}}" if flags else ""
+    return f", parameter_replication={{{','.join(['true' if flag else 'false' for flag in flags])}}}"
 
 
 PARAMETER_REPLICATION: Final = Attribute(
@@ -160,7 +158,7 @@ DIMENSIONS_READ_ONLY: Final = DIMENSIONS._replace(write=not_written)
 FFT_LENGTH: Final = integers("fft_length")
 
 
-def _write_scan_dimension(message: Any, _context: Context) -> str:
+def _write_scan_dimension(message: xla.HloInstructionProto, _context: Context) -> str:
     return f", dimensions={ints(message.dimensions[:1] or (0,))}"
 
 
@@ -172,11 +170,11 @@ def _read_one_dimension(cursor: HloCursor) -> bytes:
     return FIELDS.integers("dimensions", [cursor.parse_int("a dimension number")])
 
 
-def _write_iota_dimension(message: Any, _context: Context) -> str:
+def _write_iota_dimension(message: xla.HloInstructionProto, _context: Context) -> str:
     return f", iota_dimension={message.dimensions[0] if message.dimensions else 0}"
 
 
-def _write_inferred_dimension(message: Any, _context: Context) -> str:
+def _write_inferred_dimension(message: xla.HloInstructionProto, _context: Context) -> str:
     return f", inferred_dimension={message.dimensions[0]}" if message.dimensions else ""
 
 
@@ -204,7 +202,7 @@ def _read_custom_call_target(cursor: HloCursor) -> bytes:
     return FIELDS.string("custom_call_target", cursor.parse_text("custom_call_target"))
 
 
-def _write_custom_call_target(message: Any, _context: Context) -> str:
+def _write_custom_call_target(message: xla.HloInstructionProto, _context: Context) -> str:
     return f', custom_call_target="{escape(message.custom_call_target)}"'
 
 
@@ -222,7 +220,7 @@ def _config(name: str) -> Attribute:
     def read(cursor: HloCursor) -> bytes:
         return FIELDS.string(name, cursor.parse_string(name))
 
-    def write(message: Any, context: Context) -> str:
+    def write(message: xla.HloInstructionProto, context: Context) -> str:
         value = getattr(message, name)
         return f', {name}="{escape(value)}"' if value and not context.is_fingerprint else ""
 
@@ -292,12 +290,13 @@ def parse_frontend_attributes(cursor: HloCursor) -> xla.FrontendAttributes:
 
 def frontend_attributes_text(attributes: xla.FrontendAttributes) -> str:
     """The text of frontend attributes, `{a="x",b={…}}`, sorted by name; "" if there are none."""
-    if not attributes.map:
+    entries = attributes.map
+    if not entries:
         return ""
     # XLA sorts names by their bytes; the order of code points is the same.
     parts = [
         f"{key}={value}" if is_json_dict(value) else f'{key}="{escape(value)}"'
-        for key, value in sorted(attributes.map.items())
+        for key, value in sorted(entries.items())
     ]
     return f"{{{','.join(parts)}}}"
 
@@ -307,14 +306,9 @@ def _read_frontend_attributes(cursor: HloCursor) -> bytes:
     return FIELDS.message("frontend_attributes", data)
 
 
-def _frontend_attributes(data: bytes) -> str:
-    text = frontend_attributes_text(xla.FrontendAttributes.FromString(data))
+def _write_frontend_attributes(message: xla.HloInstructionProto, _context: Context) -> str:
+    text = frontend_attributes_text(message.frontend_attributes)
     return f", frontend_attributes={text}" if text else ""
-
-
-def _write_frontend_attributes(message: Any, _context: Context) -> str:
-    data = message.frontend_attributes
-    return "" if not data or data == ABSENT else _frontend_attributes(data)
 
 
 # -- backend_config --------------------------------------------------------------------------
@@ -325,10 +319,10 @@ def _read_backend_config(cursor: HloCursor) -> bytes:
     return FIELDS.string("backend_config", value)
 
 
-def _write_backend_config(message: Any, context: Context) -> str:
-    data: bytes = message.backend_config
-    if message.backend_config_payload != ABSENT:
-        data = payload_bytes(xla.Payload.FromString(message.backend_config_payload), context.payloads) or data
+def _write_backend_config(message: xla.HloInstructionProto, context: Context) -> str:
+    data = message.backend_config
+    if message.HasField("backend_config_payload"):
+        data = payload_bytes(message.backend_config_payload, context.payloads) or data
     if not data:
         return ""
     try:
@@ -338,8 +332,12 @@ def _write_backend_config(message: Any, context: Context) -> str:
     return f", backend_config={text}" if is_json_dict(text) else f', backend_config="{escape(text)}"'
 
 
+_NO_ENTRIES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 def _get_frontend_attributes(instruction: xla.HloInstructionProto) -> Mapping[str, str]:
-    return MappingProxyType(dict(sorted(instruction.frontend_attributes.map.items())))
+    entries = instruction.frontend_attributes.map
+    return MappingProxyType(dict(sorted(entries.items()))) if entries else _NO_ENTRIES
 
 
 def _put_frontend_attributes(instruction: xla.HloInstructionProto, value: Any) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from xlashape.hlo.module_proto.schema_compat import OLDER_PRECISIONS
 from xlashape.hlo.tokens import HloCursor, number
-from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Codec, Context, message_value, whole
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Codec, Context, message_value, structured, whole
 from xlashape.hlo.values.enums import EnumWords, enum_value, lower_case, parse_unknown
 from xlashape.proto import xla
 
@@ -41,20 +41,16 @@ def _read_algorithm(cursor: HloCursor) -> bytes:
     return FIELDS.message("precision_config", message)
 
 
-def _write_precision(message: Any, context: Context) -> str:
-    if message.precision_config == ABSENT:
-        return ""
-    precisions = list(xla.PrecisionConfig.FromString(message.precision_config).operand_precision)
+def _write_precision(message: xla.HloInstructionProto, context: Context) -> str:
+    precisions = message.precision_config.operand_precision
     if not any(precisions):
         return ""
     words = [_PRECISIONS.text(number) for number in precisions[: context.operand_count]]
     return f", operand_precision={{{','.join(words)}}}"
 
 
-def _write_algorithm(message: Any, _context: Context) -> str:
-    if message.precision_config == ABSENT:
-        return ""
-    number = xla.PrecisionConfig.FromString(message.precision_config).algorithm
+def _write_algorithm(message: xla.HloInstructionProto, _context: Context) -> str:
+    number = message.precision_config.algorithm
     return f", algorithm={_ALGORITHMS.text(number)}" if number else ""
 
 
@@ -205,13 +201,12 @@ def _read_tolerance(cursor: HloCursor) -> Tolerance:
     return Tolerance(**numbers)
 
 
-def _write(message: Any, _context: Context) -> str:
-    data = message.result_accuracy
-    if data == ABSENT or not data:
-        return ""
-    accuracy = xla.ResultAccuracy.FromString(data)
-    is_default = not accuracy.HasField("tolerance") and not accuracy.mode
-    return "" if is_default else f", result_accuracy={ResultAccuracy.of_proto(accuracy).write()}"
+def _is_not_default(accuracy: ResultAccuracy) -> bool:
+    return accuracy != ResultAccuracy()
 
 
-RESULT_ACCURACY: Final = Attribute("result_accuracy", _read, _write, message_value("result_accuracy", ResultAccuracy))
+RESULT_ACCURACY: Final = structured(
+    "result_accuracy",
+    ResultAccuracy,
+    value=message_value("result_accuracy", ResultAccuracy, is_said=_is_not_default),
+)._replace(read=_read)

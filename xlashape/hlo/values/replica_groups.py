@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+from xlashape.base.frozen import FrozenValue, set_field
+from xlashape.base.math import product
 from xlashape.errors import InvalidModuleError
-from xlashape.frozen import FrozenValue, set_field
 from xlashape.hlo.module_proto.schema_compat import iota_replica_groups
 from xlashape.hlo.tokens import HloCursor, ints
-from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Codec, Context, structured_list, whole
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Codec, Context, structured_list, whole
 from xlashape.hlo.values.devices import (
     MAX_DEVICES,
     Iota,
@@ -33,7 +34,6 @@ from xlashape.hlo.values.devices import (
     parse_device_id,
     parse_mesh,
 )
-from xlashape.math import product
 from xlashape.proto import xla
 
 
@@ -74,43 +74,21 @@ def parse_replica_groups(cursor: HloCursor) -> bytes:
     )
 
 
-def _write_groups(message: Any, context: Context) -> str:
-    if message.iota_collective_device_list != ABSENT:
-        text = _iota_text(message.iota_collective_device_list, context.is_fingerprint)
-    elif message.mesh_axes_replica_group_list != ABSENT:
-        text = _mesh_text(message.mesh_axes_replica_group_list, context.is_fingerprint)
-    elif message.collective_device_list != ABSENT:
-        text = _list_text(message.collective_device_list, context.is_fingerprint)
-    else:
-        text = _listed([xla.ReplicaGroup.FromString(data).replica_ids for data in message.replica_groups])
+def _write_groups(message: xla.HloInstructionProto, context: Context) -> str:
+    text = _listed(_groups_of(message)) if context.is_fingerprint else _text(message)
     return f", replica_groups={text}"
 
 
-def _list_text(data: bytes, listed: bool) -> str:
-    groups = xla.CollectiveDeviceListProto.FromString(data)
-    older = iota_replica_groups(groups)
-    if older is not None:
-        return _iota_text(older.SerializeToString(), listed)
-    return _listed([group.replica_ids for group in groups.replica_groups])
-
-
-def _iota_text(data: bytes, listed: bool) -> str:
-    groups = xla.IotaReplicaGroupListProto.FromString(data)
-    iota = Iota.of(groups.iota_reshape_dims, groups.iota_transpose_perm)
-    if listed:
-        return _groups_text(iota.devices(), groups.num_replica_groups, groups.num_devices_per_group)
-    return f"[{groups.num_replica_groups},{groups.num_devices_per_group}]<={iota}"
-
-
-def _mesh_text(data: bytes, listed: bool) -> str:
-    groups = xla.MeshAxesReplicaGroupListProto.FromString(data)
-    if listed:
-        return _groups_text(*_mesh_groups(groups))
-    return f"{mesh_text(groups.mesh)} {{{','.join(axis_texts(groups.mesh, groups.axes))}}}"
-
-
-def _groups_text(devices: list[int], groups: int, size: int) -> str:
-    return _listed(_cut(devices, groups, size))
+def _text(instruction: xla.HloInstructionProto) -> str:
+    """The text of the groups of an instruction in the form that its proto has."""
+    iota = _iota_of(instruction)
+    if iota is not None:
+        devices = Iota.of(iota.iota_reshape_dims, iota.iota_transpose_perm)
+        return f"[{iota.num_replica_groups},{iota.num_devices_per_group}]<={devices}"
+    if instruction.HasField("mesh_axes_replica_group_list"):
+        groups = instruction.mesh_axes_replica_group_list
+        return f"{mesh_text(groups.mesh)} {{{','.join(axis_texts(groups.mesh, groups.axes))}}}"
+    return _listed(_groups_of(instruction))
 
 
 def _listed(groups: Iterable[Iterable[int]]) -> str:
@@ -128,26 +106,30 @@ def _mesh_groups(groups: xla.MeshAxesReplicaGroupListProto, most: int = MAX_DEVI
 
 
 def _groups_of(instruction: xla.HloInstructionProto, most: int = MAX_DEVICES) -> list[list[int]]:
-    """The groups of an instruction as lists of devices, whichever form the proto has.
+    """The groups of an instruction as lists of devices, whichever form its proto has.
 
     InvalidModuleError if the number of devices does not fit the groups, LimitExceededError for an iota or a mesh of
     more than `most` devices.
     """
-    if instruction.HasField("iota_collective_device_list"):
-        return _iota_groups(instruction.iota_collective_device_list, most)
+    iota = _iota_of(instruction)
+    if iota is not None:
+        devices = Iota.of(iota.iota_reshape_dims, iota.iota_transpose_perm).devices(most)
+        return _cut(devices, iota.num_replica_groups, iota.num_devices_per_group)
     if instruction.HasField("mesh_axes_replica_group_list"):
         return _cut(*_mesh_groups(instruction.mesh_axes_replica_group_list, most))
-    if instruction.HasField("collective_device_list"):
-        older = iota_replica_groups(instruction.collective_device_list)
-        if older is not None:
-            return _iota_groups(older, most)
-        return [list(group.replica_ids) for group in instruction.collective_device_list.replica_groups]
-    return [list(group.replica_ids) for group in instruction.replica_groups]
+    is_list = instruction.HasField("collective_device_list")
+    groups = instruction.collective_device_list.replica_groups if is_list else instruction.replica_groups
+    return [list(group.replica_ids) for group in groups]
 
 
-def _iota_groups(groups: xla.IotaReplicaGroupListProto, most: int) -> list[list[int]]:
-    iota = Iota.of(groups.iota_reshape_dims, groups.iota_transpose_perm)
-    return _cut(iota.devices(most), groups.num_replica_groups, groups.num_devices_per_group)
+def _iota_of(instruction: xla.HloInstructionProto) -> xla.IotaReplicaGroupListProto | None:
+    """The groups of an instruction in iota form, from today's field or the older one; None if they have another
+    form."""
+    if instruction.HasField("iota_collective_device_list"):
+        return instruction.iota_collective_device_list
+    if instruction.HasField("mesh_axes_replica_group_list"):
+        return None
+    return iota_replica_groups(instruction.collective_device_list)
 
 
 def _cut(devices: list[int], groups: int, size: int) -> list[list[int]]:
@@ -198,28 +180,17 @@ class ReplicaGroups(FrozenValue):
 
     def write(self) -> str:
         """The text of the groups in the form that was kept, such as `{{0,1},{2,3}}` or `[2,2]<=[4]`."""
-        message = self.to_proto()
-        if message.HasField("iota_collective_device_list"):
-            return _iota_text(message.iota_collective_device_list.SerializeToString(), False)
-        if message.HasField("mesh_axes_replica_group_list"):
-            return _mesh_text(message.mesh_axes_replica_group_list.SerializeToString(), False)
-        if message.HasField("collective_device_list"):
-            return _list_text(message.collective_device_list.SerializeToString(), False)
-        return _listed([group.replica_ids for group in message.replica_groups])
+        return _text(self.to_proto())
 
     @classmethod
     def of_proto(cls, message: xla.HloInstructionProto) -> ReplicaGroups:
         """The groups of an instruction, whichever of its fields has them. They are not checked until `groups` or
         `expand` makes lists of devices of them."""
         form = next((name for name in _FORMS[:3] if message.HasField(name)), "replica_groups")
-        fields = xla.HloInstructionProto()
-        if form == "replica_groups":
-            fields.replica_groups.extend(message.replica_groups)
-        else:
-            getattr(fields, form).CopyFrom(getattr(message, form))
+        parts = message.replica_groups if form == "replica_groups" else [getattr(message, form)]
         groups = cls()
         set_field(groups, "_expanded", None)
-        set_field(groups, "_serialized", fields.SerializeToString())
+        set_field(groups, "_serialized", b"".join([FIELDS.message(form, part) for part in parts]))
         return groups
 
     @classmethod
@@ -326,9 +297,9 @@ class SourceTarget(NamedTuple):
         return xla.SourceTarget(source=self.source, target=self.target)
 
 
-def _write_pairs(message: Any, _context: Context) -> str:
-    pairs = [SourceTarget.of_proto(xla.SourceTarget.FromString(data)) for data in message.source_target_pairs]
-    return f", source_target_pairs={{{','.join([pair.write() for pair in pairs])}}}"
+def _write_pairs(message: xla.HloInstructionProto, _context: Context) -> str:
+    pairs = [SourceTarget.of_proto(each).write() for each in message.source_target_pairs]
+    return f", source_target_pairs={{{','.join(pairs)}}}"
 
 
 SOURCE_TARGET_PAIRS: Final = structured_list("source_target_pairs", SourceTarget, _write_pairs)

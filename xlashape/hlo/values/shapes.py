@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from xlashape.hlo.literal import parse_literal
 from xlashape.hlo.literal.data import literal_text
 from xlashape.hlo.tokens import HloCursor
-from xlashape.hlo.values.attribute import ABSENT, FIELDS, Attribute, Codec, Context, structured, whole
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Codec, Context, structured, whole
 from xlashape.limits import MAX_SHAPE_DEPTH, check
 from xlashape.proto import xla
 from xlashape.shape import Shape
@@ -26,9 +26,9 @@ def _read_outfeed_shape(cursor: HloCursor) -> bytes:
     return FIELDS.message("outfeed_shape", cursor.parse_shape().to_proto())
 
 
-def _write_outfeed_shape(message: Any, context: Context) -> str:
-    data = message.outfeed_shape
-    return "" if data == ABSENT else f", outfeed_shape={context.shape_text(data)}"
+def _write_outfeed_shape(message: xla.HloInstructionProto, context: Context) -> str:
+    is_set = message.HasField("outfeed_shape")
+    return f", outfeed_shape={context.shape_text(message.outfeed_shape)}" if is_set else ""
 
 
 def _read_constraints(cursor: HloCursor) -> bytes:
@@ -36,10 +36,10 @@ def _read_constraints(cursor: HloCursor) -> bytes:
     return b"".join(shapes) + FIELDS.integer("constrain_layout", 1)
 
 
-def _write_constraints(message: Any, context: Context) -> str:
+def _write_constraints(message: xla.HloInstructionProto, context: Context) -> str:
     if not message.constrain_layout:
         return ""
-    shapes = [context.shape_text(data) for data in message.operand_shapes_with_layout]
+    shapes = [context.shape_text(shape) for shape in message.operand_shapes_with_layout]
     return f", operand_layout_constraints={{{', '.join(shapes)}}}"
 
 
@@ -96,7 +96,7 @@ class Literal(NamedTuple):
 
     def write(self) -> str:
         """The text of the literal, such as `f32[2]{0} {1, 2}`."""
-        return _literal_text(self.to_proto(), lambda data: str(Shape.from_proto(data)), 0)
+        return _literal_text(self.to_proto(), lambda shape: str(Shape.from_proto(shape)), 0)
 
     @classmethod
     def of_proto(cls, message: xla.LiteralProto) -> Literal:
@@ -128,21 +128,20 @@ def _parse_literal(cursor: HloCursor, depth: int) -> xla.LiteralProto:
     return xla.LiteralProto(shape=shape, tuple_literals=parts)
 
 
-def _write_literal(message: Any, context: Context) -> str:
-    if message.literal == ABSENT:
-        return ""
-    return f", literal={_literal_text(xla.LiteralProto.FromString(message.literal), context.shape_text, 0)}"
+def _write_literal(message: xla.HloInstructionProto, context: Context) -> str:
+    is_set = message.HasField("literal")
+    return f", literal={_literal_text(message.literal, context.shape_text, 0)}" if is_set else ""
 
 
-def _literal_text(literal: xla.LiteralProto, shape_text: Callable[[bytes], str], depth: int) -> str:
+def _literal_text(literal: xla.LiteralProto, shape_text: Callable[[xla.ShapeProto], str], depth: int) -> str:
     """The text of a literal: its shape and its value. A tuple is written as its parts, each with its own shape."""
     if literal.shape.element_type != xla.TUPLE:
-        return f"{shape_text(literal.shape.SerializeToString())} {literal_text(literal)}"
+        return f"{shape_text(literal.shape)} {literal_text(literal)}"
     check("levels of tuples in a literal", depth, MAX_SHAPE_DEPTH)
     return f"( {', '.join([_literal_text(part, shape_text, depth + 1) for part in literal.tuple_literals])} )"
 
 
-LITERAL: Final = structured("literal", Literal, _write_literal)
+LITERAL: Final = structured("literal", Literal)._replace(write=_write_literal)
 OPERAND_LAYOUT_CONSTRAINTS: Final = Attribute(
     "operand_layout_constraints",
     _read_constraints,

@@ -19,19 +19,18 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf.message import DecodeError, Message
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
+from xlashape.base.frozen import FrozenValue, set_field
+from xlashape.base.math import ceil_div, product
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError
-from xlashape.frozen import FrozenValue, set_field
 from xlashape.hlo.tokens import HloCursor, with_index_comments
 from xlashape.hlo.values.attribute import (
-    ABSENT,
     FIELDS,
     Attribute,
     Codec,
     Context,
     message_value,
     replace_known,
-    submessage,
     whole,
 )
 from xlashape.hlo.values.devices import mesh_device_ids, mesh_devices_along
@@ -40,7 +39,6 @@ from xlashape.hlo.values.metadata import metadata_texts, parse_metadata_messages
 from xlashape.hlo.values.named_sharding import named_sharding_text, parse_named_sharding
 from xlashape.hlo.values.tiled_sharding import KINDS, Tiles, read_tiles
 from xlashape.limits import MAX_SHAPE_DEPTH, check
-from xlashape.math import ceil_div, product
 from xlashape.proto import xla
 from xlashape.shape import UNBOUNDED_SIZE, Shape
 
@@ -501,14 +499,15 @@ def _serialized_sharding_text(data: bytes, metadata: bool) -> str:
     return sharding_text(_S.FromString(data), metadata=metadata)
 
 
-def _write_sharding(message: Any, context: Context) -> str:
-    data = message.sharding
-    return "" if data == ABSENT else f", sharding={_serialized_sharding_text(data, context.show_metadata)}"
+def _write_sharding(message: xla.HloInstructionProto, context: Context) -> str:
+    if not message.HasField("sharding"):
+        return ""
+    return f", sharding={_serialized_sharding_text(message.sharding.SerializeToString(), context.show_metadata)}"
 
 
-def _write_domain(message: Any, _context: Context) -> str:
-    entry = _serialized_sharding_text(submessage(message.domain_exit_sharding), False)
-    exit_ = _serialized_sharding_text(submessage(message.domain_entry_sharding), False)
+def _write_domain(message: xla.HloInstructionProto, _context: Context) -> str:
+    entry = sharding_text(message.domain_exit_sharding, metadata=False)
+    exit_ = sharding_text(message.domain_entry_sharding, metadata=False)
     return f', domain={{kind="sharding", entry={entry}, exit={exit_}}}'
 
 

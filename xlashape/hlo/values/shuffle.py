@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from xlashape.hlo.tokens import HloCursor, ints
-from xlashape.hlo.values.attribute import FIELDS, Attribute, Codec, Context, list_value, submessage
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Codec, Context, list_value
 from xlashape.proto import xla
 
 _ROTATE: Final = "rotate"
@@ -27,16 +27,12 @@ def _read_shifts(cursor: HloCursor) -> bytes:
     return FIELDS.message("shuffle_mode", xla.ShuffleMode(rotate=xla.ShuffleMode.Rotate(shifts=shifts)))
 
 
-def _mode(message: Any) -> xla.ShuffleMode:
-    return xla.ShuffleMode.FromString(submessage(message.shuffle_mode))
+def _write_mode(message: xla.HloInstructionProto, _context: Context) -> str:
+    return f", mode={_ROTATE}" if message.shuffle_mode.HasField("rotate") else ""
 
 
-def _write_mode(message: Any, _context: Context) -> str:
-    return f", mode={_ROTATE}" if _mode(message).HasField("rotate") else ""
-
-
-def _write_shifts(message: Any, _context: Context) -> str:
-    mode = _mode(message)
+def _write_shifts(message: xla.HloInstructionProto, _context: Context) -> str:
+    mode = message.shuffle_mode
     return f", shifts={ints(mode.rotate.shifts)}" if mode.HasField("rotate") else ""
 
 

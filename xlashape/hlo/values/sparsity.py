@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, NamedTuple
 from xlashape.hlo.module_proto.schema_compat import DOT_SPARSITY as SPARSITY_FIELD
 from xlashape.hlo.module_proto.schema_compat import SparseOperand, sparse_operands
 from xlashape.hlo.tokens import HloCursor
-from xlashape.hlo.values.attribute import Attribute, Codec, Context, structured, submessage, whole
+from xlashape.hlo.values.attribute import Attribute, Codec, Context, message_value, structured, whole
 from xlashape.hlo.values.window import parse_numbers_by_x
 from xlashape.proto import xla
 from xlashape.proto.wire import fields
@@ -61,14 +61,9 @@ def _sides_text(lhs: OperandSparsity | OperandScaling | None, rhs: OperandSparsi
     return f"{{{' '.join(texts)}}}" if texts else ""
 
 
-def _if_said(attribute: Attribute) -> Attribute:
-    """The attribute, changed so that it counts as not set if neither operand has a configuration."""
-
-    def is_said(value: SparsityConfig | BlockScalingConfig | None) -> bool:
-        return value is not None and (value.lhs or value.rhs) is not None
-
-    assert attribute.value is not None
-    return attribute._replace(value=attribute.value._replace(is_said=is_said))
+def _is_said(config: SparsityConfig | BlockScalingConfig) -> bool:
+    """Whether an operand has a configuration."""
+    return (config.lhs or config.rhs) is not None
 
 
 # -- sparsity_config ------------------------------------------------------------------------
@@ -165,12 +160,9 @@ def _read_sparse_field(cursor: HloCursor, found: dict[str, Any], name: str, at: 
         raise cursor.error(f"expected sparsity, dimension, stride or idx, found {name!r}", at=at, found=name)
 
 
-def _write(message: Any, _context: Context) -> str:
-    text = SparsityConfig.of_proto(xla.SparsityConfig.FromString(submessage(message.sparsity_config))).write()
-    return f", sparsity_config={text}" if text else ""
-
-
-SPARSITY_CONFIG: Final = _if_said(structured("sparsity_config", SparsityConfig, _write))
+SPARSITY_CONFIG: Final = structured(
+    "sparsity_config", SparsityConfig, value=message_value("sparsity_config", SparsityConfig, is_said=_is_said)
+)
 
 
 # -- block_scaling_config -------------------------------------------------------------------
@@ -253,13 +245,11 @@ def _read_scaling_field(cursor: HloCursor, found: dict[str, Any], name: str, at:
         raise cursor.error(f"expected scale_idx, zero_idx, strides or steps, found {name!r}", at=at, found=name)
 
 
-def _write_scaling(message: Any, _context: Context) -> str:
-    config = xla.BlockScalingConfig.FromString(submessage(message.block_scaling_config))
-    text = BlockScalingConfig.of_proto(config).write()
-    return f", block_scaling_config={text}" if text else ""
-
-
-BLOCK_SCALING_CONFIG: Final = _if_said(structured("block_scaling_config", BlockScalingConfig, _write_scaling))
+BLOCK_SCALING_CONFIG: Final = structured(
+    "block_scaling_config",
+    BlockScalingConfig,
+    value=message_value("block_scaling_config", BlockScalingConfig, is_said=_is_said),
+)
 
 
 # -- sparsity of a dot ----------------------------------------------------------------------
@@ -279,11 +269,11 @@ def _read_of_dot(cursor: HloCursor) -> bytes:
         cursor.at += 1
 
 
-def _write_of_dot(message: Any, _context: Context) -> str:
-    texts: list[str] = []
-    for data in message.dot_sparsity:
-        sparse = SparseOperand.of(data)
-        texts.append(f"{'R' if sparse.operand else 'L'}.{sparse.dimension}@{sparse.non_zeros}:{sparse.block_size}")
+def _write_of_dot(message: xla.HloInstructionProto, _context: Context) -> str:
+    texts = [
+        f"{'R' if each.operand else 'L'}.{each.dimension}@{each.non_zeros}:{each.block_size}"
+        for each in sparse_operands(message)
+    ]
     return f", sparsity={'_'.join(texts)}" if texts else ""
 
 

@@ -30,12 +30,12 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from xlashape.base.math import product
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.tokens import HloCursor
 from xlashape.hlo.values.devices import MAX_DEVICES, Iota, transposed
 from xlashape.hlo.values.enums import EnumWords
 from xlashape.limits import check
-from xlashape.math import product
 from xlashape.proto import xla
 
 _S = xla.OpSharding

@@ -22,15 +22,14 @@ from typing import Any, Final, NamedTuple
 
 from xlashape.hlo.tokens import HloCursor, ints
 from xlashape.hlo.values.attribute import (
-    ABSENT,
     FIELDS,
     Attribute,
     Context,
     integers,
     list_value,
+    message_value,
     structured,
     structured_list,
-    submessage,
     whole,
 )
 from xlashape.proto import xla
@@ -117,15 +116,7 @@ class PaddingConfig(NamedTuple):
         return self.write()
 
 
-def _padding_text(data: bytes) -> str:
-    return PaddingConfig.of_proto(xla.PaddingConfig.FromString(data)).write()
-
-
-def _write_padding(message: Any, _context: Context) -> str:
-    return f", padding={_padding_text(submessage(message.padding_config))}"
-
-
-PADDING: Final = structured("padding", PaddingConfig, _write_padding, field="padding_config")
+PADDING: Final = structured("padding", PaddingConfig, field="padding_config", is_required=True)
 
 
 # -- windows -----------------------------------------------------------------------------------
@@ -283,21 +274,12 @@ class Window(NamedTuple):
         return self.write()
 
 
-def _window_text(data: bytes) -> str:
-    return Window.of_proto(xla.Window.FromString(data)).write()
+def _has_dimensions(window: Window) -> bool:
+    return bool(window.dimensions)
 
 
-def _write_even_if_empty(message: Any, _context: Context) -> str:
-    return "" if message.window == ABSENT else f", window={_window_text(message.window)}"
-
-
-def _write_window(message: Any, context: Context) -> str:
-    text = _write_even_if_empty(message, context)
-    return "" if text == ", window={}" else text
-
-
-WINDOW: Final[Attribute] = structured("window", Window, _write_window)
-WINDOW_IF_ANY: Final[Attribute] = WINDOW._replace(write=_write_even_if_empty)
+WINDOW: Final = structured("window", Window, value=message_value("window", Window, is_said=_has_dimensions))
+WINDOW_IF_ANY: Final = structured("window", Window)
 """The window of a custom-call. If the custom-call has a window, it is written even if it has no dimensions."""
 
 
@@ -346,9 +328,8 @@ class SliceDimension(NamedTuple):
         return xla.HloInstructionProto.SliceDimensions(start=self.start, limit=self.limit, stride=self.stride)
 
 
-def _write_slice(message: Any, _context: Context) -> str:
-    from_bytes = xla.HloInstructionProto.SliceDimensions.FromString
-    dimensions = [SliceDimension.of_proto(from_bytes(data)) for data in message.slice_dimensions]
+def _write_slice(message: xla.HloInstructionProto, _context: Context) -> str:
+    dimensions = [SliceDimension.of_proto(each) for each in message.slice_dimensions]
     strided = any(each.stride != 1 for each in dimensions)
     return f", slice={{{', '.join([each.write(with_stride=strided) for each in dimensions])}}}"
 
@@ -359,7 +340,7 @@ def _read_permute_sizes(cursor: HloCursor) -> bytes:
     return FIELDS.integers("dynamic_slice_sizes", [size for sizes in lists for size in sizes])
 
 
-def _write_permute_sizes(message: Any, context: Context) -> str:
+def _write_permute_sizes(message: xla.HloInstructionProto, context: Context) -> str:
     if not message.dynamic_slice_sizes:
         return ""
     sent = context.operand_shape(0)

@@ -8,12 +8,12 @@ a start on to its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from xlashape.errors import XlashapeError
+from xlashape.hlo.async_start import async_start
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
-from xlashape.hlo.ops.async_chain import find_origin
 from xlashape.hlo.ops.asynchronous import check_end, check_state, check_update, is_state
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Result
@@ -24,22 +24,20 @@ from xlashape.shape.value.shape import compatible_shapes
 _MAIN_THREAD: Final = "main"
 
 
-def async_problems(module: HloModule, with_channel_0: Set[str]) -> Iterator[Problem]:
-    """The problems of the asynchronous operations and the transfers of a module. `with_channel_0` has the names of the
-    instructions whose text has `channel_id=0`.
-    """
-    states = _States(module, with_channel_0)
-    for computation in module.computations:
-        for instruction in computation.instructions:
-            if instruction.proto.opcode not in _ASYNCHRONOUS:
-                continue
-            try:
-                problems = [*_uses(instruction, states), *_end_problems(instruction, states)]
-            except XlashapeError:
-                continue  # another rule reports an instruction that cannot be decoded
-            for message in problems:
-                yield Problem(computation.name, instruction.name, message)
-    yield from _host_channels(module)
+def async_problems(module: HloModule) -> Iterator[Problem]:
+    """The problems of the asynchronous operations and the transfers of a module."""
+    asynchronous = [each for each in module.instructions() if each.kind.opcode in _ASYNCHRONOUS]
+    if not asynchronous:
+        return
+    states = _States(module, asynchronous)
+    for instruction in asynchronous:
+        try:
+            problems = [*_uses(instruction, states), *_end_problems(instruction, states)]
+        except XlashapeError:
+            continue  # another rule reports an instruction that cannot be decoded
+        for message in problems:
+            yield Problem(instruction.computation.name, instruction.name, message)
+    yield from _host_channels(asynchronous)
     for caller, computation in states.shared():
         message = f"calls {computation.name!r}, which an async-start runs; only asynchronous operations may call it"
         yield Problem(caller.computation.name, caller.name, message)
@@ -71,7 +69,7 @@ _STATE_USERS: Final = frozenset(
 
 def _uses(start: HloInstruction, states: _States) -> Iterator[str]:
     """Problems with the users of a start or an async-update."""
-    opcode = start.proto.opcode
+    opcode = start.opcode
     if opcode in _STEPS:
         yield from _state_uses(start, states)
         return
@@ -84,34 +82,31 @@ def _uses(start: HloInstruction, states: _States) -> Iterator[str]:
     elif len(users) > 1:
         yield f"the {opcode} must be ended once, found {len(users)} users"
     for user in users:
-        if user.proto.opcode not in ends and user.proto.opcode not in _HAND_ON:
+        if user.opcode not in ends and user.opcode not in _HAND_ON:
             what = " or ".join(ends)
-            yield f"the {opcode} must be ended by {what} or handed on, found {user.proto.opcode} {user.name!r}"
+            yield f"the {opcode} must be ended by {what} or handed on, found {user.opcode} {user.name!r}"
             return
 
 
 def _is_order(user: HloInstruction) -> bool:
     """Whether an instruction has operands only to run after them."""
-    return user.proto.opcode == Opcode.CUSTOM_CALL and user.proto.custom_call_target == "control_dep"
+    return user.opcode is Opcode.CUSTOM_CALL and user.details.custom_call_target == "control_dep"
 
 
 def _state_uses(step: HloInstruction, states: _States) -> Iterator[str]:
     """Problems with the users of an async-start or async-update. Exactly one async-update or async-done must follow;
     the state may be passed on to it.
     """
-    opcode = step.proto.opcode
+    opcode = step.opcode
     for user in step.users:
-        if user.proto.opcode not in _STATE_USERS:
+        if user.opcode not in _STATE_USERS:
             yield (
                 f"the {opcode} must be ended by async-update or async-done or handed on, found "
-                f"{user.proto.opcode} {user.name!r}"
+                f"{user.opcode} {user.name!r}"
             )
             return
-        if user.proto.opcode in _ENDS[opcode] and step in user.operands[1:]:
-            yield (
-                f"the {opcode} must be the first operand of {user.proto.opcode} {user.name!r}, found it as a "
-                "further one"
-            )
+        if user.opcode in _ENDS[opcode] and step in user.operands[1:]:
+            yield (f"the {opcode} must be the first operand of {user.opcode} {user.name!r}, found it as a further one")
             return
     following = states.following(step)
     if len(following) > 1:
@@ -124,10 +119,10 @@ def _state_uses(step: HloInstruction, states: _States) -> Iterator[str]:
 
 def _wrapped(start: HloInstruction) -> Iterator[str]:
     """Checks that an asynchronous operation on the main thread wraps a single instruction."""
-    if start.proto.opcode != Opcode.ASYNC_START or start.proto.async_execution_thread not in ("", _MAIN_THREAD):
+    if start.opcode is not Opcode.ASYNC_START or start.details.async_execution_thread not in ("", _MAIN_THREAD):
         return
     for called in start.called_computations:
-        others = [each for each in called.instructions if each.proto.opcode != Opcode.PARAMETER and not each.is_root]
+        others = [each for each in called.instructions if each.opcode is not Opcode.PARAMETER and not each.is_root]
         if others:
             yield f"its computation must have a root and parameters only, found {others[0].name!r}"
 
@@ -143,29 +138,20 @@ _ASYNCHRONOUS: Final = frozenset((*_ENDS, *_STARTS))
 
 
 class _States:
-    """Finds which steps of asynchronous operations belong together. It implements
-    `xlashape.hlo.ops.async_chain.Graph` for the search from an end to its start.
-    """
+    """Finds which steps of asynchronous operations belong together."""
 
-    def __init__(self, module: HloModule, with_channel_0: Set[str]) -> None:
-        self.with_channel_0 = with_channel_0
+    def __init__(self, module: HloModule, asynchronous: Sequence[HloInstruction]) -> None:
+        """`asynchronous` are the instructions of the module with opcodes of `_ASYNCHRONOUS`."""
+        self._module = module
+        self.with_channel_0 = frozenset(module.config.channels_0)
+        """The names of the instructions whose text has `channel_id=0`."""
         self._begun: dict[HloInstruction, HloInstruction | None] = {}
         self._following: dict[HloInstruction, list[HloInstruction]] = {}
         self._before: dict[HloInstruction, HloInstruction] = {}
-        self._callers: dict[int, list[HloInstruction]] = {}
-        for instruction in module.instructions():
-            if instruction.proto.called_computation_ids:
-                for called in instruction.called_computations:
-                    self._callers.setdefault(called.index, []).append(instruction)
-        self._find_following(module)
-
-    def _find_following(self, module: HloModule) -> None:
-        """Finds the steps that follow each async-start and async-update, and the step before each of these."""
         found: dict[HloInstruction, HloInstruction | None] = {}
-        search = _Steps(self)
-        for instruction in module.instructions():
-            if instruction.proto.opcode in _ENDS[Opcode.ASYNC_START] and instruction.operands:
-                before = find_origin(search, instruction.operands[0], found)
+        for instruction in asynchronous:
+            if instruction.opcode in _ENDS[Opcode.ASYNC_START] and instruction.operands:
+                before = async_start(instruction.operands[0], found, begins=_is_step)
                 if before is not None:
                     self._before[instruction] = before
                     self._following.setdefault(before, []).append(instruction)
@@ -183,97 +169,68 @@ class _States:
         left, seen = [step], {step}
         while left:
             each = left.pop()
-            if each.proto.opcode == Opcode.WHILE or (each.is_root and self._is_body(each)):
+            if each.opcode is Opcode.WHILE or (each.is_root and self._is_body(each)):
                 return True
-            users = [user for user in each.users if user.proto.opcode in _HAND_ON and user not in seen]
+            users = [user for user in each.users if user.opcode in _HAND_ON and user not in seen]
             seen.update(users)
             left += users
         return False
 
     def _is_body(self, node: HloInstruction) -> bool:
-        callers = self._callers.get(node.computation.index, ())
         return any(
-            caller.proto.opcode == Opcode.WHILE and caller.called_computations[0] is node.computation
-            for caller in callers
+            caller.opcode is Opcode.WHILE and caller.called_computations[0] is node.computation
+            for caller in self._module.callers_of(node.computation)
         )
-
-    def opcode(self, node: HloInstruction) -> str:
-        return node.proto.opcode
-
-    def operands(self, node: HloInstruction) -> Sequence[HloInstruction]:
-        return node.operands
-
-    def tuple_index(self, node: HloInstruction) -> int:
-        return node.proto.tuple_index
-
-    def body_root(self, node: HloInstruction) -> HloInstruction | None:
-        if node.proto.opcode == Opcode.PARAMETER:
-            return node.computation.root
-        called = node.called_computations
-        return called[0].root if called else None
-
-    def loop(self, node: HloInstruction) -> HloInstruction | None:
-        callers = self._callers.get(node.computation.index, [])
-        if len(callers) != 1 or callers[0].proto.opcode != Opcode.WHILE:
-            return None
-        called = callers[0].called_computations
-        return callers[0] if called and called[0] == node.computation else None
 
     def shared(self) -> Iterator[tuple[HloInstruction, HloComputation]]:
         """(caller, computation) for each computation that an async-start runs and that an instruction other than an
         asynchronous step calls too.
         """
-        for callers in self._callers.values():
-            started = next((each for each in callers if each.proto.opcode == Opcode.ASYNC_START), None)
+        called = dict.fromkeys(called for each in self._module.instructions() for called in each.called_computations)
+        for callers in map(self._module.callers_of, called):
+            started = next((each for each in callers if each.opcode is Opcode.ASYNC_START), None)
             if started is None:
                 continue
             for caller in callers:
-                if caller.proto.opcode not in (*_STEPS, Opcode.ASYNC_DONE):
+                if caller.opcode not in (*_STEPS, Opcode.ASYNC_DONE):
                     yield caller, started.called_computations[0]
 
     def is_wrapped(self, node: HloInstruction) -> bool:
         """Whether an async-start runs the computation that an instruction is in."""
-        callers = self._callers.get(node.computation.index, ())
-        return any(caller.proto.opcode == Opcode.ASYNC_START for caller in callers)
-
-    def is_origin(self, node: HloInstruction) -> bool:
-        return node.proto.opcode in _ENDS and node.proto.opcode != Opcode.ASYNC_UPDATE
+        return any(caller.opcode is Opcode.ASYNC_START for caller in self._module.callers_of(node.computation))
 
     def begun(self, end: HloInstruction) -> HloInstruction | None:
         """The start of the operation that an instruction ends or continues; None if the search finds none."""
-        return find_origin(self, end.operands[0], self._begun)
+        return async_start(end.operands[0], self._begun, begins=_is_start)
 
 
-class _Steps:
-    """The graph of `_States` for the search for the previous step, which ends at an async-update too."""
+def _is_start(node: HloInstruction) -> bool:
+    return node.opcode in _ENDS and node.opcode is not Opcode.ASYNC_UPDATE
 
-    def __init__(self, states: _States) -> None:
-        self.opcode, self.operands, self.tuple_index = states.opcode, states.operands, states.tuple_index
-        self.body_root, self.loop = states.body_root, states.loop
 
-    def is_origin(self, node: HloInstruction) -> bool:
-        return node.proto.opcode in _STEPS
+def _is_step(node: HloInstruction) -> bool:
+    return node.opcode in _STEPS
 
 
 def _end_problems(end: HloInstruction, states: _States) -> Iterator[str]:
     """Problems of an instruction that ends or continues an operation."""
-    opcode = end.proto.opcode
+    opcode = end.opcode
     start = _STARTS.get(opcode)
     if start is None or not end.operands:
         return
     given = end.operands[0]
-    if opcode == Opcode.COPY_DONE:
-        begun = given if given.proto.opcode == start else None
+    if opcode is Opcode.COPY_DONE:
+        begun = given if given.opcode == start else None
     elif start in _TRANSFERS:
-        if given.proto.opcode == Opcode.GET_TUPLE_ELEMENT:
+        if given.opcode is Opcode.GET_TUPLE_ELEMENT:
             return
-        begun = given if given.proto.opcode == start else None
+        begun = given if given.opcode == start else None
     else:
         begun = states.begun(end)
-        if begun is not None and begun.proto.opcode != start:
+        if begun is not None and begun.opcode != start:
             begun = None
     if begun is None:
-        yield f"the {opcode} must end a {start}, found {given.proto.opcode} {given.name!r}"
+        yield f"the {opcode} must end a {start}, found {given.opcode} {given.name!r}"
         return
     if begun is given:
         problem = _transfer_problem(end, begun, states) or _collective_problem(end, begun, states)
@@ -296,11 +253,11 @@ def _step_problem(step: HloInstruction, begun: HloInstruction, before: HloInstru
         return f"it runs {own[0].name!r}, {begun.name!r} has started {called[0].name!r}"
     shape = step.shape
     # XLA compares an update with its operand, and an async-done with the previous step.
-    state = before.shape if step.proto.opcode == Opcode.ASYNC_DONE else step.operands[0].shape
+    state = before.shape if step.opcode is Opcode.ASYNC_DONE else step.operands[0].shape
     parameters = [parameter.shape for parameter in called[0].parameters]
     if not is_state(state):
         return f"it must take the state of an asynchronous operation, found {state}"
-    if step.proto.opcode == Opcode.ASYNC_DONE:
+    if step.opcode is Opcode.ASYNC_DONE:
         return check_end(state, shape, parameters, called[0].root.shape)
     if not is_state(shape):
         return None
@@ -317,11 +274,11 @@ _COLLECTIVES: Final[dict[str, Opcode]] = {
 
 def _collective_problem(done: HloInstruction, started: HloInstruction, states: _States) -> str | None:
     """The problem of a collective if its start and its end were one instruction; None if there is none."""
-    if done.proto.opcode == Opcode.ALL_GATHER_DONE:
+    if done.opcode is Opcode.ALL_GATHER_DONE:
         gathered = started.shape.tuple_shapes[1:2]
         if gathered and not compatible_shapes(done.shape, gathered[0]):
             return f"its shape is {done.shape}, its start gathers {gathered[0]}"
-    whole = _COLLECTIVES.get(done.proto.opcode)
+    whole = _COLLECTIVES.get(done.opcode)
     verify = None if whole is None else OPERATIONS[whole].verify
     try:
         if verify is not None:
@@ -333,33 +290,32 @@ def _collective_problem(done: HloInstruction, started: HloInstruction, states: _
 
 
 def _transfer_problem(done: HloInstruction, started: HloInstruction, states: _States) -> str | None:
-    if started.proto.opcode not in _TRANSFERS:
+    if started.opcode not in _TRANSFERS:
         return None
-    of_done, of_start = done.proto.channel_id, started.proto.channel_id
+    of_done, of_start = done.details.channel_id, started.details.channel_id
     if of_done != of_start or (done.name in states.with_channel_0) != (started.name in states.with_channel_0):
         return f"ends channel {of_done}, {started.name!r} has started channel {of_start}"
-    if done.proto.is_host_transfer != started.proto.is_host_transfer:
+    if done.details.is_host_transfer != started.details.is_host_transfer:
         return f"it and {started.name!r} must both transfer to the host or neither"
     return None
 
 
-def _host_channels(module: HloModule) -> Iterator[Problem]:
+def _host_channels(asynchronous: Sequence[HloInstruction]) -> Iterator[Problem]:
     """Problems of transfers to or from the host that share a channel. Transfers may share one if `_transfer` is equal
     for them.
     """
     users: dict[int, HloInstruction] = {}
-    for computation in module.computations:
-        for instruction in computation.instructions:
-            proto = instruction.proto
-            if proto.opcode in _TRANSFERS and proto.is_host_transfer and proto.channel_id:
-                other = users.setdefault(proto.channel_id, instruction)
-                if _transfer(other) != _transfer(instruction):
-                    message = f"uses channel {proto.channel_id} of {other.name!r}"
-                    yield Problem(computation.name, instruction.name, message)
+    for instruction in asynchronous:
+        details = instruction.details
+        if instruction.opcode in _TRANSFERS and details.is_host_transfer and details.channel_id:
+            other = users.setdefault(details.channel_id, instruction)
+            if _transfer(other) != _transfer(instruction):
+                message = f"uses channel {details.channel_id} of {other.name!r}"
+                yield Problem(instruction.computation.name, instruction.name, message)
 
 
 def _transfer(instruction: HloInstruction) -> tuple[object, ...]:
     """The properties that transfers on one channel must have in common."""
-    proto = instruction.proto
-    taken = [operand.proto.shape for operand in instruction.operands]
-    return proto.opcode, proto.shape, taken, dict(proto.frontend_attributes.map), proto.backend_config
+    details = instruction.details
+    taken = [operand.details.shape for operand in instruction.operands]
+    return details.opcode, details.shape, taken, dict(details.frontend_attributes.map), details.backend_config

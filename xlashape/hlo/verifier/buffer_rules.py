@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 from xlashape.errors import XlashapeError
+from xlashape.hlo.kind import Kind
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.verification import BufferTarget, held_array
@@ -44,19 +45,23 @@ _TARGETS: Final = frozenset(map(str, BufferTarget))
 
 def buffer_problems(module: HloModule) -> Iterator[Problem]:
     """The problems of the buffers of a module."""
-    bodies: set[int] = set()
-    asynchronous: set[int] = set()
+    kinds = {each.kind for each in module.instructions()}
+    holding = {kind for kind in kinds if _holds_buffer(kind.message.shape)}
+    concerned = holding.union([kind for kind in kinds if _takes_buffer(kind)])
+    if not concerned:
+        return
+    bodies: set[HloComputation] = set()
+    asynchronous: set[HloComputation] = set()
     for instruction in module.instructions():
-        if instruction.proto.opcode == Opcode.WHILE:
-            bodies |= {called.index for called in instruction.called_computations[:1]}
-        elif instruction.proto.opcode == Opcode.ASYNC_START:
-            asynchronous |= {called.index for called in instruction.called_computations}
+        if instruction.opcode is Opcode.WHILE:
+            bodies.update(instruction.called_computations[:1])
+        elif instruction.opcode is Opcode.ASYNC_START:
+            asynchronous.update(instruction.called_computations)
     for computation in module.computations:
-        with_buffers = [each for each in computation.instructions if _holds_buffer(each.proto.shape)]
-        if not with_buffers and not any(_takes_buffer(each) for each in computation.instructions):
+        if not any(each.kind in concerned for each in computation.instructions):
             continue
-        is_asynchronous, root = computation.index in asynchronous, computation.root
-        if is_asynchronous and root.proto.opcode != Opcode.CUSTOM_CALL:
+        is_asynchronous, root = computation in asynchronous, computation.root
+        if is_asynchronous and root.opcode is not Opcode.CUSTOM_CALL:
             continue
         try:
             for instruction in (root,) if is_asynchronous else computation.instructions:
@@ -64,6 +69,7 @@ def buffer_problems(module: HloModule) -> Iterator[Problem]:
                 if message:
                     yield Problem(computation.name, instruction.name, message)
             if not is_asynchronous:
+                with_buffers = [each for each in computation.instructions if each.kind in holding]
                 yield from _writers(computation, with_buffers, bodies)
         except XlashapeError:
             continue  # another rule reports an instruction that cannot be decoded
@@ -73,26 +79,26 @@ def _holds_buffer(shape: xla.ShapeProto) -> bool:
     return shape.element_type == xla.BUFFER or any(map(_holds_buffer, shape.tuple_shapes))
 
 
-def _takes_buffer(instruction: HloInstruction) -> bool:
-    return instruction.proto.opcode == Opcode.CUSTOM_CALL and instruction.proto.custom_call_target in _TARGETS
+def _takes_buffer(kind: Kind) -> bool:
+    return kind.opcode is Opcode.CUSTOM_CALL and kind.message.custom_call_target in _TARGETS
 
 
 def _problem(instruction: HloInstruction, *, is_entry: bool) -> str | None:
-    opcode, shape = instruction.proto.opcode, instruction.shape
+    opcode, shape = instruction.opcode, instruction.shape
     operands = [operand.shape for operand in instruction.operands]
     buffers = [each for each in (shape, *operands) if next(_buffer_indices(each), None) is not None]
     may_have = opcode in _WITH_BUFFERS or (
-        opcode == Opcode.CALL and _STREAM in instruction.proto.frontend_attributes.map
+        opcode is Opcode.CALL and _STREAM in instruction.details.frontend_attributes.map
     )
-    if not may_have or (is_entry and opcode == Opcode.PARAMETER):
+    if not may_have or (is_entry and opcode is Opcode.PARAMETER):
         return f"neither its operands nor its result can be a buffer, found {buffers[0]}" if buffers else None
-    if opcode == Opcode.CUSTOM_CALL:
-        return _custom_call_problem(instruction.proto, shape, operands)
+    if opcode is Opcode.CUSTOM_CALL:
+        return _custom_call_problem(instruction.details, shape, operands)
     return None
 
 
-def _custom_call_problem(proto: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
-    target = proto.custom_call_target
+def _custom_call_problem(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+    target = message.custom_call_target
     if target == BufferTarget.CREATE:
         if operands:
             return f"{target} takes no operand, found {len(operands)}"
@@ -107,18 +113,18 @@ def _custom_call_problem(proto: xla.HloInstructionProto, shape: Shape, operands:
         source, held = held_array(operands[0]), held_array(shape)
         if (source.dimensions, source.dynamic_dimensions) != (held.dimensions, held.dynamic_dimensions):
             return f"{target} must keep dimensions as they are, found {shape} of {operands[0]}"
-        if len(proto.output_operand_aliasing) != 1:
+        if len(message.output_operand_aliasing) != 1:
             return f"the result of {target} must be aliased with its operand"
         return None
-    return _aliases_problem(proto, shape, operands)
+    return _aliases_problem(message, shape, operands)
 
 
-def _aliases_problem(proto: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
+def _aliases_problem(message: xla.HloInstructionProto, shape: Shape, operands: Sequence[Shape]) -> str | None:
     """Checks that aliases join each buffer operand of a custom call with a buffer of its result, and each buffer of its
     result with an operand.
     """
-    outputs = [tuple(alias.output_shape_index) for alias in proto.output_operand_aliasing]
-    inputs = [(alias.operand_index, tuple(alias.operand_shape_index)) for alias in proto.output_operand_aliasing]
+    outputs = [tuple(alias.output_shape_index) for alias in message.output_operand_aliasing]
+    inputs = [(alias.operand_index, tuple(alias.operand_shape_index)) for alias in message.output_operand_aliasing]
     for index in _buffer_indices(shape):
         if index not in outputs:
             return f"its output_to_operand_aliasing must have the buffer {list(index)} of its result"
@@ -140,11 +146,11 @@ def _buffer_indices(shape: Shape, index: tuple[int, ...] = ()) -> Iterator[tuple
 
 
 def _writers(
-    computation: HloComputation, with_buffers: Sequence[HloInstruction], bodies: Set[int]
+    computation: HloComputation, with_buffers: Sequence[HloInstruction], bodies: Set[HloComputation]
 ) -> Iterator[Problem]:
     """Problems of buffers that several instructions write or end."""
     for instruction in with_buffers:
-        if instruction.proto.opcode not in _MAKERS:
+        if instruction.opcode not in _MAKERS:
             continue
         for index in _buffer_indices(instruction.shape):
             writers = _writers_of(instruction, index, bodies)
@@ -153,7 +159,9 @@ def _writers(
                 yield Problem(computation.name, instruction.name, f"its buffer is written or ended by {names}")
 
 
-def _writers_of(instruction: HloInstruction, index: tuple[int, ...], bodies: Set[int]) -> list[HloInstruction]:
+def _writers_of(
+    instruction: HloInstruction, index: tuple[int, ...], bodies: Set[HloComputation]
+) -> list[HloInstruction]:
     """The instructions that write or end the buffer at an index of a result. The buffer is followed through tuples.
 
     The next iteration of a loop writes the buffers that the body returns, so the root of a body counts as a writer if
@@ -163,14 +171,14 @@ def _writers_of(instruction: HloInstruction, index: tuple[int, ...], bodies: Set
     values = [(instruction, index)]
     while values:
         value, index = values.pop()
-        if value is not instruction and value.is_root and value.computation.index in bodies:
+        if value is not instruction and value.is_root and value.computation in bodies:
             writers[value] = None
         for user in value.users:
-            opcode = user.proto.opcode
-            if opcode == Opcode.TUPLE:
+            opcode = user.opcode
+            if opcode is Opcode.TUPLE:
                 values.append((user, (user.operands.index(value), *index)))
-            elif opcode == Opcode.GET_TUPLE_ELEMENT:
-                if index[:1] == (user.proto.tuple_index,):
+            elif opcode is Opcode.GET_TUPLE_ELEMENT:
+                if index[:1] == (user.kind.tuple_index,):
                     values.append((user, index[1:]))
             elif opcode in _WRITERS:
                 writers[user] = None

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, NamedTuple
 
+from xlashape.base.math import product
 from xlashape.errors import XlashapeError
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.math import product
 from xlashape.proto import xla
 from xlashape.shape import Shape
 from xlashape.shape.value.shape import compatible_shapes, equal_layouts
+
+_MAIN_THREAD: Final = "main"
+_ON_ONE_THREAD: Final = frozenset((Opcode.FUSION, Opcode.WHILE, Opcode.CONDITIONAL))
+_CONCERNED: Final = _ON_ONE_THREAD | {Opcode.ALL_REDUCE}
+"""The opcodes of the instructions that the rules of several instructions are about."""
+_COMPUTATION: Final = attrgetter("computation")
 
 
 class Problem(NamedTuple):
@@ -36,40 +44,40 @@ class Problem(NamedTuple):
 
 def module_problems(module: HloModule) -> Iterator[Problem]:
     """The problems that involve several instructions, and those of the module's aliases and donors."""
-    for computation in module.computations:
-        yield from _threads(computation)
-        yield from _shardings(computation)
-    yield from _fusions(module)
-    yield from _constraints(module)
+    concerned = [each for each in module.instructions() if each.kind.opcode in _CONCERNED]
+    for computation, group in groupby(concerned, _COMPUTATION):
+        instructions = list(group)
+        yield from _threads(computation, instructions)
+        yield from _shardings(computation, instructions)
+    yield from _fusions([each for each in concerned if each.opcode is Opcode.FUSION])
+    yield from _constraints([each for each in concerned if each.opcode is Opcode.ALL_REDUCE])
     yield from _aliases(module)
 
 
 def with_channel(instruction: HloInstruction, with_channel_0: Set[str]) -> xla.HloInstructionProto:
-    """The proto of an instruction. If its text has `channel_id=0`, the proto is a copy with channel 1: the instruction
-    has a channel, but in a proto 0 means none, and rules treat all channels from 1 on alike. `with_channel_0` has the
+    """The details of an instruction. If its text has `channel_id=0`, they are a copy with channel 1: the instruction
+    has a channel, but in a message 0 means none, and rules treat all channels from 1 on alike. `with_channel_0` has the
     names of such instructions.
     """
     if instruction.name not in with_channel_0:
-        return instruction.proto
-    proto = xla.HloInstructionProto()
-    proto.CopyFrom(instruction.proto)
-    proto.channel_id = 1
-    return proto
+        return instruction.details
+    message = xla.HloInstructionProto()
+    message.CopyFrom(instruction.details)
+    message.channel_id = 1
+    return message
 
 
 # -- fusions --------------------------------------------------------------------------------
 
 
-def _fusions(module: HloModule) -> Iterator[Problem]:
+def _fusions(fusions: Sequence[HloInstruction]) -> Iterator[Problem]:
     """Problems of fused computations that several fusions call, or that have instructions which nothing uses."""
     callers: Counter[int] = Counter()
     fused: dict[int, HloComputation] = {}
-    for computation in module.computations:
-        for instruction in computation.instructions:
-            if instruction.proto.opcode == Opcode.FUSION:
-                for called in instruction.called_computations:
-                    callers[called.index] += 1
-                    fused[called.index] = called
+    for fusion in fusions:
+        for called in fusion.called_computations:
+            callers[called.index] += 1
+            fused[called.index] = called
     for index, computation in sorted(fused.items()):
         if callers[index] > 1:
             message = f"is that of {callers[index]} fusions; it must be that of one"
@@ -80,15 +88,11 @@ def _fusions(module: HloModule) -> Iterator[Problem]:
                 yield Problem(computation.name, instruction.name, "nothing in its fusion uses it")
 
 
-_MAIN_THREAD: Final = "main"
-_ON_ONE_THREAD: Final = frozenset((Opcode.FUSION, Opcode.WHILE, Opcode.CONDITIONAL))
-
-
-def _threads(computation: HloComputation) -> Iterator[Problem]:
+def _threads(computation: HloComputation, instructions: Sequence[HloInstruction]) -> Iterator[Problem]:
     """Problems of fusions, loops and conditionals that call a computation of another thread."""
     thread = computation.execution_thread or _MAIN_THREAD
-    for instruction in computation.instructions:
-        if instruction.proto.opcode not in _ON_ONE_THREAD:
+    for instruction in instructions:
+        if instruction.kind.opcode not in _ON_ONE_THREAD:
             continue
         for called in instruction.called_computations:
             theirs = called.execution_thread or _MAIN_THREAD
@@ -97,22 +101,22 @@ def _threads(computation: HloComputation) -> Iterator[Problem]:
                 yield Problem(computation.name, instruction.name, message)
 
 
-def _shardings(computation: HloComputation) -> Iterator[Problem]:
+def _shardings(computation: HloComputation, instructions: Sequence[HloInstruction]) -> Iterator[Problem]:
     """Problems of loops and conditionals whose sharding differs from that of the roots and parameters of the called
     computations, if both have one.
     """
-    for instruction in computation.instructions:
-        opcode = instruction.proto.opcode
+    for instruction in instructions:
+        opcode = instruction.kind.opcode
         if opcode not in (Opcode.WHILE, Opcode.CONDITIONAL):
             continue
         called = instruction.called_computations
-        together = [instruction, *(each.root for each in (called[:1] if opcode == Opcode.WHILE else called))]
-        if opcode == Opcode.WHILE:
-            together += [parameter for each in called for parameter in each.parameters[:1]]
+        together = [instruction, *(each.root for each in (called[:1] if opcode is Opcode.WHILE else called))]
         try:
-            sharded = [(each, each.sharding) for each in together if each.proto.HasField("sharding")]
+            if opcode is Opcode.WHILE:
+                together += [parameter for each in called for parameter in each.parameters[:1]]
+            sharded = [(each, each.sharding) for each in together if each.details.HasField("sharding")]
         except XlashapeError:
-            continue  # another rule reports a sharding that cannot be decoded
+            continue  # another rule reports wrong parameters, and a sharding that cannot be decoded
         for other, sharding in sharded[1:]:
             first, expected = sharded[0]
             if sharding != expected:
@@ -121,19 +125,13 @@ def _shardings(computation: HloComputation) -> Iterator[Problem]:
                 break
 
 
-def _constraints(module: HloModule) -> Iterator[Problem]:
+def _constraints(reduces: Sequence[HloInstruction]) -> Iterator[Problem]:
     """The problem that some all-reduces of a module have constrain_layout=true and others do not."""
-    reduces = [
-        (computation, instruction)
-        for computation in module.computations
-        for instruction in computation.instructions
-        if instruction.proto.opcode == Opcode.ALL_REDUCE
-    ]
-    for computation, instruction in reduces:
-        if instruction.proto.constrain_layout != reduces[0][1].proto.constrain_layout:
-            other = reduces[0][1].name
+    for instruction in reduces:
+        if instruction.details.constrain_layout != reduces[0].details.constrain_layout:
+            other = reduces[0].name
             message = f"constrain_layout must be the same in all instructions all-reduce, {other!r} has another"
-            yield Problem(computation.name, instruction.name, message)
+            yield Problem(instruction.computation.name, instruction.name, message)
             return
 
 
@@ -144,8 +142,8 @@ def _entry_shapes(module: HloModule) -> tuple[list[Shape], Shape]:
     """The shapes of the entry's parameters and of its result, with the layouts of entry_computation_layout."""
     parameters = [parameter.shape for parameter in module.entry.parameters]
     result = module.entry.root.shape
-    declared = module.proto.host_program_shape
-    if not module.proto.HasField("host_program_shape") or len(declared.parameters) != len(parameters):
+    declared = module.head.host_program_shape
+    if not module.head.HasField("host_program_shape") or len(declared.parameters) != len(parameters):
         return parameters, result
     with_layouts = [Shape.from_proto(each) for each in declared.parameters]
     returned = Shape.from_proto(declared.result)
@@ -162,7 +160,7 @@ def _aliases(module: HloModule) -> Iterator[Problem]:
     except XlashapeError:
         return  # another rule reports a shape that cannot be decoded
     aliased: set[tuple[int, tuple[int, ...]]] = set()
-    for alias in module.proto.input_output_alias.entries:
+    for alias in module.head.input_output_alias.entries:
         number, index = alias.parameter_number, tuple(alias.parameter_shape_index)
         output_index = tuple(alias.output_shape_index)
         given = _parameter_part(parameters, number, index)
@@ -179,7 +177,7 @@ def _aliases(module: HloModule) -> Iterator[Problem]:
         elif alias.kind == xla.MUST_ALIAS and not _same_memory(given, output):
             yield Problem("", "", f"input_output_alias joins output {output} with parameter {number}, {given}")
         aliased.add((number, index))
-    for donor in module.proto.buffer_donor.entries:
+    for donor in module.head.buffer_donor.entries:
         number, index = donor.parameter_number, tuple(donor.parameter_shape_index)
         donated = _parameter_part(parameters, number, index)
         if donated is None:

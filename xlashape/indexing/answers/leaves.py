@@ -12,11 +12,11 @@ from array import array
 from collections.abc import Sequence
 from itertools import accumulate
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
+from xlashape.base.math import product
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo import HloInstruction, Opcode
 from xlashape.hlo.literal.data import element_type, raw, row_major_positions
-from xlashape.math import product
 from xlashape.shape import UNBOUNDED_SIZE, PrimitiveType, Shape
 from xlashape.symbolic import IndexingMap
 
@@ -30,7 +30,13 @@ def leaves(shape: Shape) -> tuple[Shape, ...]:
     >>> leaves(Shape.parse("(f32[2], (s32[], pred[3]))"))
     (Shape('f32[2]{0}'), Shape('s32[]'), Shape('pred[3]{0}'))
     """
-    return tuple(shape.leaves()) if shape.is_tuple else (shape,)
+    return _leaves(shape) if shape.is_tuple else (shape,)
+
+
+# A tuple of a thousand elements is the operand of a thousand instructions.
+@cached(max_bytes=2 << 20, weigh=lambda key, value: 200 + 8 * len(value))
+def _leaves(shape: Shape) -> tuple[Shape, ...]:
+    return tuple(shape.leaves())
 
 
 def leaf_count(shape: Shape) -> int:
@@ -109,7 +115,7 @@ MAX_ELEMENTS = 1 << 16
 
 def scalar_value(instruction: HloInstruction) -> int | None:
     """The value of a scalar constant of an integral type or pred (0 or 1); else None."""
-    if instruction.fields.opcode != Opcode.CONSTANT or instruction.shape.dimensions:
+    if instruction.opcode != Opcode.CONSTANT or instruction.shape.dimensions:
         return None
     values = integers(instruction)
     return None if values is None else values[0]

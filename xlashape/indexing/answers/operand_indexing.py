@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, overload
 
+from xlashape.base.frozen import FrozenValue, set_field
 from xlashape.errors import InvalidArgumentError
-from xlashape.frozen import FrozenValue, set_field
 from xlashape.hlo import HloInstruction, Opcode
 from xlashape.indexing.answers.leaves import scalar_value
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, VariableKind
@@ -96,7 +96,7 @@ class RuntimeVariable(FrozenValue):
         instruction = self.instruction
         if self.is_position:
             return f"position in a group of {instruction.name}"
-        opcode = instruction.fields.opcode
+        opcode = instruction.opcode
         if opcode == Opcode.PARAMETER:
             return f"parameter({instruction.parameter_number})"
         if opcode == Opcode.CONSTANT:

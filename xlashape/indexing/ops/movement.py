@@ -6,6 +6,7 @@ an element of an operand takes part in (`…_input_to_output`).
 
 from __future__ import annotations
 
+from xlashape.base.math import ceil_div
 from xlashape.hlo import Opcode
 from xlashape.hlo.values.plain import DIMENSIONS
 from xlashape.hlo.values.window import PADDING, PaddingConfig, PaddingDimension
@@ -29,7 +30,6 @@ from xlashape.indexing.ops.op import (
     without_bounds,
 )
 from xlashape.limits import spend
-from xlashape.math import ceil_div
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
 # The steps of a budget that making the map of one operand takes: tens of microseconds.

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
 from xlashape.hlo import Opcode
 from xlashape.hlo.values.attribute import Attribute, Codec
 from xlashape.hlo.values.dimension_numbers import DOT_DIMENSION_NUMBERS

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xlashape.base.math import product
 from xlashape.hlo import Opcode
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
 from xlashape.indexing.ops.op import (
@@ -29,7 +30,6 @@ from xlashape.indexing.ops.op import (
     to_scalar,
     without_bounds,
 )
-from xlashape.math import product
 from xlashape.shape import Layout, Shape
 from xlashape.shape.tiling.formula import geometry, logical_index, physical_position
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, join_digits, rng

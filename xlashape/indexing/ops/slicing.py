@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from xlashape.base.math import ceil_div
 from xlashape.hlo import Opcode
 from xlashape.hlo.values.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xlashape.hlo.values.window import DYNAMIC_SLICE_SIZES, SLICE, SLICE_SIZES, SliceDimension
@@ -38,7 +39,6 @@ from xlashape.indexing.ops.op import (
     to_scalar,
     without_bounds,
 )
-from xlashape.math import ceil_div
 from xlashape.proto import xla
 from xlashape.symbolic import Expr, Interval, const, dim, rng, rt
 

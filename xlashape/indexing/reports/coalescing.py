@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
+from xlashape.base.math import ceil_div, product
 from xlashape.errors import InvalidArgumentError, LimitExceededError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import leaves, map_bytes
@@ -20,7 +21,6 @@ from xlashape.indexing.answers.operand_indexing import OperandIndexing, OperandI
 from xlashape.indexing.reports.counting import box_size, fixed_runtime
 from xlashape.indexing.reports.physical import output_to_input_physical
 from xlashape.limits import INT64_MAX, spend
-from xlashape.math import ceil_div, product
 from xlashape.shape.tiling.padding import stored_bits
 from xlashape.symbolic import IndexingMap, Interval
 

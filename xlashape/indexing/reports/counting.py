@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from xlashape.base.math import product
 from xlashape.limits import spend
-from xlashape.math import product
 from xlashape.symbolic import Constant, Expr, IndexingMap, Interval, Mul, Var, Variable, VariableKind
 from xlashape.symbolic.expr.expression import substitute_in_map, sum_terms, variables_of
 from xlashape.symbolic.map.parts import variable_bounds

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
+from xlashape.base.math import ceil_div
 from xlashape.errors import InvalidArgumentError, is_a
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of, leaf_sizes, leaves
@@ -24,7 +25,6 @@ from xlashape.indexing.queries import errors_name_instruction
 from xlashape.indexing.walk.analysis import Analysis
 from xlashape.indexing.walk.dependencies import operands_first
 from xlashape.limits import check, spend
-from xlashape.math import ceil_div
 from xlashape.symbolic import (
     Expr,
     IndexingMap,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import is_unbounded, leaves, map_bytes

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from xlashape.display import shown
+from xlashape.base.display import shown
+from xlashape.base.frozen import Frozen, set_field
 from xlashape.errors import XlashapeError
-from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloInstruction, HloModule
-from xlashape.hlo.analysis.buffers import executed_computations, joins_parts
+from xlashape.hlo.flow import executed_computations, joins_parts
+from xlashape.hlo.ops.operation import MemoryTraffic
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.leaves import leaves
 from xlashape.indexing.queries import check_module, checked_number, errors_name_instruction, is_of_budget
@@ -166,17 +167,14 @@ def executed_readers(module: HloModule) -> list[HloInstruction]:
 
 
 def _reads_arrays(instruction: HloInstruction) -> bool:
-    operation = operation_of(instruction.fields.opcode)
-    if operation.moves_no_data or operation.runs_called_instructions or operation.ends_a_start:
-        return False
-    return not joins_parts(instruction)
+    return operation_of(instruction.opcode).traffic is not MemoryTraffic.NOTHING and not joins_parts(instruction)
 
 
 def computed_outputs(instruction: HloInstruction) -> list[int]:
     """The numbers of the outputs that are arrays and that the instruction computes. The operand that the start of an
     asynchronous operation repeats in its result is not computed."""
     shape, skipped = instruction.shape, range(0)
-    repeated = operation_of(instruction.fields.opcode).repeated_operand
+    repeated = operation_of(instruction.opcode).repeated_operand
     if repeated is not None and shape.is_tuple and repeated < len(shape.tuple_shapes):
         first = sum([len(leaves(each)) for each in shape.tuple_shapes[:repeated]])
         skipped = range(first, first + len(leaves(shape.tuple_shapes[repeated])))

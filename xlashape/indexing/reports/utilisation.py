@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
+from xlashape.base.math import product
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import is_unbounded, leaf_sizes, map_bytes
 from xlashape.indexing.answers.operand_indexing import OperandIndexing, OperandIndexingSet
@@ -19,7 +20,6 @@ from xlashape.indexing.reports.counting import (
     reached_elements,
 )
 from xlashape.limits import spend
-from xlashape.math import product
 from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap, VariableKind
 

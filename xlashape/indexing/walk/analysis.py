@@ -191,7 +191,7 @@ class Analysis:
         """The accesses of an output to each operand: one set for each operand."""
         last, known = self._last
         if last is not instruction:
-            opcode = instruction.fields.opcode
+            opcode = instruction.opcode
             registered = OUTPUT_TO_INPUT.get(opcode)
             known = None if registered is None else signature(instruction, registered)
             if known is None or instruction.shape.is_tuple or opcode == Opcode.ASYNC_DONE:
@@ -214,7 +214,7 @@ class Analysis:
             return (NOT_ACCESSED,) * leaf_count(instruction.shape)
         if calls_computation(instruction):
             return self._run(self._call_from_operand(instruction, operand, leaf))
-        return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(instruction.fields.opcode))
+        return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(instruction.opcode))
 
     def to_ancestors(self, instruction: HloInstruction, output: int, among: set[HloInstruction] | None) -> Reached:
         """The maps from a leaf of an instruction to every instruction of its computation that it depends on. With
@@ -290,7 +290,7 @@ class Analysis:
         """One set for each operand of an operation whose maps come from the computations that it calls. `limits` are
         those of the walk in which the operation lies; None: it is asked about alone.
         """
-        opcode = instruction.fields.opcode
+        opcode = instruction.opcode
         outputs, operands = leaves(instruction.shape), instruction.operands
         check_output(instruction, output, len(outputs))
         if _is_unanswered(instruction):
@@ -319,7 +319,7 @@ class Analysis:
         """One set for each leaf of the result of an operation whose maps come from the computations that it calls;
         `limits` as above.
         """
-        opcode = instruction.fields.opcode
+        opcode = instruction.opcode
         outputs, operands = leaves(instruction.shape), instruction.operands
         check_operand(instruction, operand, leaf)
         if _is_unanswered(instruction):
@@ -360,7 +360,7 @@ class Analysis:
         if (instruction, computation) in self._checked_calls:
             return
         parameters = computation.parameters
-        if instruction.fields.opcode == Opcode.FUSION:
+        if instruction.opcode == Opcode.FUSION:
             arguments = arguments[: len(parameters)]
         if (
             len(parameters) != len(arguments)
@@ -378,7 +378,7 @@ class Analysis:
     def _repeated_computation(self, instruction: HloInstruction) -> WhileLoop | Scan:
         repeated = self._repeated.get(instruction)
         if repeated is None:
-            if instruction.fields.opcode == Opcode.WHILE:
+            if instruction.opcode == Opcode.WHILE:
                 repeated = WhileLoop(instruction, self._compose, self._contents)
             else:
                 (body,) = _called(instruction, 1)
@@ -418,7 +418,7 @@ class Analysis:
             operands = instruction.operands
             if by_leaf is None or not operands:
                 continue
-            opcode, calls = instruction.fields.opcode, calls_computation(instruction)
+            opcode, calls = instruction.opcode, calls_computation(instruction)
             for leaf, accesses in list(by_leaf.items()):
                 spend(1)
                 if calls:
@@ -442,7 +442,7 @@ class Analysis:
         first = _identity(start.shape, leaf)
         reached[start] = {leaf: {first: None}}
         for instruction in self._order(computation):
-            opcode, calls = instruction.fields.opcode, calls_computation(instruction)
+            opcode, calls = instruction.opcode, calls_computation(instruction)
             for number, operand in enumerate(instruction.operands):
                 for operand_leaf, accesses in list(reached.get(operand, {}).items()):
                     spend(1)
@@ -501,7 +501,7 @@ def _with_call_arguments(instruction: HloInstruction, answer: Answer) -> Answer:
     """The maps of a fusion or call, with its arguments as producers in place of the parameters that take them; the
     answer of any other instruction as it is.
     """
-    if operation_of(instruction.fields.opcode).calls.arguments is not Arguments.OPERANDS:
+    if operation_of(instruction.opcode).calls.arguments is not Arguments.OPERANDS:
         return answer
     called = instruction.called_computations
     if len(called) != 1:  # a while loop, whose offsets differ from iteration to iteration
@@ -514,7 +514,7 @@ def _maps_of_call(instruction: HloInstruction, request: ComputationRequest, limi
     """The maps of the computation that a fusion or call calls. The maps of a fusion are exact, unless it has too many
     ways and the walk in which it lies may give up exactness.
     """
-    if instruction.fields.opcode == Opcode.FUSION:
+    if instruction.opcode == Opcode.FUSION:
         try:
             return (yield request)
         except LimitExceededError:
@@ -542,7 +542,7 @@ def _give_up(
 
 def _is_unanswered(instruction: HloInstruction) -> bool:
     """Whether dimensions without a bound leave the maps of a loop, scan, sort or asynchronous call unknown."""
-    if instruction.fields.opcode in (Opcode.FUSION, Opcode.CALL, Opcode.CONDITIONAL):
+    if instruction.opcode in (Opcode.FUSION, Opcode.CALL, Opcode.CONDITIONAL):
         return False
     return is_unbounded(instruction.shape) or any(is_unbounded(operand.shape) for operand in instruction.operands)
 
@@ -555,7 +555,6 @@ def _called(instruction: HloInstruction, count: int) -> tuple[HloComputation, ..
     called = instruction.called_computations
     if len(called) != count:
         raise InvalidModuleError(
-            f"instruction {instruction.name!r} ({instruction.fields.opcode}) calls {len(called)} computations, not "
-            f"{count}"
+            f"instruction {instruction.name!r} ({instruction.opcode}) calls {len(called)} computations, not {count}"
         )
     return called

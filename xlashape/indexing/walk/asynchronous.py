@@ -23,8 +23,10 @@ from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from xlashape.errors import InvalidModuleError
-from xlashape.hlo import HloComputation, HloInstruction, Opcode
-from xlashape.hlo.ops.async_chain import find_origin
+from xlashape.hlo import HloComputation, HloInstruction
+from xlashape.hlo.async_start import async_start
+from xlashape.hlo.ops.operation import AsyncStep
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.leaves import dims_of, first_leaves, leaf_count, leaf_sizes, leaves
 from xlashape.indexing.answers.operand_indexing import NOT_ACCESSED, OperandIndexing, OperandIndexingSet, set_of
 from xlashape.indexing.ops.op import identity
@@ -159,18 +161,18 @@ class _Step:
 
     def __init__(self, instruction: HloInstruction, computation: HloComputation) -> None:
         """Raises ValueError where shapes do not fit."""
-        opcode, operands = instruction.fields.opcode, instruction.operands
+        step, operands = operation_of(instruction.opcode).async_step, instruction.operands
         shapes = tuple([parameter.shape for parameter in computation.parameters])
         parameters, result = Shape.tuple(shapes), computation.root.shape
         self.computation = computation
-        self.takes_state = opcode != Opcode.ASYNC_START
+        self.takes_state = step is not AsyncStep.START
         self.first_leaves = first_leaves(shapes)
         """The number of the first leaf of each parameter among the leaves of all."""
         self.before = _state_parts(operands[0].shape, parameters, result) if self.takes_state else []
         """What each leaf of the state before the step holds; empty for a start."""
         self.after = (
             list(_parts_of(instruction.shape, result, _Kind.RESULT))
-            if opcode == Opcode.ASYNC_DONE
+            if step is AsyncStep.DONE
             else _state_parts(instruction.shape, parameters, result)
         )
         """What each leaf of the step's result holds."""
@@ -224,7 +226,7 @@ class _Step:
 
 def _does_not_fit(instruction: HloInstruction) -> InvalidModuleError:
     return InvalidModuleError(
-        f"instruction {instruction.name!r} ({instruction.fields.opcode}) does not return its operands and what its "
+        f"instruction {instruction.name!r} ({instruction.opcode}) does not return its operands and what its "
         "computation returns"
     )
 
@@ -232,51 +234,13 @@ def _does_not_fit(instruction: HloInstruction) -> InvalidModuleError:
 def _computation(instruction: HloInstruction) -> HloComputation | None:
     """The computation that an asynchronous instruction runs; None if the operation's start is not found."""
     if not instruction.called_computations:
-        is_end = instruction.fields.opcode == Opcode.ASYNC_DONE
-        origin = find_origin(_Views(), instruction.operands[0] if is_end else instruction, {})
-        if origin is None:
+        start = async_start(instruction)
+        if start is None:
             return None
-        instruction = origin
+        instruction = start
     called = instruction.called_computations
     if len(called) != 1:
         raise InvalidModuleError(
-            f"instruction {instruction.name!r} ({instruction.fields.opcode}) calls {len(called)} computations, not 1"
+            f"instruction {instruction.name!r} ({instruction.opcode}) calls {len(called)} computations, not 1"
         )
     return called[0]
-
-
-class _Views:
-    """Answers what `find_origin` asks about the instructions of a module."""
-
-    def opcode(self, node: HloInstruction, /) -> str:
-        return node.fields.opcode
-
-    def operands(self, node: HloInstruction, /) -> Sequence[HloInstruction]:
-        return node.operands
-
-    def tuple_index(self, node: HloInstruction, /) -> int:
-        return node.fields.tuple_index
-
-    def body_root(self, node: HloInstruction, /) -> HloInstruction | None:
-        if node.fields.opcode == Opcode.PARAMETER:
-            return node.computation.root
-        called = node.called_computations
-        return called[0].root if called else None
-
-    def loop(self, node: HloInstruction, /) -> HloInstruction | None:
-        callers = [
-            user
-            for computation in node.computation.module.computations
-            for user in computation.instructions
-            for called in user.called_computations
-            if called is node.computation
-        ]
-        if len(callers) != 1 or callers[0].fields.opcode != Opcode.WHILE:
-            return None
-        return callers[0] if callers[0].called_computations[0] is node.computation else None
-
-    def is_origin(self, node: HloInstruction, /) -> bool:
-        opcode = node.fields.opcode
-        return opcode == Opcode.ASYNC_START or (
-            opcode == Opcode.ASYNC_UPDATE and bool(node.fields.called_computation_ids)
-        )

@@ -18,7 +18,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from xlashape.hlo import HloComputation, HloInstruction, Opcode
+from xlashape.hlo import HloComputation, HloInstruction
+from xlashape.hlo.ops.operation import Operation, ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.leaves import element_starts, first_leaves, leaf_count
 from xlashape.limits import spend
@@ -136,19 +137,18 @@ def _handed_on_from(instruction: HloInstruction, leaf: int) -> tuple[HloInstruct
     """The operand whose leaf the instruction hands on as `leaf`, and the number of that leaf in the operand; None where
     the instruction computes `leaf`.
     """
-    opcode = instruction.fields.opcode
-    if opcode == Opcode.TUPLE:
+    row = operation_of(instruction.opcode)
+    if row.source is ResultSource.OPERANDS:
         starts = element_starts(instruction.shape)
         if not 0 <= leaf < starts[-1] or len(starts) != len(instruction.operands) + 1:
             return None
         number = bisect_right(starts, leaf) - 1
         return instruction.operands[number], leaf - starts[number]
-    if opcode == Opcode.GET_TUPLE_ELEMENT and instruction.operands and instruction.operands[0].shape.is_tuple:
+    if row.source is ResultSource.ELEMENT and instruction.operands and instruction.operands[0].shape.is_tuple:
         starts = element_starts(instruction.operands[0].shape)
-        if not 0 <= instruction.fields.tuple_index < len(starts) - 1:
-            return None
-        return instruction.operands[0], leaf + starts[instruction.fields.tuple_index]
-    passes = operation_of(opcode).passes_first_operand_through and bool(instruction.operands)
+        number = instruction.details.tuple_index
+        return (instruction.operands[0], leaf + starts[number]) if 0 <= number < len(starts) - 1 else None
+    passes = row.passes_first_operand_through and bool(instruction.operands)
     return (instruction.operands[0], leaf) if passes else None
 
 
@@ -201,10 +201,8 @@ def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
     # For each instruction, by its index in the computation: the set of each leaf of a tuple, or the one set of an
     # array.
     sets: list[tuple[int, ...]] = [()] * len(computation.instructions)
-    opcodes = [instruction.fields.opcode for instruction in computation.instructions]
-    precise_opcodes = _REARRANGING | {
-        opcode for opcode in set(opcodes) if operation_of(opcode).passes_first_operand_through
-    }
+    opcodes = [instruction.opcode for instruction in computation.instructions]
+    precise_opcodes = {opcode for opcode in set(opcodes) if _is_precise(operation_of(opcode))}
     for instruction in operands_first(computation):
         if opcodes[instruction.index] in precise_opcodes:
             precise = _precise_sets(instruction, sets, starts)
@@ -222,7 +220,13 @@ def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
     return sets[computation.root.index]
 
 
-_REARRANGING = frozenset({Opcode.PARAMETER, Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT})
+def _is_precise(row: Operation) -> bool:
+    """Whether each leaf of a result depends on one leaf of an operand, or of the computation's parameters."""
+    return row.passes_first_operand_through or row.source in (
+        ResultSource.ARGUMENT,
+        ResultSource.OPERANDS,
+        ResultSource.ELEMENT,
+    )
 
 
 def _precise_sets(
@@ -231,21 +235,21 @@ def _precise_sets(
     """The set of each leaf of a parameter, of a tuple or its element, or of an operation that passes its operand on;
     None for a malformed instruction.
     """
-    opcode = instruction.fields.opcode
-    if opcode == Opcode.PARAMETER:
+    source = operation_of(instruction.opcode).source
+    if source is ResultSource.ARGUMENT:
         first = starts[instruction.parameter_number]
         return tuple([1 << (first + leaf) for leaf in range(leaf_count(instruction.shape))])
-    if opcode == Opcode.TUPLE:
+    if source is ResultSource.OPERANDS:
         leaf_sets = tuple([leaf_set for operand in instruction.operands for leaf_set in sets[operand.index]])
     elif not instruction.operands:
         return None
     else:
         leaf_sets = sets[instruction.operands[0].index]
-        if opcode == Opcode.GET_TUPLE_ELEMENT:
-            source = instruction.operands[0].shape
-            if not source.is_tuple or not 0 <= instruction.fields.tuple_index < len(source.tuple_shapes):
+        if source is ResultSource.ELEMENT:
+            whole, number = instruction.operands[0].shape, instruction.details.tuple_index
+            if not whole.is_tuple or not 0 <= number < len(whole.tuple_shapes):
                 return None
-            first = element_starts(source)[instruction.fields.tuple_index]
+            first = element_starts(whole)[number]
             leaf_sets = leaf_sets[first : first + leaf_count(instruction.shape)]
     return leaf_sets if len(leaf_sets) == leaf_count(instruction.shape) else None
 
@@ -258,10 +262,7 @@ def _contents(computation: HloComputation, known: KnownContents) -> ComputationC
             stack.pop()
             continue
         called = [
-            computation
-            for instruction in current.instructions
-            if instruction.fields.called_computation_ids
-            for computation in instruction.called_computations
+            computation for instruction in current.instructions for computation in instruction.called_computations
         ]
         missing = [computation for computation in called if computation not in known]
         if missing:
@@ -273,7 +274,7 @@ def _contents(computation: HloComputation, known: KnownContents) -> ComputationC
         count = len(current.instructions) + sum([contents.instructions for contents in within])
         exchanges = any(contents.exchanges for contents in within) or any(
             operation_of(opcode).exchanges_with_replicas
-            for opcode in {instruction.fields.opcode for instruction in current.instructions}
+            for opcode in {instruction.opcode for instruction in current.instructions}
         )
         known[current] = ComputationContents(min(count, MAX_COUNT), exchanges)
     return known[computation]

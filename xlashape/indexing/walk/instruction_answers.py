@@ -2,13 +2,13 @@
 
     answer_from_output(instruction, 0, OUTPUT_TO_INPUT.get(opcode))
 
-A rule sees shapes and attributes only, so its answer is kept under them (`SignatureCache`): equal operations on equal
-shapes are analysed once, in whichever module. What differs from instruction to instruction is added here: the producers
-of runtime variables (the instructions that compute their values), and the values of producers that are constants.
+A rule sees shapes and attributes only, so its answer is kept under them (`signatures`): equal operations on equal
+shapes are analysed once, in whichever module. Within a module, the signature is a fact of the instruction's kind and
+the kinds of its operands. What differs from instruction to instruction is added here: the producers of runtime
+variables (the instructions that compute their values), and the values of producers that are constants.
 
 An `OperationSignature` stands for all instructions with the same operation, shapes and attributes. The answers to the
-questions about it (which output, which operand) are added when they are first asked. The cache counts their bytes. When
-it is full it forgets everything: what is in use is computed again within one module.
+questions about it (which output, which operand) are added when they are first asked.
 
 The value of a runtime variable is known where its producer is a constant or an iota: it is a number or an expression.
 Matches what XLA folds (scalar constants and iota). Constant arrays are folded too where their values are an affine
@@ -18,10 +18,9 @@ function of the index: all equal, or equally spaced. A value that the operation 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Lock
 from typing import Any, NamedTuple
 
-from xlashape.caches import BoundedCache, CacheUsage, register
+from xlashape.base.caches import BoundedCache
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloInstruction, Opcode
 from xlashape.indexing.answers.leaves import dims_of, integers, is_unbounded, leaf_count, leaves
@@ -46,6 +45,8 @@ SET_BYTES = 1600
 """The bytes of a set with one access, its map included."""
 SHARED_SET_BYTES = 150
 """The bytes that are counted for a set in an answer: few, since most sets are shared by many answers."""
+MAX_SETS = 1 << 13
+"""The most sets in the answers that are kept of a signature."""
 LEAF_BYTES = 20
 """The bytes that are counted for a leaf of a signature's shapes: few, since most shapes are shared by many signatures.
 """
@@ -76,7 +77,7 @@ class OperationSignature:
     number of an output, or the numbers of an operand and its leaf.
     """
 
-    __slots__ = ("answers", "is_unbounded", "op", "registered")
+    __slots__ = ("answers", "is_unbounded", "op", "registered", "room")
 
     answers: dict[Any, KeptAnswer]
     is_unbounded: bool
@@ -85,70 +86,35 @@ class OperationSignature:
     """The arguments of the rule."""
     registered: Registered
     """The rule."""
+    room: int
+    """How many sets further answers may have that are kept: n results of n operands may have n² of them."""
 
     def __init__(self, registered: Registered, shape: Shape, shapes: tuple[Shape, ...], attributes: Any) -> None:
         self.registered = registered
         self.op = Op.of(shape, shapes, attributes)
         self.is_unbounded = is_unbounded(shape) or any(map(is_unbounded, shapes))
         self.answers = {}
+        self.room = MAX_SETS
 
-    def bytes(self) -> int:
-        """About the bytes of the signature without its answers."""
-        return 600 + LEAF_BYTES * (len(self.op.outputs) + self.op.starts[-1])
+    def keep(self, question: Any, kept: KeptAnswer) -> None:
+        """Keeps an answer while there is room. Spends steps of the budget in force, by the number of sets."""
+        count = len(kept.sets) + len(kept.bound)
+        spend(1 + count)
+        if count <= self.room:
+            self.room -= count
+            self.answers[question] = kept
 
-
-class SignatureCache:
-    """Signatures by their keys, with their answers; registered with `xlashape.caches`."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self.signatures: dict[tuple[Any, ...], OperationSignature] = {}
-        self.max_bytes = max_bytes
-        self._bytes = 0
-        self._lock = Lock()
-        register(self)
-
-    def add(self, key: tuple[Any, ...], signature: OperationSignature) -> None:
-        """Keeps a new signature."""
-        with self._lock:
-            self._make_room(signature.bytes())
-            self.signatures[key] = signature
-
-    def keep(self, signature: OperationSignature, question: Any, kept: KeptAnswer) -> None:
-        """Keeps an answer. Spends steps of the budget in force, by the number of sets that the answer holds."""
-        spend(1 + len(kept.sets) + len(kept.bound))
-        weight = 300 + SHARED_SET_BYTES * len(kept.sets) + SET_BYTES * len(kept.bound)
-        with self._lock:
-            if self._make_room(weight):
-                signature.answers = {}
-            signature.answers[question] = kept
-
-    def _make_room(self, weight: int) -> bool:
-        """Adds the weight, and forgets everything before if the cache is full."""
-        is_full = self._bytes + weight > self.max_bytes
-        if is_full:
-            self._forget()
-        self._bytes += weight
-        return is_full
-
-    def _forget(self) -> None:
-        for signature in self.signatures.values():
-            signature.answers = {}  # the code that walks a module still holds the signature of its current instruction
-        self.signatures.clear()
-        self._bytes = 0
-
-    def clear(self) -> None:
-        """Forgets every answer."""
-        with self._lock:
-            self._forget()
-
-    def usage(self) -> CacheUsage:
-        """How many signatures and bytes the cache holds, and how many bytes it may hold."""
-        with self._lock:
-            return CacheUsage("xlashape.indexing: answers of rules", len(self.signatures), self._bytes, self.max_bytes)
+    def most_bytes(self) -> int:
+        """About the bytes that the signature has with all its answers, if most of their sets are shared."""
+        op = self.op
+        sets = min(MAX_SETS, 2 * len(op.outputs) * len(op.operands))
+        return 600 + LEAF_BYTES * (len(op.outputs) + op.starts[-1]) + (300 + SHARED_SET_BYTES) * sets
 
 
-answers = SignatureCache(32 << 20)
-"""The answers that all threads share."""
+signatures: BoundedCache[tuple[Any, ...], OperationSignature] = BoundedCache(
+    "xlashape.indexing: answers of rules", 32 << 20, lambda key, signature: signature.most_bytes()
+)
+"""The signatures of all modules by what their rules see."""
 
 sets_of_rows: BoundedCache[Row, OperandIndexingSet] = BoundedCache(
     "xlashape.indexing: sets of rows", 16 << 20, lambda row, made: SET_BYTES * len(row)
@@ -196,9 +162,9 @@ def _known_value(producer: RuntimeVariable) -> _Value | None:
     shape = instruction.shape
     if producer.is_position or not shape.is_array or len(index) != shape.rank or producer.map.is_known_empty:
         return None
-    opcode = instruction.fields.opcode
+    opcode = instruction.opcode
     if opcode == Opcode.IOTA:
-        axis = instruction.fields.dimensions[0] if instruction.fields.dimensions else 0
+        axis = instruction.kind.dimensions[0] if instruction.kind.dimensions else 0
         if not 0 <= axis < shape.rank or not shape.element_type.is_integral:
             return None
         size = shape.dimensions[axis]
@@ -264,33 +230,29 @@ sets are empty.
 
 def signature(instruction: HloInstruction, registered: Registered) -> OperationSignature:
     """The signature that the instruction shares with all instructions that look the same to the rule."""
-    key_of = registered.key
-    key = (
-        registered.number,
-        instruction.shape,
-        None if key_of is None else key_of(instruction.details),
-        *[operand.shape for operand in instruction.operands],
-    )
-    known = answers.signatures.get(key)
-    return _new_signature(instruction, registered, key) if known is None else known
+    key = (registered.number, *[operand.kind for operand in instruction.operands])
+    facts = instruction.kind.facts
+    return facts.get(key) or facts.setdefault(key, _signature(instruction, registered))
 
 
-def _new_signature(instruction: HloInstruction, registered: Registered, key: tuple[Any, ...]) -> OperationSignature:
-    reader = registered.attributes
-    if reader is None:
-        attributes = None
-    else:
-        attributes = key[2] if reader is registered.key else reader(instruction.details)
-    made = OperationSignature(registered, key[1], key[3:], attributes)
-    answers.add(key, made)
-    return made
+def _signature(instruction: HloInstruction, registered: Registered) -> OperationSignature:
+    key_of, reader, details = registered.key, registered.attributes, instruction.details
+    of_attributes = None if key_of is None else key_of(details)
+    shape, shapes = instruction.shape, tuple([operand.shape for operand in instruction.operands])
+    key = (registered.number, of_attributes, shape, *shapes)
+    known = signatures.get(key)
+    if known is None:
+        attributes = of_attributes if reader is None or reader is key_of else reader(details)
+        known = OperationSignature(registered, shape, shapes, attributes)
+        signatures.put(key, known)
+    return known
 
 
 def calls_computation(instruction: HloInstruction) -> bool:
     """Whether the maps of an instruction come from a computation. For an async-update or async-done, they do if it adds
     to the state.
     """
-    opcode = instruction.fields.opcode
+    opcode = instruction.opcode
     if opcode not in (Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE):
         return opcode in CALLS
     operands = instruction.operands
@@ -341,7 +303,7 @@ def answer_of_signature(instruction: HloInstruction, output: int, known: Operati
         op = known.op
         spend(_question_steps(op))
         check_output(instruction, output, len(op.outputs))
-        if known.is_unbounded and instruction.fields.opcode not in WITHOUT_BOUNDS:
+        if known.is_unbounded and instruction.opcode not in WITHOUT_BOUNDS:
             return unknown_from_output(instruction)
         try:
             rows = _rows(instruction, known.registered, op, output)
@@ -350,7 +312,7 @@ def answer_of_signature(instruction: HloInstruction, output: int, known: Operati
                 return unknown_from_output(instruction)
             raise
         kept = _kept(instruction, rows, op.operands, dims_of(op.outputs[output]))
-        answers.keep(known, output, kept)
+        known.keep(output, kept)
     return kept.answer or _bound(kept, instruction)
 
 
@@ -364,7 +326,7 @@ def answer_from_operand(instruction: HloInstruction, operand: int, leaf: int, re
         op = known.op
         spend(_question_steps(op))
         check_operand(instruction, operand, leaf)
-        if known.is_unbounded and instruction.fields.opcode not in WITHOUT_BOUNDS:
+        if known.is_unbounded and instruction.opcode not in WITHOUT_BOUNDS:
             return unknown_from_operand(instruction)
         try:
             rows = _rows(instruction, known.registered, op, operand, leaf)
@@ -374,7 +336,7 @@ def answer_from_operand(instruction: HloInstruction, operand: int, leaf: int, re
             raise
         targets = tuple([(shape,) for shape in op.outputs])
         kept = _kept(instruction, rows, targets, dims_of(op.operands[operand][leaf]))
-        answers.keep(known, (operand, leaf), kept)
+        known.keep((operand, leaf), kept)
     return kept.answer or _bound(kept, instruction)
 
 
@@ -414,7 +376,7 @@ def _rows(instruction: HloInstruction, registered: Registered, op: Op, *question
         raise
     except (IndexError, ValueError, ZeroDivisionError):
         message = "has operands or attributes that do not fit it"
-    raise InvalidModuleError(f"instruction {instruction.name!r} ({instruction.fields.opcode}) {message}")
+    raise InvalidModuleError(f"instruction {instruction.name!r} ({instruction.opcode}) {message}")
 
 
 def _kept(
@@ -450,7 +412,7 @@ def _kept(
             sets[number] = _set_of_row(row)
     if not fits:
         raise InvalidModuleError(
-            f"instruction {instruction.name!r} ({instruction.fields.opcode}) has operands that do not fit it"
+            f"instruction {instruction.name!r} ({instruction.opcode}) has operands that do not fit it"
         )
     if bound or length > MAX_KEPT_LENGTH:
         return KeptAnswer(length, sets, tuple(bound), None)

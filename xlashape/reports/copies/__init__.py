@@ -11,7 +11,6 @@ and the edit that removes it, where one is known.
 The files. Each imports only from those above it:
 
     movers.py        movers: the instructions that only move data, and the bytes that they read and write
-    flow.py          where a value comes from and which instructions use it
     times.py         how often computations are executed
     pass_dumps.py    which pass of the compiler inserted an instruction
     causes.py        what forces a copy, or which two uses of a buffer collide

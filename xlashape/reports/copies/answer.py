@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import Final, NamedTuple
 
-from xlashape.frozen import Frozen, set_field
+from xlashape.base.frozen import Frozen, set_field
+from xlashape.base.math import byte_text, counted
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
-from xlashape.math import byte_text, counted
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.reports.text import listing_text, not_shown, short_bytes
 from xlashape.shape import Layout, Shape
-from xlashape.tables import Column, Kind
 
 
 class Copy(NamedTuple):
@@ -49,34 +49,34 @@ class Copy(NamedTuple):
 
 
 _COPY_COLUMNS: Final = (
-    Column("name", Kind.TEXT, "the instruction that moves the data", rank=1),
-    Column("opcode", Kind.TEXT, "the opcode of the copy; fusion where it is a fusion that only moves"),
-    Column("cause_kind", Kind.TEXT, "relayout: two neighbours want other layouts; copy-insertion: a buffer that is still wanted would be overwritten; memory-space: into or out of another memory; sharding: left in the place of an annotation; transpose, reshape, slice, pad, concatenate, reverse: the program asks for it", rank=2),
-    Column("total_bytes", Kind.INTEGER, "the bytes that one copy moves × how often it runs", "bytes", rank=3),
-    Column("bytes", Kind.INTEGER, "the bytes that one execution reads and writes, padding of tiles included", "bytes"),
-    Column("bytes_read", Kind.INTEGER, "the bytes that the copy reads: of a slice, the slice", "bytes"),
-    Column("bytes_written", Kind.INTEGER, "the bytes that the copy writes", "bytes"),
-    Column("times", Kind.INTEGER, "how often it is executed in one execution of the module", rank=7),
-    Column("times_bound", Kind.TEXT, "exact; at least: a loop of unknown length counts once; at most: a branch counts as if it were always taken; unknown: both"),
-    Column("from_layout", Kind.TEXT, "the layout of the array that is moved", rank=5),
-    Column("to_layout", Kind.TEXT, "the layout that it gets", rank=6),
-    Column("shape", Kind.TEXT, "the array that it makes"),
-    Column("forced_by", Kind.TEXT, "what fixes the layout, or the use that would overwrite the buffer", rank=4),
-    Column("producer", Kind.TEXT, "what made the data, before bitcasts and tuples"),
-    Column("consumer", Kind.TEXT, "what takes the result, and of several the one that fixes layouts"),
-    Column("source", Kind.TEXT, "the line of the program; that of a neighbour where the compiler noted none", rank=8),
-    Column("op_name", Kind.TEXT, "the operation of the program, as JAX names it"),
-    Column("pass_name", Kind.TEXT, "the pass of the compiler that inserted it, from dumps after passes, `program` if it was there before all; None without such dumps"),
-    Column("inferred_pass", Kind.TEXT, "the pass that inserts such an instruction; None if the program itself may have it"),
-    Column("is_inferred", Kind.BOOLEAN, "whether no dump after passes says which pass inserted it"),
-    Column("stage", Kind.TEXT, "the pipeline of the pass, and of copy-insertion its stage"),
-    Column("computation", Kind.TEXT, "the computation that it is in"),
-    Column("mover", Kind.TEXT, "the instruction that decides the cause: itself, or one in the fusion"),
-    Column("movers", Kind.TEXTS, "every instruction in it that moves data"),
-    Column("cause", Kind.TEXT, "why it is there, in a sentence"),
-    Column("suggestion", Kind.TEXT, "the edit of the program that removes it, or what may help"),
-    Column("saved_bytes", Kind.INTEGER, "the total bytes that the edit saves; None where no edit is known to", "bytes"),
-    Column("is_exact", Kind.BOOLEAN, "whether the edit removes exactly this; otherwise other users share the buffer, and the compiler may move data elsewhere"),
+    Column("name", ColumnKind.TEXT, "the instruction that moves the data", rank=1),
+    Column("opcode", ColumnKind.TEXT, "the opcode of the copy; fusion where it is a fusion that only moves"),
+    Column("cause_kind", ColumnKind.TEXT, "relayout: two neighbours want other layouts; copy-insertion: a buffer that is still wanted would be overwritten; memory-space: into or out of another memory; sharding: left in the place of an annotation; transpose, reshape, slice, pad, concatenate, reverse: the program asks for it", rank=2),
+    Column("total_bytes", ColumnKind.INTEGER, "the bytes that one copy moves × how often it runs", "bytes", rank=3),
+    Column("bytes", ColumnKind.INTEGER, "the bytes that one execution reads and writes, padding of tiles included", "bytes"),
+    Column("bytes_read", ColumnKind.INTEGER, "the bytes that the copy reads: of a slice, the slice", "bytes"),
+    Column("bytes_written", ColumnKind.INTEGER, "the bytes that the copy writes", "bytes"),
+    Column("times", ColumnKind.INTEGER, "how often it is executed in one execution of the module", rank=7),
+    Column("times_bound", ColumnKind.TEXT, "exact; at least: a loop of unknown length counts once; at most: a branch counts as if it were always taken; unknown: both"),
+    Column("from_layout", ColumnKind.TEXT, "the layout of the array that is moved", rank=5),
+    Column("to_layout", ColumnKind.TEXT, "the layout that it gets", rank=6),
+    Column("shape", ColumnKind.TEXT, "the array that it makes"),
+    Column("forced_by", ColumnKind.TEXT, "what fixes the layout, or the use that would overwrite the buffer", rank=4),
+    Column("producer", ColumnKind.TEXT, "what made the data, before bitcasts and tuples"),
+    Column("consumer", ColumnKind.TEXT, "what takes the result, and of several the one that fixes layouts"),
+    Column("source", ColumnKind.TEXT, "the line of the program; that of a neighbour where the compiler noted none", rank=8),
+    Column("op_name", ColumnKind.TEXT, "the operation of the program, as JAX names it"),
+    Column("pass_name", ColumnKind.TEXT, "the pass of the compiler that inserted it, from dumps after passes, `program` if it was there before all; None without such dumps"),
+    Column("inferred_pass", ColumnKind.TEXT, "the pass that inserts such an instruction; None if the program itself may have it"),
+    Column("is_inferred", ColumnKind.BOOLEAN, "whether no dump after passes says which pass inserted it"),
+    Column("stage", ColumnKind.TEXT, "the pipeline of the pass, and of copy-insertion its stage"),
+    Column("computation", ColumnKind.TEXT, "the computation that it is in"),
+    Column("mover", ColumnKind.TEXT, "the instruction that decides the cause: itself, or one in the fusion"),
+    Column("movers", ColumnKind.TEXTS, "every instruction in it that moves data"),
+    Column("cause", ColumnKind.TEXT, "why it is there, in a sentence"),
+    Column("suggestion", ColumnKind.TEXT, "the edit of the program that removes it, or what may help"),
+    Column("saved_bytes", ColumnKind.INTEGER, "the total bytes that the edit saves; None where no edit is known to", "bytes"),
+    Column("is_exact", ColumnKind.BOOLEAN, "whether the edit removes exactly this; otherwise other users share the buffer, and the compiler may move data elsewhere"),
 )  # fmt: skip
 
 
@@ -91,11 +91,11 @@ class CopiesOfCause(NamedTuple):
 
 
 _CAUSE_COLUMNS: Final = (
-    Column("cause_kind", Kind.TEXT, "the kind of cause", rank=1),
-    Column("copies", Kind.INTEGER, "how many instructions", rank=3),
-    Column("total_bytes", Kind.INTEGER, "the bytes that they read and write in one execution of the module", "bytes", rank=2),
-    Column("share", Kind.NUMBER, "the bytes of the copies with this cause ÷ the bytes of all copies", "fraction", rank=4),
-    Column("saved_bytes", Kind.INTEGER, "what exact suggestions save of it", "bytes", rank=5),
+    Column("cause_kind", ColumnKind.TEXT, "the kind of cause", rank=1),
+    Column("copies", ColumnKind.INTEGER, "how many instructions", rank=3),
+    Column("total_bytes", ColumnKind.INTEGER, "the bytes that they read and write in one execution of the module", "bytes", rank=2),
+    Column("share", ColumnKind.NUMBER, "the bytes of the copies with this cause ÷ the bytes of all copies", "fraction", rank=4),
+    Column("saved_bytes", ColumnKind.INTEGER, "what exact suggestions save of it", "bytes", rank=5),
 )  # fmt: skip
 
 
@@ -117,13 +117,13 @@ class CopySuggestion(NamedTuple):
 
 
 _SUGGESTION_COLUMNS: Final = (
-    Column("text", Kind.TEXT, "the edits, in JAX's words", rank=1),
-    Column("kinds", Kind.TEXTS, "input-layout, output-layout, input-order, output-order, donate, output-first"),
-    Column("saved_bytes", Kind.INTEGER, "the total bytes of the copies that it removes", "bytes", rank=2),
-    Column("copies", Kind.INTEGER, "how many copies it removes", rank=3),
-    Column("removes", Kind.TEXTS, "the names of the copies that the change removes"),
-    Column("is_exact", Kind.BOOLEAN, "whether recompiling removes exactly the copies of `removes`", rank=4),
-    Column("edits", Kind.TEXTS, "for programs: `layout 0 (1, 0)` is another layout of parameter 0, major to minor, `layout {1} (1, 0)` one of an output; `order 0 (0, 2, 1)` a transposed argument or result; `donate 0` a donation; `first {1}` returns an output before the others"),
+    Column("text", ColumnKind.TEXT, "the edits, in JAX's words", rank=1),
+    Column("kinds", ColumnKind.TEXTS, "input-layout, output-layout, input-order, output-order, donate, output-first"),
+    Column("saved_bytes", ColumnKind.INTEGER, "the total bytes of the copies that it removes", "bytes", rank=2),
+    Column("copies", ColumnKind.INTEGER, "how many copies it removes", rank=3),
+    Column("removes", ColumnKind.TEXTS, "the names of the copies that the change removes"),
+    Column("is_exact", ColumnKind.BOOLEAN, "whether recompiling removes exactly the copies of `removes`", rank=4),
+    Column("edits", ColumnKind.TEXTS, "for programs: `layout 0 (1, 0)` is another layout of parameter 0, major to minor, `layout {1} (1, 0)` one of an output; `order 0 (0, 2, 1)` a transposed argument or result; `donate 0` a donation; `first {1}` returns an output before the others"),
 )  # fmt: skip
 
 REPORT: Final = Report(
@@ -131,18 +131,18 @@ REPORT: Final = Report(
     summary="Which instructions move data and compute nothing, what forces them, and the edits that remove them.",
     columns=_COPY_COLUMNS,
     totals=(
-        Column("module", Kind.TEXT, "the name of the module"),
-        Column("copies", Kind.INTEGER, "how many instructions only move data"),
-        Column("total_bytes", Kind.INTEGER, "what copies read and write in one execution of the module, padding included", "bytes"),
-        Column("saved_bytes", Kind.INTEGER, "what the suggestions save of it that are exact", "bytes"),
-        Column("has_pass_dumps", Kind.BOOLEAN, "whether there were dumps after passes, so that passes are exact"),
+        Column("module", ColumnKind.TEXT, "the name of the module"),
+        Column("copies", ColumnKind.INTEGER, "how many instructions only move data"),
+        Column("total_bytes", ColumnKind.INTEGER, "what copies read and write in one execution of the module, padding included", "bytes"),
+        Column("saved_bytes", ColumnKind.INTEGER, "what the suggestions save of it that are exact", "bytes"),
+        Column("has_pass_dumps", ColumnKind.BOOLEAN, "whether there were dumps after passes, so that passes are exact"),
     ),
     sections=(
         Section("causes", _CAUSE_COLUMNS, "a row for each kind of cause"),
         Section("suggestions", _SUGGESTION_COLUMNS, "a row for each set of edits, by what it saves"),
     ),
     options=(
-        Option("passes", Kind.TEXT, "a directory with dumps after passes of the compiler; without it, that of the file", is_local=True),
+        Option("passes", ColumnKind.TEXT, "a directory with dumps after passes of the compiler; without it, that of the file", is_local=True),
         FRAMES,
     ),
     compute="xlashape.reports.copies:copies",

@@ -15,8 +15,9 @@ from typing import Final, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, Opcode
+from xlashape.hlo.flow import Flow, Role, Value, ValueUse
+from xlashape.hlo.ops.operation import Movement, ResultSource
 from xlashape.limits import spend
-from xlashape.reports.copies.flow import Flow, Role, Use, Value
 from xlashape.reports.copies.movers import Mover, array_or_none, layout_of, relayouts
 from xlashape.shape import Layout, Shape, ShapeIndex
 from xlashape.shape.xla_util import shape_util
@@ -29,50 +30,16 @@ SHARDING: Final = "sharding"
 of instructions that the program or the partitioner asks for.
 """
 
-_COLLECTIVES: Final = frozenset(
-    [
-        "all-gather",
-        "all-gather-start",
-        "all-reduce",
-        "all-reduce-start",
-        "all-to-all",
-        "collective-permute",
-        "collective-permute-start",
-        "collective-broadcast",
-        "ragged-all-to-all",
-        "reduce-scatter",
-        "send",
-        "recv",
-        "recv-done",
-        "all-gather-done",
-        "collective-permute-done",
-    ]
-)
-_LIBRARY: Final = frozenset(
-    ["cholesky", "fft", "triangular-solve", "custom-call", "topk", "sort", "scaled-dot", "ragged-dot"]
-)
-_INSIDE: Final = (
-    "dot",
-    "convolution",
-    "scaled-dot",
-    "ragged-dot",
-    "custom-call",
-    "fft",
-    "sort",
-    "cholesky",
-    "triangular-solve",
-    "topk",
-)
-"""Where a fusion holds instructions of several of these opcodes, the first one gives it its name."""
 _SPACES: Final = {0: "main memory", 1: "on-chip memory", 5: "the host's memory"}
 """The memory spaces of layouts, in words."""
-_ASKED: Final = {
-    "slice": "takes a part of an array",
-    "pad": "pads an array",
-    "concatenate": "puts arrays into one",
-    "reverse": "reverses an array",
+_ASKED: Final[dict[Movement | None, str]] = {
+    Movement.TAKE: "takes a part of an array",
+    Movement.TAKE_AT: "takes a part of an array",
+    Movement.PAD: "pads an array",
+    Movement.JOIN: "puts arrays into one",
+    Movement.REVERSE: "reverses an array",
 }
-"""What the program or the partitioner does with an instruction of such an opcode, in words."""
+"""What the program or the partitioner does with an instruction that moves data so, in words."""
 _MOST_INNER: Final = 2_000
 """The most instructions of a fusion that are looked at."""
 
@@ -84,7 +51,7 @@ class Ends(NamedTuple):
     """The value that is moved, followed back through bitcasts and tuples to the instruction that makes it."""
     from_bitcasts: tuple[HloInstruction, ...]
     """The bitcasts between the source and the mover, the one next to the mover first."""
-    uses: list[Use]
+    uses: list[ValueUse]
     """The uses of the mover's result."""
 
 
@@ -120,7 +87,7 @@ def _moved_operand(mover: Mover) -> HloInstruction:
         if inner.opcode == Opcode.PARAMETER or not inner.operands:
             break
         inner = inner.operands[0]
-    number = inner.fields.parameter_number if inner.opcode == Opcode.PARAMETER else 0
+    number = inner.number if inner.opcode == Opcode.PARAMETER else 0
     operands = mover.row.operands
     return operands[number] if 0 <= number < len(operands) else mover.row
 
@@ -136,8 +103,8 @@ def parameter_text(parameter: HloInstruction) -> str:
     >>> parameter_text(HloModule.parse(text).entry.root)
     'parameter 0 (x)'
     """
-    name = parameter.op_metadata.op_name or parameter.name
-    return f"parameter {parameter.fields.parameter_number} ({name})"
+    name = parameter.metadata.op_name or parameter.name
+    return f"parameter {parameter.number} ({name})"
 
 
 def output_text(index: tuple[int, ...]) -> str:
@@ -166,29 +133,39 @@ def library_operation(instruction: HloInstruction) -> HloInstruction | None:
     """The dot, convolution or library call that an instruction is, or that a fusion holds. Such an operation does not
     accept every layout. None for other instructions.
     """
-    opcode = str(instruction.opcode)
-    if opcode in ("dot", "convolution") or opcode in _LIBRARY:
+    row = instruction.kind.row
+    if row.restricts_layouts:
         return instruction
-    if opcode == "fusion" and instruction.called_computations:
+    if row.fuses_called_computation and instruction.called_computations:
         called = instruction.called_computations[0].instructions[:_MOST_INNER]
         spend(len(called))
-        found = [each for each in called if each.opcode in _INSIDE]
-        return min(found, key=lambda each: _INSIDE.index(str(each.opcode))) if found else None
+        found = [each for each in called if each.kind.row.restricts_layouts]
+        return min(found, key=_preference) if found else None
     return None
+
+
+def _preference(instruction: HloInstruction) -> tuple[bool, bool]:
+    """The key by which one of several library operations gives a fusion its name: products first, then custom calls."""
+    row = instruction.kind.row
+    return not row.uses_matrix_units, row.opcode != Opcode.CUSTOM_CALL
+
+
+def _is_exchange(instruction: HloInstruction) -> bool:
+    """Whether an instruction sends data to other devices or receives it from them."""
+    row = instruction.kind.row
+    return row.exchanges_with_replicas or (row.begins_asynchronously and row.has_effect)
 
 
 def _fixed(instruction: HloInstruction) -> str | None:
     """An instruction in words, if it fixes the layouts of operands and result; None where it accepts every layout."""
     if library_operation(instruction) is not None:
         return user_text(instruction)
-    opcode = str(instruction.opcode)
-    if opcode in _COLLECTIVES:
-        return f"collective {opcode} ({instruction.name})"
-    if opcode == "while":
+    if _is_exchange(instruction):
+        return f"collective {instruction.opcode} ({instruction.name})"
+    source = instruction.kind.row.source
+    if source is ResultSource.STATE:
         return f"the state of {user_text(instruction)}"
-    if opcode == "conditional":
-        return user_text(instruction)
-    return None
+    return user_text(instruction) if source is ResultSource.BRANCH else None
 
 
 # -- causes ---------------------------------------------------------------------------------
@@ -208,7 +185,7 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
                 return _memory_space(before.memory_space, after.memory_space, ends)
         if _last_name(inner) == "sharding_constraint":
             text = "The partitioner has left a copy in the place of an annotation of sharding"
-            return CopyCause(SHARDING, f"sharding of {inner.op_metadata.op_name}", text + ".", None)
+            return CopyCause(SHARDING, f"sharding of {inner.metadata.op_name}", text + ".", None)
         if mover.is_fusion:
             # XLA inserts copies after fusion and does not fuse them. A copy in a fusion belongs to a custom call whose
             # operand is also its result.
@@ -224,11 +201,11 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
         text = f"The reshape is no bitcast: its operand has the layout {'' if source is None else layout_of(source)}"
         return CopyCause("reshape", user_text(inner), text + ".", None)
     kind = "slice" if opcode == "dynamic-slice" else opcode
-    what = _ASKED.get(kind, "moves an array")
+    what = _ASKED.get(inner.kind.row.movement, "moves an array")
     sharding = _sharding(mover, ends)
     if sharding is not None:
         return CopyCause(kind, sharding, f"The partitioner {what}{_op_name(inner)}, for {sharding}.", None)
-    who = "program" if inner.op_metadata.op_name else "compiler"
+    who = "program" if inner.metadata.op_name else "compiler"
     return CopyCause(kind, None, f"The {who} {what}{_op_name(inner)}.", None)
 
 
@@ -237,7 +214,7 @@ def _sharding(mover: Mover, ends: Ends) -> str | None:
     `sharding`, where it only cuts them. None where the partitioner did not insert it.
     """
     for use in ends.uses:
-        if use.role is Role.OPERAND and str(use.user.opcode) in _COLLECTIVES:
+        if use.role is Role.OPERAND and _is_exchange(use.user):
             return _fixed(use.user)
     marked = any(
         each.details.frontend_attributes.map.get("is_spmd_generated") == "true" for each in (mover.inner, mover.row)
@@ -246,12 +223,12 @@ def _sharding(mover: Mover, ends: Ends) -> str | None:
 
 
 def _op_name(instruction: HloInstruction) -> str:
-    name = instruction.op_metadata.op_name
+    name = instruction.metadata.op_name
     return f" ({name})" if name else ""
 
 
 def _last_name(instruction: HloInstruction) -> str:
-    return instruction.op_metadata.op_name.rpartition("/")[2]
+    return instruction.metadata.op_name.rpartition("/")[2]
 
 
 def _relayout(mover: Mover, ends: Ends, before: Layout, after: Layout, inferred: str | None) -> CopyCause:
@@ -309,7 +286,7 @@ def taker_text(ends: Ends) -> str:
     return use_text(use)
 
 
-def use_text(use: Use) -> str:
+def use_text(use: ValueUse) -> str:
     """A use in words."""
     if use.role is Role.OUTPUT:
         return output_text(use.at)
@@ -320,7 +297,7 @@ def use_text(use: Use) -> str:
     return user_text(use.user)
 
 
-def _use_fixes(use: Use) -> str | None:
+def _use_fixes(use: ValueUse) -> str | None:
     """What fixes the layout of a value that is used so, in words; None where the use accepts every layout."""
     if use.role is Role.OUTPUT:
         return f"entry layout of {output_text(use.at)}"
@@ -445,12 +422,14 @@ def _collision(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
     return _inserted(taker or None, f"{where} and {taker or 'its user'} need memory of their own.")
 
 
-def _copied_parameter(flow: Flow, ends: Ends, writer: Use | None, outputs: list[Use], other: str | None) -> CopyCause:
+def _copied_parameter(
+    flow: Flow, ends: Ends, writer: ValueUse | None, outputs: list[ValueUse], other: str | None
+) -> CopyCause:
     """The cause of a copy of an argument of the module that keeps its layout. writer: the use that would overwrite the
     argument; outputs: its uses as outputs; other: another use, in words.
     """
     where = source_text(ends)
-    number = ends.source.instruction.fields.parameter_number
+    number = ends.source.instruction.number
     taker = output_text(flow.donated[number]) if number in flow.donated else None
     if writer is not None:
         by = user_text(writer.user)
@@ -495,7 +474,7 @@ def _still_read(flow: Flow, ends: Ends) -> tuple[str, str]:
     return f"the state of loop {name}", f"{where} is still read by {reader} when its new value is written{by}."
 
 
-def _state(source: Value, carry: Use, others: list[Use]) -> tuple[str, str]:
+def _state(source: Value, carry: ValueUse, others: list[ValueUse]) -> tuple[str, str]:
     """What forces a copy, and a sentence, where a loop's body returns an element of its state, at the same or another
     index, or a branch returns its operand.
     """

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, Opcode
+from xlashape.hlo.flow import Flow, Role, ValueUse
 from xlashape.limits import spend
 from xlashape.reports.copies.causes import (
     Ends,
@@ -33,7 +34,6 @@ from xlashape.reports.copies.causes import (
     output_text,
     user_text,
 )
-from xlashape.reports.copies.flow import Flow, Role, Use
 from xlashape.reports.copies.movers import Mover, array_or_none, layout_of
 from xlashape.shape import Layout, Shape, ShapeIndex
 from xlashape.shape.xla_util import shape_util
@@ -130,7 +130,7 @@ class _Chain(NamedTuple):
         for _ in range(_MOST_STEPS):
             spend(1)
             if instruction.opcode == Opcode.PARAMETER:
-                number = instruction.fields.parameter_number
+                number = instruction.number
                 return _Chain(tuple(reversed(steps)), row.operands[number]) if 0 <= number < len(row.operands) else None
             moves = instruction.opcode in (Opcode.COPY, Opcode.TRANSPOSE, Opcode.RESHAPE, Opcode.BITCAST)
             if not moves or not instruction.operands:
@@ -189,7 +189,7 @@ def _before(step: HloInstruction, order: tuple[int, ...] | None) -> tuple[int, .
     if step.opcode == Opcode.COPY:
         return order
     if step.opcode == Opcode.TRANSPOSE:
-        dimensions = step.fields.dimensions
+        dimensions = step.kind.dimensions
         return tuple([dimensions[dimension] for dimension in order]) if sorted(dimensions) == sorted(order) else None
     return _reshaped(result, order, operand) if _is_reshape(step, operand, result) else None
 
@@ -202,7 +202,7 @@ def _after(step: HloInstruction, order: tuple[int, ...] | None) -> tuple[int, ..
     if step.opcode == Opcode.COPY:
         return order
     if step.opcode == Opcode.TRANSPOSE:
-        back = {dimension: number for number, dimension in enumerate(step.fields.dimensions)}
+        back = {dimension: number for number, dimension in enumerate(step.kind.dimensions)}
         return tuple([back[dimension] for dimension in order]) if sorted(back) == sorted(order) else None
     return _reshaped(operand, order, result) if _is_reshape(step, operand, result) else None
 
@@ -255,7 +255,7 @@ def _wanted_of_source(mover: Mover, ends: Ends, chain: _Chain) -> tuple[int, ...
     return backward(steps, result, ends.source.instruction.shape)
 
 
-def _also_wants(use: Use, parameter: HloInstruction, order: tuple[int, ...]) -> bool:
+def _also_wants(use: ValueUse, parameter: HloInstruction, order: tuple[int, ...]) -> bool:
     """Whether a use of a parameter only moves it, and would move nothing if the parameter had `order` in memory."""
     if use.role is not Role.OPERAND:
         return False
@@ -300,13 +300,13 @@ def _by_output(flow: Flow, ends: Ends, chain: _Chain) -> Removal | None:
 
 
 def _name(parameter: HloInstruction) -> str:
-    return parameter.op_metadata.op_name or parameter.name
+    return parameter.metadata.op_name or parameter.name
 
 
 def _input_layout(parameter: HloInstruction, order: tuple[int, ...]) -> Edit:
     major_to_minor = tuple(reversed(order))
     text = f"in_shardings of {_name(parameter)}: Format(Layout({major_to_minor}), sharding)"
-    return Edit("input-layout", parameter.fields.parameter_number, None, major_to_minor, text)
+    return Edit("input-layout", parameter.number, None, major_to_minor, text)
 
 
 def _output_layout(index: tuple[int, ...], order: tuple[int, ...]) -> Edit:
@@ -318,7 +318,7 @@ def _output_layout(index: tuple[int, ...], order: tuple[int, ...]) -> Edit:
 def _input_order(parameter: HloInstruction, order: tuple[int, ...]) -> Edit:
     axes = tuple(reversed(order))
     text = f"keep {_name(parameter)} transposed, as jnp.transpose({_name(parameter)}, {axes})" + _letters(axes)
-    return Edit("input-order", parameter.fields.parameter_number, None, axes, text)
+    return Edit("input-order", parameter.number, None, axes, text)
 
 
 def _output_order(index: tuple[int, ...], order: tuple[int, ...]) -> Edit:
@@ -362,7 +362,7 @@ def _and_donation(flow: Flow, mover: Mover, ends: Ends, edits: tuple[Edit, ...],
         return Removal(edits, is_exact) if edits else None
     if ends.source.at or not parameter.shape.is_array:
         return None
-    number = parameter.fields.parameter_number
+    number = parameter.number
     if number in flow.donated:
         return None
     output = _output_of(flow, lands)
@@ -382,7 +382,7 @@ def _and_donation(flow: Flow, mover: Mover, ends: Ends, edits: tuple[Edit, ...],
     return Removal((*edits, _donation(parameter, output)), is_exact and len(ends.uses) == 1)
 
 
-def _is_copied_out(flow: Flow, use: Use) -> bool:
+def _is_copied_out(flow: Flow, use: ValueUse) -> bool:
     """Whether a user of an argument is a copy of it that is an output."""
     return use.user.opcode == Opcode.COPY and all(each.role is Role.OUTPUT for each in flow.uses(use.user))
 
@@ -484,7 +484,7 @@ def _same_array(left: Shape, right: Shape) -> bool:
     return left.element_type == right.element_type and left.dimensions == right.dimensions
 
 
-def _output_of(flow: Flow, lands: Iterable[Use]) -> tuple[int, ...] | None:
+def _output_of(flow: Flow, lands: Iterable[ValueUse]) -> tuple[int, ...] | None:
     """The index of the output that has the memory of a value: the output is the value, or is computed in its place,
     maybe in several steps. `lands` are the uses of the value to follow. None where there is none.
     """
@@ -513,7 +513,7 @@ def _donation(parameter: HloInstruction, output: tuple[int, ...]) -> Edit:
     name = _name(parameter)
     how = f"jit(…, donate_argnames='{name}')" if name.isidentifier() else "donate_argnames or donate_argnums of jit"
     text = f"donate {name}: {how}; {output_text(output)} takes its memory"
-    return Edit("donate", parameter.fields.parameter_number, output, None, text)
+    return Edit("donate", parameter.number, output, None, text)
 
 
 def removal_text(edits: Sequence[Edit]) -> str:

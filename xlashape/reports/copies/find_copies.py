@@ -11,12 +11,12 @@ from typing import Any, cast
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo import HloModule
 from xlashape.hlo.files.module_of import compiled
+from xlashape.hlo.flow import Flow
 from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.limits import INT64_MAX
 from xlashape.reports.copies.answer import Copies, Copy, CopySuggestion
 from xlashape.reports.copies.causes import Ends, cause_of, ends_of, source_text, taker_text
 from xlashape.reports.copies.edits import Edit, Removal, advice_of, matched_by_jax, removal_of, removal_text
-from xlashape.reports.copies.flow import Flow
 from xlashape.reports.copies.movers import Mover, layout_of, movers_of
 from xlashape.reports.copies.pass_dumps import Dump, Inserted, dumps_beside, inserted_by, one_of
 from xlashape.reports.copies.times import Times, executions, moved_by
@@ -231,8 +231,9 @@ def _origin(mover: Mover, ends: Ends) -> tuple[str | None, str | None]:
     line = name = None
     for each in (mover.inner, mover.row, *[use.user for use in ends.uses], ends.source.instruction):
         if each.has_metadata:
-            name = name or each.op_metadata.op_name or None
-            line = line or each.metadata.source
+            metadata = each.metadata
+            name = name or metadata.op_name or None
+            line = line or metadata.source
             if line and name:
                 break
     return line, name

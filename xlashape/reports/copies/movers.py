@@ -1,11 +1,12 @@
 """Movers: the executed instructions of a module that move data and compute nothing, and how many bytes each reads and
 writes.
 
-These opcodes move data: copy, transpose, reshape, slice, dynamic-slice, pad, concatenate, reverse, and the starts of
-asynchronous copies. A transpose or a reshape whose result lies in memory as its operand does is a bitcast, and moves
-nothing. A fusion is a mover if all its instructions move data, but for bitcasts, tuples, constants and the arithmetic
-of scalars that index a slice. Instructions that write a part of a buffer in place (dynamic-update-slice, scatter) and
-those that look elements up (gather) are no movers: the program itself asks for them.
+The row of an opcode says whether it moves data (`Operation.movement`): copy, transpose, reshape, slice, dynamic-slice,
+pad, concatenate, reverse, and the starts of asynchronous copies do. A transpose or a reshape whose result lies in
+memory as its operand does is a bitcast, and moves nothing. A fusion is a mover if all its instructions move data, but
+for bitcasts, tuples, constants and the arithmetic of scalars that index a slice. Instructions that write a part of a
+buffer in place (dynamic-update-slice, scatter) and those that look elements up (gather) are no movers: the program
+itself asks for them.
 """
 
 from __future__ import annotations
@@ -15,39 +16,13 @@ from typing import Final, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
-from xlashape.hlo.analysis.buffers import executed_computations
+from xlashape.hlo.flow import executed_computations
+from xlashape.hlo.kind import Kind
+from xlashape.hlo.ops.operation import AsyncStep, Movement
 from xlashape.limits import INT64_MAX, spend
 from xlashape.shape import Layout, Shape
 from xlashape.shape.tiling.padding import physical_bytes
 from xlashape.shape.xla_util import shape_util
-
-_SLICES: Final = frozenset([Opcode.SLICE, Opcode.DYNAMIC_SLICE])
-_FREE: Final = frozenset(
-    [
-        Opcode.PARAMETER,
-        Opcode.CONSTANT,
-        Opcode.BITCAST,
-        Opcode.TUPLE,
-        Opcode.GET_TUPLE_ELEMENT,
-        Opcode.OPT_BARRIER,
-        Opcode.PARTITION_ID,
-        Opcode.REPLICA_ID,
-    ]
-)
-RANK: Final = {
-    Opcode.COPY_START: 0,
-    Opcode.TRANSPOSE: 1,
-    Opcode.RESHAPE: 2,
-    Opcode.CONCATENATE: 3,
-    Opcode.PAD: 4,
-    Opcode.SLICE: 5,
-    Opcode.DYNAMIC_SLICE: 6,
-    Opcode.REVERSE: 7,
-    Opcode.COPY: 8,
-}
-"""The opcodes that move data, with their ranks. Of several such instructions in a fusion, the one of the lowest rank
-says why the fusion moves data; a copy to another layout has rank 0.
-"""
 
 
 class Mover(NamedTuple):
@@ -90,9 +65,13 @@ def moved_shape(instruction: HloInstruction) -> Shape | None:
     """The array that an instruction makes: of the start of an asynchronous operation, the array that its end will give.
     None where there is none.
     """
-    shape = instruction.shape
+    return instruction.kind.fact(_moved_shape, _moved_shape)
+
+
+def _moved_shape(kind: Kind) -> Shape | None:
+    shape = kind.shape
     if shape.is_tuple:
-        number = 0 if instruction.opcode == Opcode.COPY_START else 1
+        number = 0 if kind.row.movement is Movement.TRANSFER else 1
         shape = shape.tuple_shapes[number] if number < len(shape.tuple_shapes) else shape
     return array_or_none(shape)
 
@@ -106,14 +85,12 @@ def moves(instruction: HloInstruction) -> bool:
     """Whether an instruction moves data: its opcode does, and it is no transpose or reshape that is a bitcast, and no
     copy of a tuple.
     """
-    opcode = instruction.opcode
-    if opcode not in RANK or not instruction.operands:
+    movement = instruction.kind.row.movement
+    if movement is None or not instruction.operands:
         return False
-    if opcode == Opcode.COPY:
+    if movement is Movement.COPY:
         return not instruction.shape.is_tuple
-    if opcode in (Opcode.TRANSPOSE, Opcode.RESHAPE):
-        return not _is_bitcast(instruction)
-    return True
+    return movement not in (Movement.TRANSPOSE, Movement.RESHAPE) or not _is_bitcast(instruction)
 
 
 def _is_bitcast(instruction: HloInstruction) -> bool:
@@ -125,10 +102,13 @@ def _is_bitcast(instruction: HloInstruction) -> bool:
         if layout_of(result).tiles and physical_bytes(source) != physical_bytes(result):
             return False
         if instruction.opcode == Opcode.TRANSPOSE:
-            return shape_util.transpose_is_bitcast(source, result, instruction.fields.dimensions)
+            return shape_util.transpose_is_bitcast(source, result, instruction.details.dimensions)
         return shape_util.reshape_is_bitcast(source, result)
     except XlashapeError:
         return False
+
+
+_FEW: Final = 8  # operands, which count as one with their instruction
 
 
 def movers_of(module: HloModule) -> Iterator[Mover]:
@@ -136,18 +116,22 @@ def movers_of(module: HloModule) -> Iterator[Mover]:
     executed = executed_computations(module)
     starts: dict[HloComputation, HloInstruction] = {}
     for computation in executed:
+        spend(2 * len(computation.instructions))
         for instruction in computation.instructions:
-            spend(1)
-            if instruction.opcode == Opcode.ASYNC_START:
+            if len(instruction.operands) > _FEW:
+                spend(len(instruction.operands))
+            if instruction.called_computations and instruction.kind.row.async_step is AsyncStep.START:
                 for called in instruction.called_computations:
                     if sum([each.opcode != Opcode.PARAMETER for each in called.instructions]) == 1:
                         starts[called] = instruction
     fused: dict[HloComputation, tuple[HloInstruction, ...]] = {}
     for computation in executed:
         for instruction in computation.instructions:
-            spend(1)
+            row = instruction.kind.row
+            if row.movement is None and not row.fuses_called_computation:
+                continue
             shown = starts.get(computation, instruction)
-            if instruction.opcode == Opcode.FUSION:
+            if row.fuses_called_computation:
                 for called in instruction.called_computations[:1]:
                     if called not in fused:
                         fused[called] = _fused_movers(called)
@@ -158,9 +142,11 @@ def movers_of(module: HloModule) -> Iterator[Mover]:
 
 
 def _rank(instruction: HloInstruction) -> int:
-    if instruction.opcode == Opcode.COPY and relayouts(instruction):
-        return 0
-    return RANK[Opcode(instruction.opcode)]
+    """The rank of a mover in a fusion: the one of the lowest rank says why the fusion moves data."""
+    movement = instruction.kind.row.movement
+    if movement is None or (movement is Movement.COPY and relayouts(instruction)):
+        return Movement.TRANSFER
+    return movement
 
 
 def relayouts(instruction: HloInstruction) -> bool:
@@ -182,14 +168,14 @@ def _fused_movers(computation: HloComputation) -> tuple[HloInstruction, ...]:
     computed: set[HloInstruction] = set()
     for instruction in computation.instructions:
         spend(1)
-        opcode, operands = instruction.opcode, instruction.operands
-        if opcode in RANK and opcode != Opcode.COPY_START:
-            data = operands if opcode == Opcode.CONCATENATE else operands[:1]
+        row, operands = instruction.kind.row, instruction.operands
+        if row.movement not in (None, Movement.TRANSFER):
+            data = operands if row.movement is Movement.JOIN else operands[:1]
             if not computed.isdisjoint(data):
                 return ()
             (found if moves(instruction) else steps).append(instruction)
             moved.add(instruction)
-        elif opcode in _FREE:
+        elif row.moves_no_data or row.is_given:
             for group in (moved, computed):
                 if not group.isdisjoint(operands):
                     group.add(instruction)
@@ -207,6 +193,17 @@ def _fused_movers(computation: HloComputation) -> tuple[HloInstruction, ...]:
 # -- bytes ----------------------------------------------------------------------------------
 
 
+def _result_bytes(kind: Kind) -> int | None:
+    """The bytes of an instruction's result."""
+    return bytes_of(kind.shape)
+
+
+def _moved_bytes(kind: Kind) -> int | None:
+    """The bytes of what `moved_shape` gives."""
+    shape = _moved_shape(kind)
+    return None if shape is None else bytes_of(shape)
+
+
 def bytes_of(shape: Shape) -> int | None:
     """The bytes of all arrays of a shape with the padding of tiles; None where a size is not known."""
     spend()
@@ -219,8 +216,8 @@ def bytes_of(shape: Shape) -> int | None:
 
 def bytes_written(mover: Mover) -> int | None:
     """The bytes of the buffers that a mover writes, padding included; None where a size is not known."""
-    shape = moved_shape(mover.row) if not mover.is_fusion else mover.row.shape
-    return None if shape is None else bytes_of(shape)
+    size = _result_bytes if mover.is_fusion else _moved_bytes
+    return mover.row.kind.fact(size, size)
 
 
 def bytes_read(mover: Mover) -> int | None:
@@ -233,12 +230,16 @@ def bytes_read(mover: Mover) -> int | None:
         sizes = [
             _read_of(operand, parameter) for operand, parameter in zip(row.operands, called.parameters, strict=False)
         ]
-    elif row.opcode in _SLICES:
+    elif _takes_a_part(row):
         sizes = [_slice_bytes(row.operands[0], [row])]
     else:
-        sizes = [bytes_of(operand.shape) for operand in row.operands]
+        sizes = [operand.kind.fact(_result_bytes, _result_bytes) for operand in row.operands]
     known = [size for size in sizes if size is not None]
     return min(sum(known), INT64_MAX) if len(known) == len(sizes) else None
+
+
+def _takes_a_part(instruction: HloInstruction) -> bool:
+    return instruction.kind.row.movement in (Movement.TAKE, Movement.TAKE_AT)
 
 
 def _read_of(operand: HloInstruction, parameter: HloInstruction) -> int | None:
@@ -255,16 +256,16 @@ def _read_of(operand: HloInstruction, parameter: HloInstruction) -> int | None:
         seen.add(user)
         if user.opcode == Opcode.BITCAST:
             pending += user.users
-        elif user.opcode in _SLICES and user.operands[0] in seen:
+        elif _takes_a_part(user) and user.operands[0] in seen:
             slices.append(user)
         else:
-            return bytes_of(operand.shape)
+            return operand.kind.fact(_result_bytes, _result_bytes)
     return _slice_bytes(operand, slices)
 
 
 def _slice_bytes(operand: HloInstruction, slices: Iterable[HloInstruction]) -> int | None:
     """The bytes that slices of an operand read, at most those of the operand; None where a size is not known."""
-    whole = bytes_of(operand.shape)
-    sizes = [None if (shape := moved_shape(each)) is None else bytes_of(shape) for each in slices]
+    whole = operand.kind.fact(_result_bytes, _result_bytes)
+    sizes = [each.kind.fact(_moved_bytes, _moved_bytes) for each in slices]
     known = [size for size in sizes if size is not None]
     return None if whole is None or len(known) < len(sizes) else min(whole, sum(known))

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from xlashape.errors import InvalidArgumentError, NotFoundError, XlashapeError
-from xlashape.hlo.files.convert import read_file
+from xlashape.hlo import HloModule
 from xlashape.hlo.files.dumps import module_files
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.hlo.tokens import without_comments
 from xlashape.limits import MAX_TEXT_CHARACTERS, spend
-from xlashape.reports.copies.movers import RANK
 from xlashape.shape import Shape
 
 _NAME: Final = re.compile(
@@ -217,15 +217,14 @@ def _movers(path: Path) -> list[_Instruction]:
     if path.name.removesuffix(".gz").endswith((".txt", ".hlo")):
         text = _text(path)
         for match in _LINE.finditer(text):
-            if match["opcode"] in RANK:
+            if operation_of(match["opcode"]).movement is not None:
                 found.append(_Instruction(match["name"], match["opcode"], _plain(match["shape"])))
         spend(len(text) // 64)
         return found
-    for computation in read_file(path).module.computations:
+    for computation in HloModule.load(path).computations:
         for instruction in computation.instructions:
-            if instruction.opcode in RANK:
-                shape = _plain(str(Shape.from_proto(instruction.shape)))
-                found.append(_Instruction(instruction.name, instruction.opcode, shape))
+            if instruction.kind.row.movement is not None:
+                found.append(_Instruction(instruction.name, str(instruction.opcode), _plain(str(instruction.shape))))
         spend(len(computation.instructions))
     return found
 

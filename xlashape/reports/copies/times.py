@@ -9,10 +9,11 @@ from graphlib import TopologicalSorter
 from typing import NamedTuple
 
 from xlashape.errors import XlashapeError
-from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
+from xlashape.hlo import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.flow import Flow
+from xlashape.hlo.ops.operation import ResultSource
 from xlashape.indexing.walk.repeated.while_loop import trip_count
 from xlashape.limits import INT64_MAX, spend
-from xlashape.reports.copies.flow import Flow
 from xlashape.reports.copies.movers import Mover, bytes_read, bytes_written, movers_of
 
 
@@ -101,7 +102,7 @@ def _parts(caller: HloInstruction, computation: HloComputation, times: dict[HloC
     """
     outer = times[caller.computation]
     called = caller.called_computations
-    if caller.opcode == Opcode.WHILE and len(called) == 2:
+    if caller.kind.row.source is ResultSource.STATE and len(called) == 2:
         body, condition = called
         try:
             count = trip_count(caller, body, condition)
@@ -111,7 +112,7 @@ def _parts(caller: HloInstruction, computation: HloComputation, times: dict[HloC
             if each is computation:
                 number = 1 if count is None else count + (each is condition)
                 yield Times(outer.number * number, outer.is_lower_bound or count is None, outer.is_upper_bound)
-    elif caller.opcode == Opcode.CONDITIONAL:
+    elif caller.kind.row.source is ResultSource.BRANCH:
         yield Times(outer.number, outer.is_lower_bound, True)
     else:
         yield outer._replace(number=outer.number * called.count(computation))

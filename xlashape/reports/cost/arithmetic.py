@@ -39,9 +39,9 @@ from collections.abc import Callable, Iterable
 from math import gcd
 from typing import Any, Final, NamedTuple, cast
 
+from xlashape.base.math import ceil_div, product
 from xlashape.hlo import HloComputation, HloInstruction, Opcode, UnknownOpcode
 from xlashape.limits import check, spend
-from xlashape.math import ceil_div, product
 from xlashape.proto import xla
 from xlashape.reports.cost.xla_traffic import ALLOCATION, stands_for
 from xlashape.shape import Shape
@@ -294,7 +294,7 @@ def _scan(asked: _Asked) -> Arithmetic:
         return _UNKNOWN
     if asked.as_xla:
         return _applied(asked).times(elements(scanned))
-    dimensions = asked.instruction.fields.dimensions
+    dimensions = asked.instruction.kind.dimensions
     return _applied(asked).times(max(0, scanned.dimensions[dimensions[0] if dimensions else 0]))
 
 

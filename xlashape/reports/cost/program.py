@@ -16,12 +16,15 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from xlashape.errors import InvalidModuleError, SizeOverflowError
 from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
+from xlashape.hlo.ops.calls import Arguments
+from xlashape.hlo.ops.operation import Operation, ResultSource
 from xlashape.indexing.walk.repeated.while_loop import trip_count
 from xlashape.limits import spend
 from xlashape.reports.cost.arithmetic import NOTHING, Arithmetic, arithmetic_of
@@ -31,20 +34,6 @@ from xlashape.reports.cost.xla_traffic import xla_bytes
 from xlashape.shape import PrimitiveType
 
 _R = TypeVar("_R")
-
-_MATRIX: Final = frozenset((Opcode.CONVOLUTION, Opcode.DOT, Opcode.RAGGED_DOT, Opcode.SCALED_DOT))
-_RUNS_CALLED: Final = frozenset((Opcode.ASYNC_START, Opcode.CALL))
-_INLINED: Final = _RUNS_CALLED | {Opcode.FUSION}
-_BESIDE: Final = frozenset(
-    (
-        Opcode.ALL_GATHER_START,
-        Opcode.ALL_REDUCE_START,
-        Opcode.ASYNC_START,
-        Opcode.COLLECTIVE_PERMUTE_START,
-        Opcode.COPY_START,
-    )
-)
-"""Operations that run beside the instructions after them, until their `-done`: no sum of times includes theirs."""
 
 _MAX_BITS: Final = 128
 
@@ -71,24 +60,30 @@ class Sums(NamedTuple):
         return Sums(*[max(mine, its) for mine, its in zip(self[:6], other[:6], strict=True)])
 
 
+class Execution(NamedTuple):
+    """What one execution of an instruction costs, without what it executes itself. Equal instructions share it."""
+
+    arithmetic: Arithmetic
+    traffic: Traffic
+    xla_bytes: int
+    seconds: float | None
+    """The least time: that of the arithmetic or that of the bytes, whichever is longer. None without a peak and a
+    bandwidth.
+    """
+    compute_seconds: float | None
+    """The least time of the arithmetic alone."""
+    is_beside: bool
+    """Whether it runs beside the instructions after it, until their `-done`: no sum of times includes its time."""
+
+
 class Executed(NamedTuple):
-    """An executed instruction and the cost of one execution."""
+    """An executed instruction."""
 
     instruction: HloInstruction
     times: int
     is_exact: bool
     """Whether `times` is known."""
-    arithmetic: Arithmetic
-    traffic: Traffic
-    xla_bytes: int
-    seconds: float | None
-    """The least time of one execution: that of the arithmetic or that of the bytes, whichever is longer. None without a
-    peak and a bandwidth.
-    """
-    compute_seconds: float | None
-    """The least time of the arithmetic alone."""
-    is_beside: bool
-    """Whether it runs beside the instructions after it (`_BESIDE`)."""
+    once: Execution
 
 
 class Program(NamedTuple):
@@ -144,99 +139,118 @@ def program_of(module: HloModule, roof: Roof, *, as_xla: bool) -> Program:
 class _Walk:
     """Computes the sums and the numbers of executions of a module's computations. Sums are computed from called
     computations to their callers, numbers of executions from callers to the called ones.
+
+    Instructions that cost the same for certain are a class, and costs are computed by class: those of one kind whose
+    operands have the same shapes and of which the same ones are equal, and that apply equal computations. A class is a
+    number.
     """
 
     def __init__(self, module: HloModule, roof: Roof, *, as_xla: bool) -> None:
         self._module = module
         self._roof = roof
         self._as_xla = as_xla
-        self._order = _called_first(module.entry)
+        self._callers = _called_first(module.entry)
+        self._applied = {
+            called
+            for callers in self._callers.values()
+            for each in callers
+            if not each.kind.row.runs_called_instructions
+            for called in each.called_computations
+        }
+        self._equal: dict[Any, HloComputation] = {}
+        """Contents of an applied computation, and each applied computation → the first one with these contents."""
+        self._class_of: dict[tuple[Any, ...], int] = {}
+        """What makes instructions equal → their class."""
+        self._firsts: list[HloInstruction] = []
+        """The first instruction of each class."""
+        self._own: list[Arithmetic] = []
+        """What one execution of an instruction of each class calculates; nothing for a loop and a conditional."""
+        self._executions: dict[int, Execution] = {}
+        self._classes: dict[HloComputation, list[int]] = {}
+        """The classes of the instructions of each computation."""
         self._arithmetic: dict[HloComputation, Arithmetic] = {}
         """What one execution of each computation calculates, with everything that it calls."""
-        self._own_arithmetic: dict[HloComputation, list[Arithmetic]] = {}
-        """What one execution of each of its instructions calculates; nothing for a loop and a conditional."""
         self._seconds: dict[HloComputation, tuple[float, float]] = {}
         self._trips: dict[HloInstruction, int | None] = {}
         self._branches: dict[HloInstruction, int] = {}
         """Executed conditional → the number of the branch that counts. Filled by `_called`."""
-        self._same: tuple[dict[Arithmetic, Arithmetic], dict[Traffic, Traffic]] = {}, {}
-        """Each value → itself, so that equal instructions share one object: large programs repeat their layers."""
 
     def program(self) -> Program:
-        for computation in self._order:
+        for computation in self._callers:
             self._count(computation)
         times, exact = self.times()
-        executed: list[Executed] = []
         sums: dict[HloComputation, Sums] = {}
         called: dict[HloInstruction, Sums] = {}
-        for computation in self._order:
+        for computation in self._callers:
             if computation not in times:
                 continue
+            classes = self._classes[computation]
+            spend(4 * len(classes))
             total = Sums()
-            rows: list[Executed] = []
-            for instruction, own in zip(computation.instructions, self._own_arithmetic[computation], strict=True):
-                spend(4)
-                row = self._executed(instruction, own, times[computation], computation in exact)
-                rows.append(row)
-                total = total.plus(self._own(row))
-                with_called = self._called(instruction, sums)
-                if with_called is not None:
-                    called[instruction] = with_called
-                    total = total.plus(with_called)
-            sums[computation] = total
-            executed += reversed(rows)
-        executed.reverse()
-        if self._branches:
-            times, _ = self.times()
-            executed = [each._replace(times=times[each.instruction.computation]) for each in executed]
-        unknown = [loop for loop, trips in self._trips.items() if trips is None and loop.computation in times]
+            for number, count in Counter(classes).items():
+                total = total.plus(_sums(self._execution(number)), count)
+            inner = [(each, self._called(each, sums)) for each in self._callers[computation]]
+            found = {each: with_called for each, with_called in inner if with_called is not None}
+            for with_called in found.values():
+                total = total.plus(with_called)
+            called |= found
+            seconds = 0.0
+            if self._roof.is_known and not self._as_xla:
+                # In the order of the instructions, since sums of floats depend on it.
+                inside = {each.index: with_called.seconds for each, with_called in found.items()}
+                for index, number in enumerate(classes):
+                    once = self._executions[number]
+                    seconds += 0.0 if once.is_beside or once.seconds is None else once.seconds
+                    seconds += inside.get(index, 0.0)
+            sums[computation] = total._replace(seconds=seconds)
+        times = self.times()[0] if self._branches else times
+        executions = self._executions
+        executed: list[Executed] = []
+        unknown = 0
+        for computation in reversed(sums):
+            classes, count, is_exact = self._classes[computation], times[computation], computation in exact
+            unknown += sum([not executions[number].arithmetic.is_complete for number in classes])
+            executed += [
+                Executed(instruction, count, is_exact, executions[number])
+                for instruction, number in zip(computation.instructions, classes, strict=True)
+            ]
+        loops = [trips is None and loop.computation in sums for loop, trips in self._trips.items()]
         return Program(
             tuple(executed),
             sums[self._module.entry],
-            0 if self._as_xla else len(unknown),
-            sum([row.instruction.opcode == Opcode.CONDITIONAL for row in executed]),
-            sum([not row.arithmetic.is_complete for row in executed]),
+            0 if self._as_xla else sum(loops),
+            sum([each.opcode == Opcode.CONDITIONAL for computation in sums for each in self._callers[computation]]),
+            unknown,
             called,
         )
 
     def flops(self) -> Flops:
-        for computation in self._order:
+        for computation in self._callers:
             self._count(computation)
         times, exact = self.times(fused=True)
         known: dict[HloComputation, list[int | None]] = {}
         for computation, count in times.items():
             is_known = computation in exact
             rows: list[int | None] = []
-            for instruction, own in zip(computation.instructions, self._own_arithmetic[computation], strict=True):
-                if own is NOTHING or instruction.opcode in _INLINED:
+            for number in self._classes[computation]:
+                own = self._own[number]
+                if self._firsts[number].kind.row.calls.arguments is Arguments.OPERANDS:
                     rows.append(0)
                 else:
                     rows.append(own.flops * count if own.is_complete and (is_known or not own.flops) else None)
             known[computation] = rows
         return Flops(times, known)
 
-    def _own(self, row: Executed) -> Sums:
-        """The cost of an instruction without what it calls."""
-        arithmetic, traffic = row.arithmetic, row.traffic
-        return Sums(
-            arithmetic.flops,
-            arithmetic.transcendentals,
-            traffic.bytes_read,
-            traffic.bytes_written,
-            traffic.padded_bytes,
-            row.xla_bytes,
-            0.0 if row.is_beside or row.seconds is None else row.seconds,
-        )
-
     def _called(self, instruction: HloInstruction, sums: dict[HloComputation, Sums]) -> Sums | None:
         """The cost of the computations that an instruction executes; None for an instruction that executes none. `sums`
         has the costs of computations.
         """
-        opcode, called = instruction.opcode, instruction.called_computations
-        if opcode == Opcode.WHILE and len(called) == 2:
+        row, called = instruction.kind.row, instruction.called_computations
+        source = row.source
+        if source is ResultSource.STATE and len(called) == 2:
             trips, tests = self._trips_of(instruction)
             return Sums().plus(sums[called[0]], trips).plus(sums[called[1]], tests)
-        if opcode == Opcode.CONDITIONAL and called:
+        if source is ResultSource.BRANCH and called:
             branches = [sums[each] for each in called]
             if self._as_xla:
                 return reduce(Sums.either, branches)
@@ -246,9 +260,9 @@ class _Walk:
                 transcendentals=max([each.transcendentals for each in branches]),
                 seconds=min([each.seconds for each in branches]),
             )
-        if opcode in _RUNS_CALLED and called:
+        if _runs_once(row) and called:
             of_called = sums[called[0]]
-            return of_called._replace(seconds=0.0) if opcode == Opcode.ASYNC_START else of_called
+            return of_called._replace(seconds=0.0) if row.begins_asynchronously else of_called
         return None
 
     def _trips_of(self, loop: HloInstruction) -> tuple[int, int]:
@@ -267,12 +281,12 @@ class _Walk:
         entry = self._module.entry
         times = {entry: 1}
         inexact: set[HloComputation] = set()
-        for computation in reversed(self._order):
+        for computation in reversed(self._callers):
             if computation not in times:
                 continue
-            for instruction in computation.instructions:
+            for instruction in self._callers[computation]:
                 runs = self._runs(instruction)
-                if fused and instruction.opcode == Opcode.FUSION:
+                if fused and instruction.kind.row.fuses_called_computation:
                     runs = [(called, 1, True) for called in instruction.called_computations[:1]]
                 for called, count, is_exact in runs:
                     spend()
@@ -285,65 +299,117 @@ class _Walk:
         """The computations that an instruction executes instruction by instruction, each with how often, and with
         whether that is known.
         """
-        opcode, called = instruction.opcode, instruction.called_computations
-        if opcode == Opcode.WHILE and len(called) == 2:
+        row, called = instruction.kind.row, instruction.called_computations
+        source = row.source
+        if source is ResultSource.STATE and len(called) == 2:
             trips, tests = self._trips_of(instruction)
             is_exact = self._as_xla or self._trips[instruction] is not None
             return [(called[0], trips, is_exact), (called[1], tests, is_exact)]
-        if opcode == Opcode.CONDITIONAL:
+        if source is ResultSource.BRANCH:
             chosen = self._branches.get(instruction)
             return [(branch, int(chosen in (None, number)), len(called) == 1) for number, branch in enumerate(called)]
-        return [(called[0], 1, True)] if opcode in _RUNS_CALLED and called else []
+        return [(called[0], 1, True)] if _runs_once(row) and called else []
 
     def _count(self, computation: HloComputation) -> None:
-        """Counts what one execution of a computation calculates, once those that it calls are counted."""
+        """Classifies the instructions of a computation and counts what one execution of it calculates, once those that
+        it calls are counted."""
+        instructions = computation.instructions
+        spend(len(instructions))
+        if computation in self._applied:
+            contents = (
+                computation.root.index,
+                *[
+                    (
+                        each.kind,
+                        each.number,
+                        *[operand.index for operand in each.operands],
+                        *[self._equal.get(called, called) for called in each.called_computations],
+                    )
+                    for each in instructions
+                ],
+            )
+            first = self._equal[computation] = self._equal.setdefault(contents, computation)
+            if first is not computation:
+                self._classes[computation] = self._classes[first]
+                self._arithmetic[computation] = self._arithmetic[first]
+                return
+        known = self._class_of
+        classes: list[int] = []
+        for each in instructions:
+            operands = each.operands
+            key: tuple[Any, ...] = (each.kind, *[operand.kind for operand in operands])
+            if len(operands) > 1 and len(set(operands)) < len(operands):
+                numbers: dict[HloInstruction, int] = {}
+                key += (tuple([numbers.setdefault(operand, number) for number, operand in enumerate(operands)]),)
+            if each.called_computations:
+                key += tuple([self._equal.get(called, called) for called in each.called_computations])
+            number = known.get(key)
+            if number is None:
+                number = known[key] = self._class(each, key)
+            classes.append(number)
         total = NOTHING
-        rows: list[Arithmetic] = []
-        for instruction in computation.instructions:
-            spend()
-            called = instruction.called_computations
-            own = NOTHING
-            if instruction.opcode == Opcode.WHILE and len(called) == 2:
-                trips, tests = self._trips_of(instruction)
+        for number, count in Counter(classes).items():
+            if self._own[number] is not NOTHING:
+                total = total.plus(self._own[number].times(count))
+        for each in self._callers[computation]:
+            source, called = each.kind.row.source, each.called_computations
+            if source is ResultSource.STATE and len(called) == 2:
+                trips, tests = self._trips_of(each)
                 body, condition = self._arithmetic[called[0]], self._arithmetic[called[1]]
                 total = total.plus(body.times(trips)).plus(condition.times(tests))
-            elif instruction.opcode == Opcode.CONDITIONAL and called:
-                total = total.plus(reduce(Arithmetic.largest, [self._arithmetic[each] for each in called]))
-            else:
-                own = _checked(instruction, self._arithmetic_of)
-                if own is not NOTHING:
-                    own = self._same[0].setdefault(own, own)
-                    total = total.plus(own)
-            rows.append(own)
+            elif source is ResultSource.BRANCH:
+                total = total.plus(reduce(Arithmetic.largest, [self._arithmetic[inner] for inner in called]))
         _fitting(max(total.flops, total.transcendentals), computation)
         self._arithmetic[computation] = total
-        self._own_arithmetic[computation] = rows
+        self._classes[computation] = classes
+
+    def _class(self, instruction: HloInstruction, key: tuple[Any, ...]) -> int:
+        """The class of an instruction; a new one unless operands of other kinds have the same shapes. `key` has its
+        kind, those of its operands, and further objects."""
+        shapes = [id(operand.shape) for operand in instruction.operands]
+        by_shapes = (instruction.kind, *shapes, *key[1 + len(shapes) :])
+        number = self._class_of.get(by_shapes)
+        if number is None:
+            row, called = instruction.kind.row, instruction.called_computations
+            is_sum = (row.source is ResultSource.STATE and len(called) == 2) or (
+                row.source is ResultSource.BRANCH and called
+            )
+            own = NOTHING if is_sum else _checked(instruction, self._arithmetic_of)
+            number = self._class_of[by_shapes] = len(self._own)
+            self._own.append(own)
+            self._firsts.append(instruction)
+        return number
 
     def _arithmetic_of(self, instruction: HloInstruction) -> Arithmetic:
         return arithmetic_of(instruction, self._arithmetic.__getitem__, as_xla=self._as_xla)
 
-    def _executed(self, instruction: HloInstruction, own: Arithmetic, times: int, is_exact: bool) -> Executed:
-        is_call = instruction.opcode in _RUNS_CALLED and bool(instruction.called_computations)
-        arithmetic = NOTHING if is_call else own
-        traffic = NO_TRAFFIC if self._as_xla else _checked(instruction, traffic_of)
-        compute: float | None = None
-        seconds: float | None = None
-        if self._roof.is_known and not self._as_xla:
-            compute = max(self._compute_seconds(instruction, arithmetic))
-            seconds = max(compute, traffic.main_bytes / (self._roof.bandwidth or 1.0))
-        bytes_as_xla = _checked(instruction, xla_bytes) if self._as_xla else 0
-        is_beside = instruction.opcode in _BESIDE
-        traffic = self._same[1].setdefault(traffic, traffic)
-        return Executed(instruction, times, is_exact, arithmetic, traffic, bytes_as_xla, seconds, compute, is_beside)
+    def _execution(self, number: int) -> Execution:
+        """What one execution of an instruction of a class costs."""
+        found = self._executions.get(number)
+        if found is None:
+            instruction = self._firsts[number]
+            row = instruction.kind.row
+            is_call = _runs_once(row) and bool(instruction.called_computations)
+            arithmetic = NOTHING if is_call else self._own[number]
+            traffic = NO_TRAFFIC if self._as_xla else _checked(instruction, traffic_of)
+            compute: float | None = None
+            seconds: float | None = None
+            if self._roof.is_known and not self._as_xla:
+                compute = max(self._compute_seconds(instruction, arithmetic))
+                seconds = max(compute, traffic.main_bytes / (self._roof.bandwidth or 1.0))
+            bytes_as_xla = _checked(instruction, xla_bytes) if self._as_xla else 0
+            found = Execution(arithmetic, traffic, bytes_as_xla, seconds, compute, row.begins_asynchronously)
+            self._executions[number] = found
+        return found
 
     def _compute_seconds(self, instruction: HloInstruction, arithmetic: Arithmetic) -> tuple[float, float]:
         """The least times in matrix units and in vector units. Both work at once, so the larger counts."""
-        opcode, called = instruction.opcode, instruction.called_computations
-        if opcode in _RUNS_CALLED or opcode in (Opcode.WHILE, Opcode.CONDITIONAL):
+        row, called = instruction.kind.row, instruction.called_computations
+        if row.runs_called_instructions:
             return 0.0, 0.0
-        if opcode == Opcode.FUSION and called:
+        if row.fuses_called_computation and called:
             return self._fused_seconds(called[0])
-        is_matrix = opcode in _MATRIX or (opcode == Opcode.CUSTOM_CALL and arithmetic.flops > 0)
+        is_matrix = row.uses_matrix_units or (row.opcode == Opcode.CUSTOM_CALL and arithmetic.flops > 0)
         arrays = [each for each in instruction.operands[:1] if each.shape.is_array] if is_matrix else []
         shape = arrays[0].shape if arrays else next(iter(instruction.shape.leaves()), instruction.shape)
         kind = shape.element_type if shape.is_array else PrimitiveType.F32
@@ -358,13 +424,31 @@ class _Walk:
             matrix = vector = 0.0
             for instruction in each.instructions:
                 called = instruction.called_computations
-                if instruction.opcode == Opcode.FUSION and called:
+                if instruction.kind.row.fuses_called_computation and called:
                     of_called = self._seconds[called[0]]
                 else:
                     of_called = self._compute_seconds(instruction, self._arithmetic_of(instruction))
                 matrix, vector = matrix + of_called[0], vector + of_called[1]
             self._seconds[each] = matrix, vector
         return self._seconds[computation]
+
+
+def _sums(once: Execution) -> Sums:
+    """The cost of an execution as sums, without its time."""
+    arithmetic, traffic = once.arithmetic, once.traffic
+    return Sums(
+        arithmetic.flops,
+        arithmetic.transcendentals,
+        traffic.bytes_read,
+        traffic.bytes_written,
+        traffic.padded_bytes,
+        once.xla_bytes,
+    )
+
+
+def _runs_once(row: Operation) -> bool:
+    """Whether an instruction runs the instructions of the computation that it calls, once and with its own operands."""
+    return row.runs_called_instructions and row.calls.arguments is Arguments.OPERANDS
 
 
 def _fitting(count: int, computation: HloComputation) -> int:
@@ -379,26 +463,28 @@ def _fitting(count: int, computation: HloComputation) -> int:
     return count
 
 
-def _called_first(entry: HloComputation) -> list[HloComputation]:
-    """The entry and all computations that it calls, directly or not. Each comes after those that it calls itself."""
-    ordered: list[HloComputation] = []
+def _called_first(entry: HloComputation) -> dict[HloComputation, list[HloInstruction]]:
+    """The entry and all computations that it calls, directly or not, each with its instructions that call others. Each
+    comes after those that it calls itself."""
+    ordered: dict[HloComputation, list[HloInstruction]] = {}
     seen = {entry}
-    waiting = [(entry, iter(_calls(entry)))]
+    waiting = [_with_calls(entry)]
     while waiting:
-        computation, calls = waiting[-1]
+        computation, callers, calls = waiting[-1]
         called = next((each for each in calls if each not in seen), None)
         if called is None:
-            ordered.append(computation)
+            ordered[computation] = callers
             waiting.pop()
         else:
             seen.add(called)
-            waiting.append((called, iter(_calls(called))))
+            waiting.append(_with_calls(called))
     return ordered
 
 
-def _calls(computation: HloComputation) -> list[HloComputation]:
-    with_calls = [each for each in computation.instructions if each.fields.called_computation_ids]
-    return [called for each in with_calls for called in each.called_computations]
+def _with_calls(computation: HloComputation) -> tuple[HloComputation, list[HloInstruction], Iterator[HloComputation]]:
+    """A computation, its instructions that call others, and those that they call."""
+    callers = [each for each in computation.instructions if each.called_computations]
+    return computation, callers, iter([called for each in callers for called in each.called_computations])
 
 
 def _checked(instruction: HloInstruction, compute: Callable[[HloInstruction], _R]) -> _R:

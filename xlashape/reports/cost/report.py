@@ -5,36 +5,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
+from xlashape.base.frozen import Frozen, set_field
+from xlashape.base.math import byte_text, checked_int64, counted
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError
-from xlashape.frozen import Frozen, set_field
-from xlashape.hlo import HloModule, Opcode
+from xlashape.hlo import HloComputation, HloModule, Opcode
 from xlashape.hlo.module_proto.stack_frames import showing_frames
-from xlashape.math import byte_text, checked_int64, counted
 from xlashape.reports.cost.program import Executed, Program, program_of
 from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
 from xlashape.reports.cost.traffic import SpaceTraffic
 from xlashape.reports.origin import source_of
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.reports.text import cell_text, short_bytes
-from xlashape.tables import Column, Kind
 
 _KEYS: Final = ("source", "op_name", "opcode", "computation")
 
 _SPACES: Final = (
-    Column("space", Kind.INTEGER, "the memory space as in layouts: 0 is main memory; on TPUs 1 is VMEM; 5 is the host's", rank=1),
-    Column("bytes_read", Kind.INTEGER, "bytes read in one run of the program", "bytes", rank=1),
-    Column("bytes_written", Kind.INTEGER, "the bytes that are written", "bytes", rank=1),
-    Column("padded_bytes", Kind.INTEGER, "bytes read and written, with padding", "bytes", rank=1),
+    Column("space", ColumnKind.INTEGER, "the memory space as in layouts: 0 is main memory; on TPUs 1 is VMEM; 5 is the host's", rank=1),
+    Column("bytes_read", ColumnKind.INTEGER, "bytes read in one run of the program", "bytes", rank=1),
+    Column("bytes_written", ColumnKind.INTEGER, "the bytes that are written", "bytes", rank=1),
+    Column("padded_bytes", ColumnKind.INTEGER, "bytes read and written, with padding", "bytes", rank=1),
 )  # fmt: skip
 _GROUPS: Final = (
-    Column("key", Kind.TEXT, "what the instructions have in common", rank=1),
-    Column("instructions", Kind.INTEGER, "how many instructions of the program have the key in common", rank=3),
-    Column("flops", Kind.INTEGER, "the FLOPs of these instructions in one run of the program", "flops", rank=1),
-    Column("transcendentals", Kind.INTEGER, "the transcendental functions that these instructions compute", rank=4),
-    Column("bytes", Kind.INTEGER, "bytes that they read and write", "bytes", rank=1),
-    Column("padded_bytes", Kind.INTEGER, "the bytes that are read and written, with the padding of tiles", "bytes", rank=4),
-    Column("least_time", Kind.NUMBER, "the least time that they take on the target", "seconds", rank=2),
-    Column("share", Kind.NUMBER, "the share of the sum of all least times, or without a target of all bytes", "fraction", rank=2),
+    Column("key", ColumnKind.TEXT, "what the instructions have in common", rank=1),
+    Column("instructions", ColumnKind.INTEGER, "how many instructions of the program have the key in common", rank=3),
+    Column("flops", ColumnKind.INTEGER, "the FLOPs of these instructions in one run of the program", "flops", rank=1),
+    Column("transcendentals", ColumnKind.INTEGER, "the transcendental functions that these instructions compute", rank=4),
+    Column("bytes", ColumnKind.INTEGER, "bytes that they read and write", "bytes", rank=1),
+    Column("padded_bytes", ColumnKind.INTEGER, "the bytes that are read and written, with the padding of tiles", "bytes", rank=4),
+    Column("least_time", ColumnKind.NUMBER, "the least time that they take on the target", "seconds", rank=2),
+    Column("share", ColumnKind.NUMBER, "the share of the sum of all least times, or without a target of all bytes", "fraction", rank=2),
 )  # fmt: skip
 
 REPORT: Final = Report(
@@ -42,50 +42,50 @@ REPORT: Final = Report(
     summary="How much each instruction of a program calculates and moves, and the least time that this takes on a "
         "chip.",
     columns=(
-        Column("name", Kind.TEXT, "the name of the instruction", rank=1),
-        Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=3),
-        Column("computation", Kind.TEXT, "the computation that it is in"),
-        Column("times", Kind.INTEGER, "how often it runs in one run of the program; 0 in branches of conditionals that do not count", rank=2),
-        Column("is_exact", Kind.BOOLEAN, "whether it is known how often it runs: false in a loop without known trip count and in branches"),
-        Column("flops", Kind.INTEGER, "FLOPs of one execution; empty where they are not known, as for custom calls", "flops", rank=1),
-        Column("transcendentals", Kind.INTEGER, "transcendental functions of one execution: exp, log, sqrt, tanh, …"),
-        Column("bytes", Kind.INTEGER, "bytes that one execution reads and writes", "bytes", rank=1),
-        Column("bytes_read", Kind.INTEGER, "bytes that it reads", "bytes"),
-        Column("bytes_written", Kind.INTEGER, "bytes that it writes", "bytes"),
-        Column("padded_bytes", Kind.INTEGER, "bytes that it reads and writes, with the padding of tiles", "bytes", rank=5),
-        Column("spaces", Kind.TEXTS, "bytes by memory space, where any is not main memory"),
-        Column("intensity", Kind.NUMBER, "FLOPs for each byte", "flops/byte", rank=4),
-        Column("bound", Kind.TEXT, "what limits it on the target: compute or memory", rank=2),
-        Column("least_time", Kind.NUMBER, "the least time of one execution on the target", "seconds", rank=2),
-        Column("share", Kind.NUMBER, "the share of its executions in the sum of all least times, or without a target of all bytes", "fraction", rank=3),
-        Column("source", Kind.TEXT, "the line of the program that it comes from", rank=2),
-        Column("op_name", Kind.TEXT, "the operation of the program that it comes from"),
+        Column("name", ColumnKind.TEXT, "the name of the instruction", rank=1),
+        Column("opcode", ColumnKind.TEXT, "the opcode of the instruction", rank=3),
+        Column("computation", ColumnKind.TEXT, "the computation that it is in"),
+        Column("times", ColumnKind.INTEGER, "how often it runs in one run of the program; 0 in branches of conditionals that do not count", rank=2),
+        Column("is_exact", ColumnKind.BOOLEAN, "whether it is known how often it runs: false in a loop without known trip count and in branches"),
+        Column("flops", ColumnKind.INTEGER, "FLOPs of one execution; empty where they are not known, as for custom calls", "flops", rank=1),
+        Column("transcendentals", ColumnKind.INTEGER, "transcendental functions of one execution: exp, log, sqrt, tanh, …"),
+        Column("bytes", ColumnKind.INTEGER, "bytes that one execution reads and writes", "bytes", rank=1),
+        Column("bytes_read", ColumnKind.INTEGER, "bytes that it reads", "bytes"),
+        Column("bytes_written", ColumnKind.INTEGER, "bytes that it writes", "bytes"),
+        Column("padded_bytes", ColumnKind.INTEGER, "bytes that it reads and writes, with the padding of tiles", "bytes", rank=5),
+        Column("spaces", ColumnKind.TEXTS, "bytes by memory space, where any is not main memory"),
+        Column("intensity", ColumnKind.NUMBER, "FLOPs for each byte", "flops/byte", rank=4),
+        Column("bound", ColumnKind.TEXT, "what limits it on the target: compute or memory", rank=2),
+        Column("least_time", ColumnKind.NUMBER, "the least time of one execution on the target", "seconds", rank=2),
+        Column("share", ColumnKind.NUMBER, "the share of its executions in the sum of all least times, or without a target of all bytes", "fraction", rank=3),
+        Column("source", ColumnKind.TEXT, "the line of the program that it comes from", rank=2),
+        Column("op_name", ColumnKind.TEXT, "the operation of the program that it comes from"),
     ),
     totals=(
-        Column("name", Kind.TEXT, "the name of the module", heading="module"),
-        Column("flops", Kind.INTEGER, "FLOPs of one run of the program", "flops"),
-        Column("transcendentals", Kind.INTEGER, "transcendental functions; of a conditional those of the branch with the most"),
-        Column("bytes", Kind.INTEGER, "bytes read and written", "bytes"),
-        Column("bytes_read", Kind.INTEGER, "the bytes that are read", "bytes", heading="read"),
-        Column("bytes_written", Kind.INTEGER, "the bytes that are written", "bytes", heading="written"),
-        Column("padded_bytes", Kind.INTEGER, "bytes read and written, with the padding of tiles", "bytes", heading="with padding"),
-        Column("intensity", Kind.NUMBER, "FLOPs for each byte", "flops/byte"),
-        Column("target", Kind.TEXT, "the chip that times are for"),
-        Column("least_time", Kind.NUMBER, "the least time of one run: the sum over instructions that run one after the other, in the quickest branch of each conditional", "seconds"),
-        Column("is_exact", Kind.BOOLEAN, "whether the sums are exact: no loop of unknown length, no branches, nothing unknown", heading="exact"),
-        Column("unknown_loops", Kind.INTEGER, "loops whose number of iterations is not known; they count one iteration"),
-        Column("conditionals", Kind.INTEGER, "conditionals; in FLOPs, bytes and rows the branch with the most FLOPs counts, of equal FLOPs the one that moves the most bytes"),
-        Column("unknown_instructions", Kind.INTEGER, "instructions, such as custom calls, of which the FLOPs are not known and count 0"),
+        Column("name", ColumnKind.TEXT, "the name of the module", heading="module"),
+        Column("flops", ColumnKind.INTEGER, "FLOPs of one run of the program", "flops"),
+        Column("transcendentals", ColumnKind.INTEGER, "transcendental functions; of a conditional those of the branch with the most"),
+        Column("bytes", ColumnKind.INTEGER, "bytes read and written", "bytes"),
+        Column("bytes_read", ColumnKind.INTEGER, "the bytes that are read", "bytes", heading="read"),
+        Column("bytes_written", ColumnKind.INTEGER, "the bytes that are written", "bytes", heading="written"),
+        Column("padded_bytes", ColumnKind.INTEGER, "bytes read and written, with the padding of tiles", "bytes", heading="with padding"),
+        Column("intensity", ColumnKind.NUMBER, "FLOPs for each byte", "flops/byte"),
+        Column("target", ColumnKind.TEXT, "the chip that times are for"),
+        Column("least_time", ColumnKind.NUMBER, "the least time of one run: the sum over instructions that run one after the other, in the quickest branch of each conditional", "seconds"),
+        Column("is_exact", ColumnKind.BOOLEAN, "whether the sums are exact: no loop of unknown length, no branches, nothing unknown", heading="exact"),
+        Column("unknown_loops", ColumnKind.INTEGER, "loops whose number of iterations is not known; they count one iteration"),
+        Column("conditionals", ColumnKind.INTEGER, "conditionals; in FLOPs, bytes and rows the branch with the most FLOPs counts, of equal FLOPs the one that moves the most bytes"),
+        Column("unknown_instructions", ColumnKind.INTEGER, "instructions, such as custom calls, of which the FLOPs are not known and count 0"),
     ),
     sections=(
         Section("spaces", _SPACES, "the bytes of each memory space"),
-        Section("by", _GROUPS, "sums of instructions with something in common", Option("key", Kind.TEXT, "what they have in common", None, _KEYS)),
+        Section("by", _GROUPS, "sums of instructions with something in common", Option("key", ColumnKind.TEXT, "what they have in common", None, _KEYS)),
     ),
     options=(
-        Option("as_xla", Kind.BOOLEAN, "count FLOPs and bytes as XLA's HloCostAnalysis does: loops once, and its other peculiarities", False),
-        Option("target", Kind.TEXT, "the chip whose peaks give the least times", None, tuple(CHIPS)),
-        Option("peak", Kind.NUMBER, "FLOP/s of the device, instead of those of a target", None, unit="flops/s"),
-        Option("bandwidth", Kind.NUMBER, "bytes/s of the device's memory, instead of those of a target", None, unit="bytes/s"),
+        Option("as_xla", ColumnKind.BOOLEAN, "count FLOPs and bytes as XLA's HloCostAnalysis does: loops once, and its other peculiarities", False),
+        Option("target", ColumnKind.TEXT, "the chip whose peaks give the least times", None, tuple(CHIPS)),
+        Option("peak", ColumnKind.NUMBER, "FLOP/s of the device, instead of those of a target", None, unit="flops/s"),
+        Option("bandwidth", ColumnKind.NUMBER, "bytes/s of the device's memory, instead of those of a target", None, unit="bytes/s"),
         FRAMES,
     ),
     compute="xlashape.reports.cost.report:cost",
@@ -164,8 +164,15 @@ class Cost(Answer, Frozen):
         costly = [each for each in program.executed if _costs(each)]
         weights = [_weight(each, as_xla=as_xla) for each in costly]
         total = sum(weights)
-        by_weight = sorted(range(len(costly)), key=lambda number: -weights[number])
-        rows = [_row(costly[number], weights[number] / total if total else None, as_xla) for number in by_weight]
+        rows: list[InstructionCost] = []
+        known: dict[tuple[int, HloComputation], InstructionCost] = {}
+        for number in sorted(range(len(costly)), key=weights.__getitem__, reverse=True):
+            instruction, _, _, once = each = costly[number]
+            key = id(once), instruction.computation
+            row = known.get(key)
+            if row is None:
+                row = known[key] = _row(each, weights[number] / total if total else None, as_xla)
+            rows.append(InstructionCost(instruction.name, *row[1:-2], *source_of(instruction)))
         set_field(self, "rows", tuple(rows))
 
     @property
@@ -249,7 +256,7 @@ class Cost(Answer, Frozen):
         """The bytes read and written in each memory space; empty with `as_xla`."""
         sums: dict[int, list[int]] = {}
         for row in self.program.executed:
-            for each in row.traffic.spaces:
+            for each in row.once.traffic.spaces:
                 found = sums.setdefault(each.space, [0, 0, 0])
                 for number, value in enumerate(each[1:]):
                     found[number] += row.times * value
@@ -340,28 +347,30 @@ def cost(
 
 
 def _costs(each: Executed) -> bool:
-    arithmetic = each.arithmetic
-    if arithmetic.flops or arithmetic.transcendentals or each.traffic.padded_bytes or each.xla_bytes:
+    once = each.once
+    if once.traffic.padded_bytes or once.arithmetic.flops or once.arithmetic.transcendentals or once.xla_bytes:
         return True
     return each.instruction.opcode == Opcode.CUSTOM_CALL
 
 
 def _weight(each: Executed, *, as_xla: bool) -> float:
-    if each.seconds is not None:
-        return each.seconds * each.times
+    once = each.once
+    if once.seconds is not None:
+        return once.seconds * each.times
     return (
-        float(max(0, each.xla_bytes) if as_xla else each.traffic.bytes_read + each.traffic.bytes_written) * each.times
+        float(max(0, once.xla_bytes) if as_xla else once.traffic.bytes_read + once.traffic.bytes_written) * each.times
     )
 
 
 def _row(each: Executed, share: float | None, as_xla: bool) -> InstructionCost:
-    instruction, arithmetic, traffic = each.instruction, each.arithmetic, each.traffic
-    moved = each.xla_bytes if as_xla else traffic.bytes_read + traffic.bytes_written
+    """The row of an instruction, without where it comes from."""
+    instruction, once = each.instruction, each.once
+    arithmetic, traffic = once.arithmetic, once.traffic
+    moved = once.xla_bytes if as_xla else traffic.bytes_read + traffic.bytes_written
     flops = arithmetic.flops if arithmetic.is_complete else None
     bound = None
-    if each.seconds is not None and each.compute_seconds is not None and each.seconds > 0:
-        bound = "compute" if each.compute_seconds >= each.seconds else "memory"
-    source, op_name = source_of(instruction)
+    if once.seconds is not None and once.compute_seconds is not None and once.seconds > 0:
+        bound = "compute" if once.compute_seconds >= once.seconds else "memory"
     return InstructionCost(
         instruction.name,
         str(instruction.opcode),
@@ -377,10 +386,10 @@ def _row(each: Executed, share: float | None, as_xla: bool) -> InstructionCost:
         traffic.spaces if any(space.space for space in traffic.spaces) else (),
         flops / moved if flops is not None and moved > 0 else None,
         bound,
-        each.seconds,
+        once.seconds,
         share,
-        source,
-        op_name,
+        "",
+        "",
     )
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from math import inf
 from typing import Final, NamedTuple
 
+from xlashape.base.similar import did_you_mean
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.shape import PrimitiveType
-from xlashape.similar import did_you_mean
 
 _T: Final = 1e12
 

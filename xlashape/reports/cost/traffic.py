@@ -26,28 +26,16 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
+from xlashape.base.math import ceil_div
 from xlashape.hlo import HloInstruction, Opcode
-from xlashape.hlo.analysis.buffers import joins_parts
+from xlashape.hlo.flow import behind_bitcasts, joins_parts, replaces_a_part
+from xlashape.hlo.ops.operation import MemoryTraffic, ReadPattern, ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
-from xlashape.math import ceil_div
 from xlashape.reports.cost.arithmetic import elements
 from xlashape.reports.cost.xla_traffic import ALLOCATION, size_of
 from xlashape.shape import Shape, shape_util
-
-_NOTHING: Final = frozenset(
-    Opcode(name)
-    for name in (
-        "add-dependency after-all all-gather-done all-reduce-done async-done async-start async-update bitcast call "
-        "collective-permute-done"
-        " conditional constant copy-done domain get-dimension-size get-tuple-element opt-barrier parameter recv-done "
-        "send-done tuple while"
-    ).split()
-)
-_MOVES: Final = frozenset((Opcode.BITCAST, Opcode.COPY, Opcode.RESHAPE, Opcode.REVERSE, Opcode.TRANSPOSE))
-"""Operations whose result has each element of the operand exactly once."""
-_PARTIAL: Final = frozenset((Opcode.SLICE, Opcode.DYNAMIC_SLICE, Opcode.GATHER))
 
 
 class SpaceTraffic(NamedTuple):
@@ -128,16 +116,17 @@ def bytes_of(array: Shape, count: int) -> tuple[int, int]:
 def _accesses(instruction: HloInstruction) -> Iterable[_Access]:
     """What one execution of an instruction reads and writes, by the rules in the module's docstring."""
     opcode = instruction.opcode
-    if opcode in _NOTHING or joins_parts(instruction):
+    row = operation_of(opcode)
+    if row.traffic is MemoryTraffic.NOTHING or joins_parts(instruction):
         return []
     if opcode == Opcode.CUSTOM_CALL and instruction.details.custom_call_target == ALLOCATION:
         return []
-    if opcode == Opcode.FUSION:
+    if row.fuses_called_computation:
         return _fusion(instruction)
     shapes = [operand.shape for operand in instruction.operands]
     others = [operand.shape for operand in dict.fromkeys(instruction.operands[1:])]
     result = instruction.shape
-    if opcode in _PARTIAL:
+    if row.reads is ReadPattern.PART:
         read = min(elements(result), elements(shapes[0]))
         return [_Access(shapes[0], read, False), *_whole(others), *_written([result])]
     if opcode == Opcode.DYNAMIC_UPDATE_SLICE:
@@ -146,7 +135,7 @@ def _accesses(instruction: HloInstruction) -> Iterable[_Access]:
         return _scatter(shapes, [leaf for leaf in result.leaves() if leaf.is_array])
     if opcode in (Opcode.SEND, Opcode.OUTFEED):
         return _whole(shapes[:1])
-    repeated = operation_of(opcode).repeated_operand
+    repeated = row.repeated_operand
     if repeated is not None and result.is_tuple:
         # (operand, result, …) or (result, operand, …), each an array or a tuple.
         results = [result.tuple_shapes[1 - repeated]] if len(result.tuple_shapes) > 1 else []
@@ -193,7 +182,7 @@ def _fusion(fusion: HloInstruction) -> list[_Access]:
     if not fusion.called_computations:
         return [*_whole([operand.shape for operand in fusion.operands]), *_written([fusion.shape])]
     root = fusion.called_computations[0].root
-    outputs = list(root.operands) if root.opcode == Opcode.TUPLE else [root]
+    outputs = list(root.operands) if operation_of(root.opcode).source is ResultSource.OPERANDS else [root]
     needed: Counter[HloInstruction] = Counter()
     found: list[_Access] = []
     for output in outputs:
@@ -221,24 +210,17 @@ def _update_in_place(output: HloInstruction) -> HloInstruction | None:
     """The dynamic-update-slice or scatter that makes an output of a fusion in the memory of a parameter, maybe with
     bitcasts before and behind it; None where another instruction makes the output.
     """
-    update = _behind_bitcasts(output)
-    is_scatter = update.opcode == Opcode.SCATTER and update.shape.is_array
-    if update.opcode != Opcode.DYNAMIC_UPDATE_SLICE and not is_scatter:
+    update = behind_bitcasts(output)
+    if not replaces_a_part(update) or not update.shape.is_array:
         return None
-    return update if _behind_bitcasts(update.operands[0]).opcode == Opcode.PARAMETER else None
+    written = operation_of(behind_bitcasts(update.operands[0]).opcode)
+    return update if written.source is ResultSource.ARGUMENT else None
 
 
 def _updated(update: HloInstruction) -> int:
     """How many elements an update in place changes at most."""
     updates = update.operands[-1 if update.opcode == Opcode.SCATTER else 1]
     return min(elements(updates.shape), elements(update.shape))
-
-
-def _behind_bitcasts(value: HloInstruction) -> HloInstruction:
-    while value.opcode == Opcode.BITCAST:
-        spend()
-        value = value.operands[0]
-    return value
 
 
 def _needed_of_parameters(fusion: HloInstruction, needed: Counter[HloInstruction], in_place: set[int]) -> list[int]:
@@ -254,40 +236,29 @@ def _needed_of_parameters(fusion: HloInstruction, needed: Counter[HloInstruction
         if value not in needed:
             continue
         count = min(needed[value], elements(value.shape))
-        opcode = value.opcode
-        operands = value.operands
+        opcode, operands = value.opcode, value.operands
+        row = operation_of(opcode)
         if id(value) in in_place:
             # A scatter combines its updates with the elements that are there, so it reads these.
             needed[operands[0]] += _updated(value) if opcode == Opcode.SCATTER else 0
             for operand in operands[1:]:
                 needed[operand] += elements(operand.shape)
-        elif opcode in _PARTIAL:
+        elif row.reads is ReadPattern.PART:
             needed[operands[0]] += count
             for operand in operands[1:]:
                 needed[operand] += elements(operand.shape)
-        elif opcode == Opcode.GET_TUPLE_ELEMENT:
+        elif row.source is ResultSource.ELEMENT:
             needed[operands[0]] += elements(value.shape)
-        elif opcode in _MOVES or (
+        elif row.reads is ReadPattern.EACH_ONCE or (
             operands and all(operand.shape.dimensions == value.shape.dimensions for operand in operands)
         ):
-            is_same = opcode in _MOVES or opcode not in _GATHERS_ALL
+            is_same = row.reads is not ReadPattern.ANY
             for operand in dict.fromkeys(operands):
                 needed[operand] += count if is_same else elements(operand.shape)
-        elif opcode not in (Opcode.PARAMETER, Opcode.CONSTANT):
+        else:
             for operand in dict.fromkeys(operands):
                 needed[operand] += elements(operand.shape)
     return [needed[parameter] for parameter in computation.parameters]
-
-
-_GATHERS_ALL: Final = frozenset(
-    Opcode(name)
-    for name in (
-        "all-gather all-to-all call cholesky convolution custom-call dot dynamic-update-slice fft fusion map "
-        "reduce-window scaled-dot scan scatter"
-        " select-and-scatter sort triangular-solve"
-    ).split()
-)
-"""Operations of which an element of the result may need several elements of an operand of the same dimensions."""
 
 
 def _operands_first(instructions: tuple[HloInstruction, ...]) -> list[HloInstruction]:

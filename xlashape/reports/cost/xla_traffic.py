@@ -27,32 +27,29 @@ from collections import Counter
 from typing import Final
 
 from xlashape.hlo import HloInstruction, Opcode
+from xlashape.hlo.ops.operation import AsyncStep, MemoryTraffic
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
 from xlashape.shape import Shape, shape_util, tiling
 
 ALLOCATION: Final = "AllocateBuffer"
 """The target of the custom call that gives a loop of a TPU a buffer to fill. It calculates and moves nothing."""
 _POINTER: Final = 4
-_NONE: Final = frozenset(
-    (
-        Opcode.ADD_DEPENDENCY,
-        Opcode.AFTER_ALL,
-        Opcode.BITCAST,
-        Opcode.CONSTANT,
-        Opcode.DOMAIN,
-        Opcode.GET_TUPLE_ELEMENT,
-        Opcode.PARAMETER,
-    )
-)
-_OF_CALLED: Final = frozenset((Opcode.WHILE, Opcode.CALL, Opcode.CONDITIONAL, Opcode.ASYNC_START))
+_COUNTED: Final = frozenset((Opcode.OPT_BARRIER, Opcode.TUPLE))
+"""Operations that move no data, and of which XLA counts bytes."""
 
 
 def xla_bytes(instruction: HloInstruction) -> int:
     """The bytes of one instruction, without those of the computations that a loop, a conditional or a call executes."""
     opcode = instruction.opcode
-    if opcode in _NONE or opcode in _OF_CALLED:
+    row = operation_of(opcode)
+    if row.moves_no_data and opcode not in _COUNTED:
         return 0
-    if opcode == Opcode.FUSION:
+    if row.is_given and row.traffic is MemoryTraffic.NOTHING:
+        return 0
+    if row.runs_called_instructions and row.async_step in (None, AsyncStep.START):
+        return 0
+    if row.fuses_called_computation:
         return _fusion(instruction)
     if opcode == Opcode.CUSTOM_CALL:
         return 0 if instruction.details.custom_call_target == ALLOCATION else -1
@@ -61,7 +58,7 @@ def xla_bytes(instruction: HloInstruction) -> int:
     if opcode == Opcode.TUPLE:
         return size_of(result)
     if opcode == Opcode.TRANSPOSE and shape_util.transpose_is_bitcast(
-        operands[0], result, instruction.fields.dimensions
+        operands[0], result, instruction.details.dimensions
     ):
         return 0
     if opcode == Opcode.SLICE:
@@ -146,7 +143,7 @@ def _parameter(parameter: HloInstruction) -> int:
     """The bytes that the readers of a fusion's parameter need of it. The elements of a tuple are added up."""
     if not parameter.shape.is_tuple:
         return _read(parameter)
-    by_element = {each.fields.tuple_index: each for each in parameter.users if each.opcode == Opcode.GET_TUPLE_ELEMENT}
+    by_element = {each.details.tuple_index: each for each in parameter.users if each.opcode == Opcode.GET_TUPLE_ELEMENT}
     elements = range(len(parameter.shape.tuple_shapes or ()))
     return sum([_read(by_element.get(element, parameter)) for element in elements])
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from xlashape.base.frozen import Frozen, set_field
+from xlashape.base.math import counted
+from xlashape.base.similar import did_you_mean
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError, XlashapeError
-from xlashape.frozen import Frozen, set_field
 from xlashape.hlo.module import HloModule
 from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import INT64_MAX
-from xlashape.math import counted
 from xlashape.reports.diff.graph import Side
 from xlashape.reports.diff.matching import match
 from xlashape.reports.diff.measures import ModuleMeasures
@@ -24,8 +26,6 @@ from xlashape.reports.diff.units import Member, Units
 from xlashape.reports.memory import ProgramMemory, memory
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.reports.text import short_bytes
-from xlashape.similar import did_you_mean
-from xlashape.tables import Column, Kind
 
 _DELTAS: Final = (
     ("bytes", "bytes of buffers", "bytes"),
@@ -48,34 +48,34 @@ def _meaning(name: str, meaning: str) -> str:
 
 
 COLUMNS: Final = (
-    Column("kind", Kind.TEXT, "`added`, `removed`, `changed` or `moved`", rank=1),
-    Column("what", Kind.TEXTS, "in what respect: `copy`, `layout`, `element type`, `donation`, `fusion split`, …", rank=1),
-    Column("opcode", Kind.TEXT, "the opcode, in the second module where both have the instruction", rank=3),
-    Column("a", Kind.TEXT, "the name of the instruction in the first module", rank=4),
-    Column("b", Kind.TEXT, "the name of the instruction in the second module", rank=2),
-    Column("times", Kind.INTEGER, "how many changes are alike; the numbers are those of all of them", rank=3),
-    *[Column(f"delta_{name}", Kind.INTEGER, _meaning(name, meaning), unit, _RANKS.get(name, 0), f"Δ {name.replace('_', ' ')}") for name, meaning, unit in _DELTAS],
-    Column("delta_segments", Kind.NUMBER, "how many more segments of memory one read of a warp touches, summed over the operands, in the instructions that both modules have; none where reads do not differ or are not known", rank=0),
-    Column("runs", Kind.INTEGER, "how often the instruction runs in one run of the module, in the module in which it runs more often", rank=0),
-    Column("details", Kind.TEXT, "the values before and after", rank=6),
-    Column("shape", Kind.TEXT, "the shape of the result in the second module, or in the first one", rank=0),
-    Column("source", Kind.TEXT, "the line of the user's code that the instruction comes from", rank=5),
-    Column("op_name", Kind.TEXT, "the operation of the program that the instruction comes from", rank=0),
-    Column("source_a", Kind.TEXT, "the line of the user's code, in the first module", rank=0),
-    Column("op_name_a", Kind.TEXT, "the operation of the program, in the first module", rank=0),
-    Column("source_b", Kind.TEXT, "the line of the user's code, in the second module", rank=0),
-    Column("op_name_b", Kind.TEXT, "the operation of the program, in the second module", rank=0),
+    Column("kind", ColumnKind.TEXT, "`added`, `removed`, `changed` or `moved`", rank=1),
+    Column("what", ColumnKind.TEXTS, "in what respect: `copy`, `layout`, `element type`, `donation`, `fusion split`, …", rank=1),
+    Column("opcode", ColumnKind.TEXT, "the opcode, in the second module where both have the instruction", rank=3),
+    Column("a", ColumnKind.TEXT, "the name of the instruction in the first module", rank=4),
+    Column("b", ColumnKind.TEXT, "the name of the instruction in the second module", rank=2),
+    Column("times", ColumnKind.INTEGER, "how many changes are alike; the numbers are those of all of them", rank=3),
+    *[Column(f"delta_{name}", ColumnKind.INTEGER, _meaning(name, meaning), unit, _RANKS.get(name, 0), f"Δ {name.replace('_', ' ')}") for name, meaning, unit in _DELTAS],
+    Column("delta_segments", ColumnKind.NUMBER, "how many more segments of memory one read of a warp touches, summed over the operands, in the instructions that both modules have; none where reads do not differ or are not known", rank=0),
+    Column("runs", ColumnKind.INTEGER, "how often the instruction runs in one run of the module, in the module in which it runs more often", rank=0),
+    Column("details", ColumnKind.TEXT, "the values before and after", rank=6),
+    Column("shape", ColumnKind.TEXT, "the shape of the result in the second module, or in the first one", rank=0),
+    Column("source", ColumnKind.TEXT, "the line of the user's code that the instruction comes from", rank=5),
+    Column("op_name", ColumnKind.TEXT, "the operation of the program that the instruction comes from", rank=0),
+    Column("source_a", ColumnKind.TEXT, "the line of the user's code, in the first module", rank=0),
+    Column("op_name_a", ColumnKind.TEXT, "the operation of the program, in the first module", rank=0),
+    Column("source_b", ColumnKind.TEXT, "the line of the user's code, in the second module", rank=0),
+    Column("op_name_b", ColumnKind.TEXT, "the operation of the program, in the second module", rank=0),
 )  # fmt: skip
 
 MEASURE_COLUMNS: Final = (
-    Column("name", Kind.TEXT, "the name of what is counted", rank=1),
-    Column("unit", Kind.TEXT, "the unit of the numbers; none for counts", rank=0),
-    Column("a", Kind.INTEGER, "in the first module", rank=2),
-    Column("b", Kind.INTEGER, "in the second module", rank=2),
-    Column("delta", Kind.INTEGER, "how much more in the second module", rank=1),
+    Column("name", ColumnKind.TEXT, "the name of what is counted", rank=1),
+    Column("unit", ColumnKind.TEXT, "the unit of the numbers; none for counts", rank=0),
+    Column("a", ColumnKind.INTEGER, "in the first module", rank=2),
+    Column("b", ColumnKind.INTEGER, "in the second module", rank=2),
+    Column("delta", ColumnKind.INTEGER, "how much more in the second module", rank=1),
     Column(
         "note",
-        Kind.TEXT,
+        ColumnKind.TEXT,
         "how far the numbers can be trusted: `estimated` where no module, or one alone, has XLA's assignment of "
         "buffers; why numbers are not known",
         rank=3,
@@ -87,19 +87,19 @@ REPORT: Final = Report(
     summary="What changed from one module to another, matched by structure, ranked by what it costs.",
     columns=COLUMNS,
     totals=(
-        Column("same", Kind.BOOLEAN, "whether both modules are the same program"),
-        Column("fingerprint_a", Kind.TEXT, "the fingerprint of the first module"),
-        Column("fingerprint_b", Kind.TEXT, "the fingerprint of the second module"),
-        Column("ignored", Kind.INTEGER, "how many rows were left out because `ignore` names what changed in them"),
-        *[Column(f"delta_{name}", Kind.INTEGER, _meaning(name, meaning), unit) for name, meaning, unit in _DELTAS],
-        Column("delta_peak_bytes", Kind.INTEGER, "how much higher the peak of memory is in the second module", "bytes"),
+        Column("same", ColumnKind.BOOLEAN, "whether both modules are the same program"),
+        Column("fingerprint_a", ColumnKind.TEXT, "the fingerprint of the first module"),
+        Column("fingerprint_b", ColumnKind.TEXT, "the fingerprint of the second module"),
+        Column("ignored", ColumnKind.INTEGER, "how many rows were left out because `ignore` names what changed in them"),
+        *[Column(f"delta_{name}", ColumnKind.INTEGER, _meaning(name, meaning), unit) for name, meaning, unit in _DELTAS],
+        Column("delta_peak_bytes", ColumnKind.INTEGER, "how much higher the peak of memory is in the second module", "bytes"),
     ),
     sections=(
         Section("measures", MEASURE_COLUMNS, "What the modules cost as a whole; the names are those that `--fail-if` takes"),
     ),
     options=(
-        Option("ignore", Kind.TEXTS, "what does not count, as the column `what` or `kind` has it: `layout`, `sharding`, `moved`, …"),
-        Option("schedule", Kind.BOOLEAN, "whether every other schedule is a change; without it, one that makes another peak is", False),
+        Option("ignore", ColumnKind.TEXTS, "what does not count, as the column `what` or `kind` has it: `layout`, `sharding`, `moved`, …"),
+        Option("schedule", ColumnKind.BOOLEAN, "whether every other schedule is a change; without it, one that makes another peak is", False),
         FRAMES,
     ),
     inputs=("a", "b"),
@@ -305,7 +305,7 @@ def _with_schedule(
     (first, second), moved, count = max(rescheduled, key=lambda each: each[1])
     assert first is not None and second is not None
     a, b = one.computations[first[0]], other.computations[second[0]]
-    names = a.canonical.printed.name, b.canonical.printed.name
+    names = a.canonical.computation.name, b.canonical.computation.name
     details = f"{moved:,} of {count:,} instructions run at another place, first {b.name(second[1])}"
     if peak.a is not None and peak.b is not None:
         details += f"; the peak of memory is {short_bytes(peak.a)} → {short_bytes(peak.b)}"
@@ -400,7 +400,7 @@ def peak_of(one: HloModule, other: HloModule) -> Measure:
         second = _memory(other)
         if first is not None and second is not None and first.is_estimate != second.is_estimate:
             first, second = [
-                each if each.is_estimate else _memory(HloModule.from_proto(module.held.module_bytes()))
+                each if each.is_estimate else _memory(HloModule.from_proto(module.module_bytes()))
                 for each, module in ((first, one), (second, other))
             ]
     found = [each for each in (first, second) if each is not None]

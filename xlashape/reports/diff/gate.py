@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, NamedTuple
 
+from xlashape.base.math import counted
 from xlashape.errors import InvalidArgumentError
-from xlashape.math import counted
 from xlashape.reports.diff.compare import Measure, measure_of
 from xlashape.reports.selection import amount_of
 from xlashape.reports.text import short_bytes

@@ -29,7 +29,7 @@ class Computation:
         self.side = side
         self.index = index
         self.canonical = canonical
-        self.base = [side.base_of(local) for local in canonical.locals]
+        self.base = [side.bases[local] for local in canonical.locals]
         """A hash of each instruction, without its operands and, of a parameter, without its number."""
         self.rich = self.base
         """A hash of each instruction as in `base`, together with the computations that the instruction calls."""
@@ -48,14 +48,14 @@ class Computation:
         return len(self.base)
 
     @property
-    def operands(self) -> list[tuple[int, ...]]:
+    def operands(self) -> list[list[int]]:
         """The indices of each instruction's operands."""
-        return self.canonical.printed.operands
+        return self.canonical.operands
 
     @property
     def root(self) -> int:
         """The index of its root."""
-        return self.canonical.printed.root
+        return self.canonical.computation.root.index
 
     @property
     def users(self) -> list[list[tuple[int, int]]]:
@@ -75,7 +75,9 @@ class Computation:
             use = [b""] * self.size
             users, rich, root = self.users, self.rich, self.root
             for i in reversed(self.canonical.order):
-                parts = sorted([b"%d:%b" % (position, use[user]) for user, position in users[i]])
+                parts = [b"%d:%b" % (position, use[user]) for user, position in users[i]]
+                if len(parts) > 1:
+                    parts.sort()
                 use[i] = digest(rich[i], b"root" if i == root else b"", *parts)
             self._use = use
         return self._use
@@ -84,12 +86,14 @@ class Computation:
     def op_names(self) -> list[str]:
         """The op_name of each instruction, "" for none."""
         if self._op_names is None:
-            self._op_names = [self.side.op_name(data) for data in self.canonical.printed.metadata]
+            self._op_names = [
+                self.side.op_name(each.metadata_bytes) for each in self.canonical.computation.instructions
+            ]
         return self._op_names
 
     def opcode(self, i: int) -> str:
         """The opcode of an instruction."""
-        return self.canonical.printed.templates[i].opcode
+        return str(self.canonical.computation.instructions[i].opcode)
 
     def parts(self, i: int) -> dict[str, str]:
         """The canonical parts of an instruction: the texts of its opcode, shape and attributes, by name."""
@@ -97,23 +101,35 @@ class Computation:
 
     def name(self, i: int) -> str:
         """The name of an instruction."""
-        return self.canonical.printed.names[i]
+        return self.canonical.computation.instructions[i].name
 
     def view(self, i: int) -> HloInstruction:
         """The instruction."""
         return self.side.module.computations[self.index].instructions[i]
 
 
+class _Bases(dict[Any, bytes]):
+    """The canonical parts of an instruction → the hash in `Computation.base`."""
+
+    def __missing__(self, local: Any) -> bytes:
+        known = local.digest
+        if local.parts["opcode"] == Opcode.PARAMETER:
+            rest = sorted([(name, text) for name, text in local.parts.items() if name != "parameter"])
+            known = digest(repr(rest).encode("utf-8", "surrogateescape"))
+        self[local] = known
+        return known
+
+
 class Side:
     """One of the two modules that are compared."""
 
-    __slots__ = ("_bases", "_op_names", "callers", "canonical", "computations", "entry", "measures", "module")
+    __slots__ = ("_op_names", "bases", "callers", "canonical", "computations", "entry", "measures", "module")
 
     def __init__(self, module: HloModule) -> None:
         self.module = module
         self.canonical: Canonical = module.canonical()
         self.measures = ModuleMeasures(module)
-        self._bases: dict[int, bytes] = {}
+        self.bases = _Bases()
         self._op_names: dict[bytes, str] = {}
         self.computations = [Computation(self, i, each) for i, each in enumerate(self.canonical.computations)]
         self.entry = self.computations[module.entry.index]
@@ -126,23 +142,11 @@ class Side:
                 for target in targets:
                     self.callers[target].append((computation.index, i))
 
-    def base_of(self, local: Any) -> bytes:
-        """The hash of an instruction in `Computation.base`. `local` has its canonical parts."""
-        known = self._bases.get(id(local))
-        if known is None:
-            known = local.digest
-            if local.parts["opcode"] == Opcode.PARAMETER:
-                rest = sorted([(name, text) for name, text in local.parts.items() if name != "parameter"])
-                known = digest(repr(rest).encode("utf-8", "surrogateescape"))
-            self._bases[id(local)] = known
-        return known
-
-    def op_name(self, metadata: bytes) -> str:
+    def op_name(self, metadata: bytes | None) -> str:
         """The op_name in serialized metadata; "" where there is none."""
+        if not metadata:
+            return ""
         name = self._op_names.get(metadata)
         if name is None:
-            name = ""
-            if metadata not in (b"", b"?"):
-                name = xla.OpMetadata.FromString(metadata).op_name
-            self._op_names[metadata] = name
+            name = self._op_names[metadata] = xla.OpMetadata.FromString(metadata).op_name
         return name

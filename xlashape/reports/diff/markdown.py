@@ -10,7 +10,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from xlashape.math import counted
+from xlashape.base.math import counted
 from xlashape.reports.diff.text import amount, costs_of, title_of, verdict
 from xlashape.reports.text import short_bytes
 

@@ -29,8 +29,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from xlashape.hlo.module_proto.structure import post_order
+from xlashape.hlo.module_proto.order import post_order
 from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import ResultSource
+from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.limits import spend
 from xlashape.reports.diff.graph import Computation, Side
 
@@ -42,20 +44,16 @@ _LEAST_SCORE: Final = 5.5
 """Pairs with a lower score are not matched."""
 _ROUNDS: Final = 8
 """The most rounds of `_Pair._rounds`."""
+_REPLACEABLE: Final = (ResultSource.COMPUTED, ResultSource.OPERAND, ResultSource.CALLED)
 _FIXED: Final = frozenset(
-    (
-        Opcode.PARAMETER,
-        Opcode.CONSTANT,
-        Opcode.TUPLE,
-        Opcode.GET_TUPLE_ELEMENT,
-        Opcode.WHILE,
-        Opcode.CONDITIONAL,
-        Opcode.FUSION,
-        Opcode.COPY,
-    )
+    [
+        row.opcode
+        for row in OPERATIONS.values()
+        if row.source not in _REPLACEABLE or row.is_given or row.fuses_called_computation or row.opcode == Opcode.COPY
+    ]
 )
 """Opcodes whose changed instructions are matched to instructions of the same opcode only."""
-_TRIVIAL: Final = frozenset((Opcode.PARAMETER, Opcode.CONSTANT, Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.BITCAST))
+_TRIVIAL: Final = frozenset([row.opcode for row in OPERATIONS.values() if row.is_given or row.moves_no_data])
 """Opcodes whose instructions are not matched across computations: an equal one elsewhere has not moved there."""
 
 NodeId = tuple[int, int]
@@ -255,22 +253,22 @@ class _Pair:
         if not free_a or not free_b:
             return False
         spend(len(free_a) + len(free_b))
-        by_key: dict[Hashable, tuple[list[int], list[int]]] = {}
-        for side, (free, key, computation) in enumerate(((free_a, key_a, self.a), (free_b, key_b, self.b))):
+        by_key: dict[Hashable, list[int]] = {}
+        theirs: dict[Hashable, list[int]] = {}
+        for free, key, computation, lists in (free_a, key_a, self.a, by_key), (free_b, key_b, self.b, theirs):
             for i in free:
                 if skipped and computation.opcode(i) == skipped:
                     continue
                 found = key(i)
-                if found is None:
-                    continue
-                entry = by_key.get(found)
-                if entry is None:
-                    if side:
-                        continue
-                    entry = by_key[found] = ([], [])
-                entry[side].append(i)
+                if found is not None and (lists is by_key or found in by_key):
+                    entry = lists.get(found)
+                    if entry is None:
+                        lists[found] = [i]
+                    else:
+                        entry.append(i)
         before = len(self.new)
-        for own, others in by_key.values():
+        for found, own in by_key.items():
+            others = theirs.get(found, ())
             if len(own) == 1 == len(others) or several:
                 for i, j in zip(own, others, strict=False):
                     self.put(i, j)
@@ -521,7 +519,7 @@ def _left(
     """The instructions of a module that are not matched, each with its key: the hash, and `name_of` its op_name."""
     for computation in side.computations:
         rows = matched[computation.index]
-        for i in computation.canonical.order:
+        for i in computation.canonical.order if None in rows else ():
             if rows[i] is None and computation.opcode(i) not in _TRIVIAL:
                 name = computation.op_names[i]
                 if name_of is None:

@@ -8,24 +8,20 @@ operands and wrote its result in full, and once, however often a loop runs it. C
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from xlashape.errors import InvalidModuleError, XlashapeError
-from xlashape.hlo.analysis.buffers import donated_buffers, executed_computations, instruction_buffers
-from xlashape.hlo.module import HloInstruction, HloModule
-from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import AsyncStep
-from xlashape.hlo.ops.registry import operation_of
+from xlashape.hlo.flow import Buffers, executed_computations
+from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.ops.operation import AsyncStep, MemoryTraffic
 from xlashape.limits import INT64_MAX, spend
 from xlashape.reports.copies.times import copied_bytes
 from xlashape.reports.cost.program import flops_of
 from xlashape.shape import Shape, shape_util, tiling
 from xlashape.shape.tiling.padding import physical_bytes
-
-_NOT_READ: Final = frozenset(
-    (Opcode.PARAMETER, Opcode.CONSTANT, Opcode.AFTER_ALL, Opcode.PARTITION_ID, Opcode.REPLICA_ID)
-)
 
 
 class Measures(NamedTuple):
@@ -94,12 +90,15 @@ class ShapeSizes:
 class ModuleMeasures:
     """The measures of a module's instructions, in the order of its computations and their instructions."""
 
-    __slots__ = ("_sizes", "executed", "of", "times", "unknown")
+    __slots__ = ("_buffers", "_donated", "_known", "_sizes", "executed", "of", "times", "unknown")
 
     def __init__(self, module: HloModule) -> None:
         self._sizes = ShapeSizes()
+        self._buffers = Buffers(module)
         self.executed = frozenset([computation.index for computation in executed_computations(module)])
         """The indices of the computations that are executed instruction by instruction."""
+        self._donated = {each for each, _ in self._buffers.taken}
+        self._known: dict[tuple[bool, bool], dict[object, Measures]] = defaultdict(dict)
         self.of: list[list[Measures]] = []
         """For each computation, the measures of each instruction."""
         self.times: dict[int, int] = {}
@@ -114,15 +113,10 @@ class ModuleMeasures:
         for computation in module.computations:
             spend(1 + len(computation.instructions))
             index = computation.index
-            is_executed = index in self.executed
-            rows = [self._measured(instruction, is_executed) for instruction in computation.instructions]
-            for number, count in enumerate((flops or {}).get(index, ())):
-                if count is None:
-                    unknown.add((index, number))
-                elif count:
-                    rows[number] = rows[number]._replace(flops=min(count, INT64_MAX))
-            self.of.append(rows)
-        for each in donated_buffers(module):
+            counts: Sequence[int | None] = (flops or {}).get(index) or [0] * len(computation.instructions)
+            unknown.update([(index, number) for number, count in enumerate(counts) if count is None])
+            self.of.append(self._rows(computation, counts))
+        for each in self._buffers.donated:
             # An output in the memory of a parameter has no bytes of its own, except those by which it is larger.
             places = ((each.instruction, each.shape_index), (each.parameter, each.parameter_index))
             own, taken = [self._sizes.of(_part(maker.shape, index))[0] for maker, index in places]
@@ -151,37 +145,51 @@ class ModuleMeasures:
 
     def total(self) -> Measures:
         """The measures of the module."""
-        columns = zip(*[measures for computation in self.of for measures in computation], strict=True)
+        each = {id(measures): measures for measures in chain(*self.of)}
+        count = Counter(map(id, chain(*self.of)))
+        columns = zip(*[[count[key] * value for value in measures] for key, measures in each.items()], strict=True)
         return Measures(*map(sum, columns))
 
-    def _operand_bytes(self, instruction: HloInstruction) -> list[int]:
-        return [self._sizes.of(operand.shape)[0] for operand in instruction.operands]
+    def _rows(self, computation: HloComputation, flops: Sequence[int | None]) -> list[Measures]:
+        """The measures of a computation's instructions, without copies. Instructions that are alike share an object."""
+        is_executed = computation.index in self.executed
+        is_entry = computation is computation.module.entry
+        known = self._known[is_executed, is_entry]
+        rows: list[Measures] = []
+        for instruction, count in zip(computation.instructions, flops, strict=True):
+            shapes = tuple([id(each.kind.shape) for each in instruction.operands]) if is_executed else ()
+            key = instruction.kind, count, shapes
+            row = None if instruction in self._donated else known.get(key)
+            if row is None:
+                row = self._measured(instruction, is_executed)._replace(flops=min(count or 0, INT64_MAX))
+                if instruction not in self._donated:
+                    known[key] = row
+            rows.append(row)
+        return rows
 
     def _measured(self, instruction: HloInstruction, is_executed: bool) -> Measures:
         """The measures of an instruction, without copies and FLOPs. is_executed: its computation is executed."""
-        row = operation_of(instruction.fields.opcode)
-        opcode = row.opcode
-        fusions = int(opcode == Opcode.FUSION)
+        row = instruction.kind.row
+        fusions = int(row.fuses_called_computation)
         collectives = collective_bytes = 0
         if row.exchanges_with_replicas and row.async_step in (None, AsyncStep.START):
             collectives, collective_bytes = 1, self._result_bytes(instruction)
         if not is_executed:
             return Measures(1, fusions, 0, 0, collectives, collective_bytes)
         size = padding = 0
-        for buffer in instruction_buffers(instruction):
+        for buffer in self._buffers.of(instruction):
             own, rest = self._sizes.of(buffer.shape)
             size += own
             padding += rest
         read = written = 0
-        moves = not (row.moves_no_data or row.runs_called_instructions or row.ends_a_start or opcode in _NOT_READ)
-        if moves and row.async_step in (None, AsyncStep.START):
-            read = sum(self._operand_bytes(instruction))
+        if row.traffic is not MemoryTraffic.NOTHING and not row.is_given:
+            read = sum([self._sizes.of(operand.shape)[0] for operand in instruction.operands])
             written = self._result_bytes(instruction)
         return Measures(1, fusions, 0, 0, collectives, collective_bytes, size, padding, read, written)
 
     def _result_bytes(self, instruction: HloInstruction) -> int:
         shape = instruction.shape
-        repeated = operation_of(instruction.opcode).repeated_operand
+        repeated = instruction.kind.row.repeated_operand
         if repeated is not None and shape.is_tuple and len(shape.tuple_shapes) > 1:
             # (operand, result, contexts…), in a copy-start (result, operand, context).
             return self._sizes.of(shape.tuple_shapes[1 - repeated])[0]

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from xlashape.errors import XlashapeError
 from xlashape.hlo.module import HloInstruction
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
+from xlashape.hlo.ops.operation import MemoryTraffic
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.queries import is_of_budget
 from xlashape.indexing.reports.reads import instruction_reads
@@ -216,9 +217,8 @@ class _Segments:
         """
         if (number, node) not in self._known:
             view = self._sides[number].computations[node[0]].view(node[1])
-            row = operation_of(view.fields.opcode)
             found: dict[int, float] | None = {}
-            if not (row.moves_no_data or row.runs_called_instructions or not view.operands):
+            if view.operands and operation_of(view.opcode).traffic is not MemoryTraffic.NOTHING:
                 try:
                     found = self._of(view, self._analyses[number])
                 except XlashapeError as error:
@@ -344,7 +344,7 @@ def _members_text(a: Side, b: Side, members: Iterable[Member]) -> str:
 
 def _nature(side: Side, node: NodeId | None, view: HloInstruction, computed_twice: set[bytes]) -> list[str]:
     """Words of the column `what` for an added or removed instruction: `copy`, `collective`, `recomputed`."""
-    row = operation_of(view.fields.opcode)
+    row = operation_of(view.opcode)
     words: list[str] = []
     if view.opcode in (Opcode.COPY, Opcode.COPY_START) or (node and side.measures.of[node[0]][node[1]].copies):
         words.append("copy")

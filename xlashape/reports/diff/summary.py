@@ -24,13 +24,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, cast
 
+from xlashape.base.similar import did_you_mean
+from xlashape.base.whole_file import replace_file
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.module import HloModule
 from xlashape.reports.diff.compare import Measure, measures_of
 from xlashape.reports.diff.gate import GateCondition
 from xlashape.reports.selection import amount_of
-from xlashape.similar import did_you_mean
-from xlashape.whole_file import replace_file
 
 _OTHER_NAMES: Final = {
     "peak": "peak_bytes",
@@ -59,7 +59,7 @@ class ModuleSummary(NamedTuple):
         ... ).opcodes
         {'copy': 1, 'parameter': 1}
         """
-        opcodes = Counter([instruction.fields.opcode for instruction in module.instructions()])
+        opcodes = Counter([str(instruction.opcode) for instruction in module.instructions()])
         return cls(module.fingerprint(), measures_of(module), dict(sorted(opcodes.items())))
 
     @classmethod

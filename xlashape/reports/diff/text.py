@@ -11,14 +11,14 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from xlashape.base.math import counted
+from xlashape.base.similar import did_you_mean
 from xlashape.errors import NotFoundError
-from xlashape.math import counted
 from xlashape.reports.diff.graph import Computation
 from xlashape.reports.diff.matching import Matching, NodeId
 from xlashape.reports.diff.units import longest_rise
 from xlashape.reports.report import Answer
 from xlashape.reports.text import listing_text, not_shown, short_bytes
-from xlashape.similar import did_you_mean
 
 _LEAST_WIDTH: Final = 40
 _VERDICT: Final = (
@@ -220,7 +220,7 @@ def _computation_lines(matching: Matching, one: int | None, other: int | None, w
     """
     a = None if one is None else matching.a.computations[one]
     b = None if other is None else matching.b.computations[other]
-    heads = ["" if each is None else f"{each.canonical.printed.name} {{" for each in (a, b)]
+    heads = ["" if each is None else f"{each.canonical.computation.name} {{" for each in (a, b)]
     yield from _columns(heads[0], " " if a and b else "<" if a else ">", heads[1], width)
     if a is None or b is None:
         for computation, is_a in ((a, True), (b, False)):

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
 
-from xlashape.hlo.analysis.buffers import DonatedBuffer, donated_buffers
+from xlashape.hlo.flow import DonatedBuffer, donated_buffers
 from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
@@ -22,9 +21,6 @@ from xlashape.reports.diff.aspects import Aspect, aspects
 from xlashape.reports.diff.graph import Computation, Side
 from xlashape.reports.diff.matching import Matching, NodeId
 from xlashape.reports.diff.measures import NOTHING, Measures
-
-_PLUMBING: Final = frozenset((Opcode.GET_TUPLE_ELEMENT, Opcode.TUPLE, Opcode.BITCAST))
-"""Opcodes that move no data. Their instructions mostly change because an operand does."""
 
 Member = tuple["NodeId | None", "NodeId | None"]
 """An instruction of a and the one of b that it is matched to; None for the one that is not there."""
@@ -156,7 +152,7 @@ class Units:
                 partner_index is not None
                 and b.computations[partner_index].canonical.digest == computation.canonical.digest
             )
-            for i in computation.canonical.order:
+            for i in computation.canonical.order if not same or None in rows else ():
                 partner = rows[i]
                 if partner is None:
                     self._add((computation.index, i), None)
@@ -181,7 +177,7 @@ class Units:
                         self._units[number].aspects[(computation.index, i), partner] = found
         for computation in b.computations:
             rows = matching.of_b[computation.index]
-            for i in computation.canonical.order:
+            for i in computation.canonical.order if None in rows else ():
                 if rows[i] is None:
                     self._add(None, (computation.index, i))
 
@@ -227,9 +223,10 @@ class Units:
             return None
         body, other_body = self.a.computations[called[0]], self.b.computations[others[0]]
         order: dict[int, int] = {}
-        for k in body.canonical.printed.notable:
+        for parameter in body.canonical.computation.parameters:
+            k = parameter.index
             partner = self.matching.of_a[body.index][k]
-            if body.opcode(k) == Opcode.PARAMETER and partner is not None:
+            if partner is not None:
                 order[int(body.parts(k)["parameter"])] = int(other_body.parts(partner[1])["parameter"])
         return order
 
@@ -309,7 +306,7 @@ class Units:
         for side, units in ((self.a, self._of_a), (self.b, self._of_b)):
             for (index, i), number in list(units.items()):
                 computation = side.computations[index]
-                if computation.opcode(i) not in _PLUMBING:
+                if not operation_of(computation.opcode(i)).moves_no_data:  # mostly changes because an operand does
                     continue
                 unit = self._units[self._find(number)]
                 if len(unit.members) != 1 or (
@@ -383,12 +380,11 @@ class Units:
             rows = matching.of_a[computation.index]
             before = self.a.measures.of[computation.index]
             for i, partner in enumerate(rows):
-                if partner is None or (computation.index, i) in self._of_a:
+                if partner is None:
                     continue
                 after = self.b.measures.of[partner[0]][partner[1]]
-                if before[i] == after:
+                if before[i] == after or (node := (computation.index, i)) in self._of_a:
                     continue
-                node = (computation.index, i)
                 delta = after.minus(before[i])
                 number = self._loop(node, partner)
                 if number is None and delta._replace(bytes_read=0, copies=0, copy_bytes=0, flops=0) == NOTHING:
@@ -452,8 +448,8 @@ class Units:
 
     def _heads(self) -> None:
         """Finds the aspects in which the modules themselves differ, such as the layout of the entry computation."""
-        one = self.a.canonical.head(self.a.entry.canonical)
-        other = self.b.canonical.head(self.b.entry.canonical)
+        one = self.a.canonical.head()
+        other = self.b.canonical.head()
         donation = any("donation" in unit.words for unit in self.units())
         shapes = any(
             {"layout", "shape", "element type", "tile", "memory space"} & unit.words.keys() for unit in self.units()
@@ -481,16 +477,16 @@ class Units:
             index = self.matching.computation_of_a.get(computation.index)
             if index is None:
                 continue
-            one, other = computation.canonical.printed, self.b.computations[index].canonical.printed
+            one, other = computation.canonical.computation, self.b.computations[index].canonical.computation
             first, second = [
-                next((ids for number, ids in each.items() if number & LOCAL_ID == printed.id), ())
-                for each, printed in zip(sides, (one, other), strict=True)
+                hlo.resolve(next((ids for number, ids in each.items() if number & LOCAL_ID == hlo.id & LOCAL_ID), ()))
+                for each, hlo in zip(sides, (one, other), strict=True)
             ]
-            place = {other.index_of(ident, 0): number for number, ident in enumerate(second)}
+            place = {each.index: number for number, each in enumerate(second)}
             rows = self.matching.of_a[computation.index]
             order: list[tuple[int, int]] = []
-            for ident in first:
-                i = one.index_of(ident, 0)
+            for each in first:
+                i = each.index
                 partner = rows[i]
                 if partner is not None and partner[0] == index and partner[1] in place:
                     if not operation_of(computation.opcode(i)).moves_no_data:

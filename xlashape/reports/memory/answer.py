@@ -21,11 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import ClassVar, Final, NamedTuple
 
+from xlashape.base.frozen import Frozen, set_field
+from xlashape.base.math import byte_text
+from xlashape.base.similar import did_you_mean
 from xlashape.errors import InvalidArgumentError, NotFoundError
-from xlashape.frozen import Frozen, set_field
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
-from xlashape.math import byte_text
 from xlashape.reports.memory.declaration import GROUPS, REPORT
 from xlashape.reports.memory.plan import (
     CONSTANT,
@@ -48,7 +49,6 @@ from xlashape.reports.report import Answer, Report
 from xlashape.reports.text import short_bytes, sparkline
 from xlashape.shape import Shape, ShapeIndex, Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
-from xlashape.similar import did_you_mean
 
 _WRAPPER: Final = re.compile(r"[\w.<>\-]*\((.*)\)")
 _MACHINERY: Final = frozenset(

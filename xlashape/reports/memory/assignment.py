@@ -27,7 +27,6 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.limits import INT64_MAX, check, spend
 from xlashape.proto import xla
 from xlashape.reports.memory.plan import (
-    MERGES,
     PARAMETER,
     TEMPORARY,
     Allocation,
@@ -37,6 +36,7 @@ from xlashape.reports.memory.plan import (
     Steps,
     Values,
     kind_of,
+    may_merge,
 )
 from xlashape.shape import Shape
 from xlashape.shape.xla_util.shape_util import byte_size_of
@@ -70,7 +70,7 @@ class _Instructions:
         number = location.instruction_id
         if self._by_id is None:
             self._by_id = {
-                instruction.fields.id: instruction
+                instruction.id: instruction
                 for computation in self._module.computations
                 for instruction in computation.instructions
             }
@@ -223,8 +223,8 @@ class _Reader:
         wanted = allocation.kind == PARAMETER
         for number in allocation.values:
             if self._sizes[number] == self._sizes[largest]:
-                opcode = self._instruction(number, self._logical[number].defined_at).opcode
-                if opcode == Opcode.PARAMETER if wanted else opcode not in MERGES:
+                made = self._instruction(number, self._logical[number].defined_at)
+                if made.opcode == Opcode.PARAMETER if wanted else not may_merge(made):
                     return number
         return largest
 

@@ -5,102 +5,102 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.reports.report import FRAMES, Option, Report, Section
 from xlashape.reports.text import short_bytes
-from xlashape.tables import Column, Kind
 
 GROUPS: Final = ("source", "op_name", "opcode", "computation", "shape", "kind", "space")
 """The keys by which `by` can group."""
 
 _SIZES: Final = (
-    Column("argument_bytes", Kind.INTEGER, "allocations of parameters", "bytes", 3, "parameters"),
-    Column("output_bytes", Kind.INTEGER, "allocations that may hold a part of the result, parameters among them", "bytes", 3, "outputs"),
-    Column("alias_bytes", Kind.INTEGER, "allocations of parameters that hold a part of the result", "bytes", 4, "donated"),
-    Column("temp_bytes", Kind.INTEGER, "allocations that hold no parameter, no part of the result and no constant, and are not thread-local", "bytes", 2, "temporaries"),
-    Column("constant_bytes", Kind.INTEGER, "allocations of constants", "bytes", 4, "constants"),
+    Column("argument_bytes", ColumnKind.INTEGER, "allocations of parameters", "bytes", 3, "parameters"),
+    Column("output_bytes", ColumnKind.INTEGER, "allocations that may hold a part of the result, parameters among them", "bytes", 3, "outputs"),
+    Column("alias_bytes", ColumnKind.INTEGER, "allocations of parameters that hold a part of the result", "bytes", 4, "donated"),
+    Column("temp_bytes", ColumnKind.INTEGER, "allocations that hold no parameter, no part of the result and no constant, and are not thread-local", "bytes", 2, "temporaries"),
+    Column("constant_bytes", ColumnKind.INTEGER, "allocations of constants", "bytes", 4, "constants"),
 )  # fmt: skip
 
 BUFFERS: Final = (
-    Column("name", Kind.TEXT, "the instruction that makes the value", rank=1, heading="instruction"),
-    Column("shape_index", Kind.TEXT, "where the value is in the instruction's result, such as {1}", rank=6, heading="index"),
-    Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=5),
-    Column("shape", Kind.TEXT, "the shape of the value, with its layout", rank=2),
-    Column("bytes", Kind.INTEGER, "the bytes that the value takes", "bytes", rank=1),
-    Column("padding_bytes", Kind.INTEGER, "the bytes among them that hold no element", "bytes", rank=4, heading="padding"),
-    Column("kind", Kind.TEXT, "what its memory is for: parameter, temporary, output or constant", rank=3),
-    Column("space", Kind.INTEGER, "the memory space, XLA's color: 0 is the device's main memory"),
-    Column("allocation", Kind.INTEGER, "the allocation that the value is in"),
-    Column("offset", Kind.INTEGER, "where the value begins in its allocation", "bytes"),
-    Column("begin", Kind.INTEGER, "the first step of the timeline in which it takes memory"),
-    Column("end", Kind.INTEGER, "the last step of the timeline in which it takes memory"),
-    Column("computation", Kind.TEXT, "the computation of the instruction"),
-    Column("op_name", Kind.TEXT, "the operation of the user's program that the instruction comes from", rank=7),
-    Column("source", Kind.TEXT, "the line of the user's program that the instruction comes from", rank=2),
+    Column("name", ColumnKind.TEXT, "the instruction that makes the value", rank=1, heading="instruction"),
+    Column("shape_index", ColumnKind.TEXT, "where the value is in the instruction's result, such as {1}", rank=6, heading="index"),
+    Column("opcode", ColumnKind.TEXT, "the opcode of the instruction", rank=5),
+    Column("shape", ColumnKind.TEXT, "the shape of the value, with its layout", rank=2),
+    Column("bytes", ColumnKind.INTEGER, "the bytes that the value takes", "bytes", rank=1),
+    Column("padding_bytes", ColumnKind.INTEGER, "the bytes among them that hold no element", "bytes", rank=4, heading="padding"),
+    Column("kind", ColumnKind.TEXT, "what its memory is for: parameter, temporary, output or constant", rank=3),
+    Column("space", ColumnKind.INTEGER, "the memory space, XLA's color: 0 is the device's main memory"),
+    Column("allocation", ColumnKind.INTEGER, "the allocation that the value is in"),
+    Column("offset", ColumnKind.INTEGER, "where the value begins in its allocation", "bytes"),
+    Column("begin", ColumnKind.INTEGER, "the first step of the timeline in which it takes memory"),
+    Column("end", ColumnKind.INTEGER, "the last step of the timeline in which it takes memory"),
+    Column("computation", ColumnKind.TEXT, "the computation of the instruction"),
+    Column("op_name", ColumnKind.TEXT, "the operation of the user's program that the instruction comes from", rank=7),
+    Column("source", ColumnKind.TEXT, "the line of the user's program that the instruction comes from", rank=2),
 )  # fmt: skip
 
 TIMELINE: Final = (
-    Column("step", Kind.INTEGER, "the number of the step; 0 is before the first instruction", rank=1),
-    Column("name", Kind.TEXT, "the instruction that runs", rank=1, heading="instruction"),
-    Column("computation", Kind.TEXT, "the computation of the instruction"),
-    Column("bytes", Kind.INTEGER, "all bytes that live then", "bytes", rank=1),
-    Column("parameter_bytes", Kind.INTEGER, "the bytes of parameters that live then", "bytes", rank=3, heading="parameters"),
-    Column("temporary_bytes", Kind.INTEGER, "the bytes of temporaries that live then", "bytes", rank=2, heading="temporaries"),
-    Column("output_bytes", Kind.INTEGER, "the bytes of outputs that live then", "bytes", rank=3, heading="outputs"),
-    Column("constant_bytes", Kind.INTEGER, "the bytes of constants that live then", "bytes", rank=4, heading="constants"),
-    Column("spaces", Kind.TEXTS, "the bytes in each memory space but 0, such as `1: 4096`"),
-    Column("is_peak", Kind.BOOLEAN, "whether it is the first step with the most bytes", rank=5, heading="peak"),
+    Column("step", ColumnKind.INTEGER, "the number of the step; 0 is before the first instruction", rank=1),
+    Column("name", ColumnKind.TEXT, "the instruction that runs", rank=1, heading="instruction"),
+    Column("computation", ColumnKind.TEXT, "the computation of the instruction"),
+    Column("bytes", ColumnKind.INTEGER, "all bytes that live then", "bytes", rank=1),
+    Column("parameter_bytes", ColumnKind.INTEGER, "the bytes of parameters that live then", "bytes", rank=3, heading="parameters"),
+    Column("temporary_bytes", ColumnKind.INTEGER, "the bytes of temporaries that live then", "bytes", rank=2, heading="temporaries"),
+    Column("output_bytes", ColumnKind.INTEGER, "the bytes of outputs that live then", "bytes", rank=3, heading="outputs"),
+    Column("constant_bytes", ColumnKind.INTEGER, "the bytes of constants that live then", "bytes", rank=4, heading="constants"),
+    Column("spaces", ColumnKind.TEXTS, "the bytes in each memory space but 0, such as `1: 4096`"),
+    Column("is_peak", ColumnKind.BOOLEAN, "whether it is the first step with the most bytes", rank=5, heading="peak"),
 )  # fmt: skip
 
 SPACE: Final = (
-    Column("space", Kind.INTEGER, "the memory space, XLA's color", rank=1),
-    Column("name", Kind.TEXT, "what the space is, where all compilers agree", rank=2),
-    Column("peak_bytes", Kind.INTEGER, "the most bytes that live in it at once", "bytes", rank=1, heading="peak"),
+    Column("space", ColumnKind.INTEGER, "the memory space, XLA's color", rank=1),
+    Column("name", ColumnKind.TEXT, "what the space is, where all compilers agree", rank=2),
+    Column("peak_bytes", ColumnKind.INTEGER, "the most bytes that live in it at once", "bytes", rank=1, heading="peak"),
     *_SIZES,
-    Column("total_allocation_bytes", Kind.INTEGER, "the bytes of all allocations", "bytes", 4, "allocations"),
+    Column("total_allocation_bytes", ColumnKind.INTEGER, "the bytes of all allocations", "bytes", 4, "allocations"),
 )  # fmt: skip
 
 GROUP: Final = (
-    Column("group", Kind.TEXT, "what the buffers have in common", rank=1),
-    Column("bytes", Kind.INTEGER, "the bytes that buffers with the key take at the peak", "bytes", rank=1),
-    Column("share", Kind.NUMBER, "the bytes that buffers with the key take ÷ all bytes at the peak", "fraction", rank=2),
-    Column("padding_bytes", Kind.INTEGER, "the bytes among them that hold no element", "bytes", rank=3, heading="padding"),
-    Column("buffers", Kind.INTEGER, "how many buffers with the key live at the peak", rank=3),
+    Column("group", ColumnKind.TEXT, "what the buffers have in common", rank=1),
+    Column("bytes", ColumnKind.INTEGER, "the bytes that buffers with the key take at the peak", "bytes", rank=1),
+    Column("share", ColumnKind.NUMBER, "the bytes that buffers with the key take ÷ all bytes at the peak", "fraction", rank=2),
+    Column("padding_bytes", ColumnKind.INTEGER, "the bytes among them that hold no element", "bytes", rank=3, heading="padding"),
+    Column("buffers", ColumnKind.INTEGER, "how many buffers with the key live at the peak", rank=3),
 )  # fmt: skip
 
 SUGGESTION: Final = (
-    Column("change", Kind.TEXT, "the kind of change: donate, recompute, precision, padding, copy or smaller", rank=1),
-    Column("new_peak_bytes", Kind.INTEGER, "the peak with the change", "bytes", rank=1, heading="new peak"),
-    Column("saved_bytes", Kind.INTEGER, "how much lower the peak is", "bytes", rank=2, heading="saved"),
-    Column("lower_bytes", Kind.INTEGER, "what the new peak is at least", "bytes"),
-    Column("upper_bytes", Kind.INTEGER, "what the new peak is at most", "bytes", rank=4, heading="at most"),
-    Column("together_bytes", Kind.INTEGER, "of a change in the list that is certain to bring the peak within the limit: the peak at most with it and those before it", "bytes", rank=3, heading="together"),
-    Column("is_exact", Kind.BOOLEAN, "whether the new peak is exact", rank=5, heading="exact"),
-    Column("fits", Kind.BOOLEAN, "whether the new peak is within the limit for certain", rank=3),
-    Column("flops", Kind.INTEGER, "floating-point operations that the change adds", "flops", rank=6),
-    Column("name", Kind.TEXT, "the instruction that the change is about"),
-    Column("text", Kind.TEXT, "what to write in the program, in words", rank=1),
+    Column("change", ColumnKind.TEXT, "the kind of change: donate, recompute, precision, padding, copy or smaller", rank=1),
+    Column("new_peak_bytes", ColumnKind.INTEGER, "the peak with the change", "bytes", rank=1, heading="new peak"),
+    Column("saved_bytes", ColumnKind.INTEGER, "how much lower the peak is", "bytes", rank=2, heading="saved"),
+    Column("lower_bytes", ColumnKind.INTEGER, "what the new peak is at least", "bytes"),
+    Column("upper_bytes", ColumnKind.INTEGER, "what the new peak is at most", "bytes", rank=4, heading="at most"),
+    Column("together_bytes", ColumnKind.INTEGER, "of a change in the list that is certain to bring the peak within the limit: the peak at most with it and those before it", "bytes", rank=3, heading="together"),
+    Column("is_exact", ColumnKind.BOOLEAN, "whether the new peak is exact", rank=5, heading="exact"),
+    Column("fits", ColumnKind.BOOLEAN, "whether the new peak is within the limit for certain", rank=3),
+    Column("flops", ColumnKind.INTEGER, "floating-point operations that the change adds", "flops", rank=6),
+    Column("name", ColumnKind.TEXT, "the instruction that the change is about"),
+    Column("text", ColumnKind.TEXT, "what to write in the program, in words", rank=1),
 )  # fmt: skip
 
 TOTALS: Final = (
-    Column("peak_bytes", Kind.INTEGER, "the most bytes that live at once", "bytes", 1, "peak"),
+    Column("peak_bytes", ColumnKind.INTEGER, "the most bytes that live at once", "bytes", 1, "peak"),
     *_SIZES,
-    Column("is_estimate", Kind.BOOLEAN, "whether the peak is estimated, because the program came without XLA's assignment of buffers"),
-    Column("target", Kind.TEXT, "the device whose sizes are counted; null where those of the layouts, or of the compiler, are"),
-    Column("lower_bytes", Kind.INTEGER, "what the peak is at least", "bytes"),
-    Column("upper_bytes", Kind.INTEGER, "what the peak is at most", "bytes"),
-    Column("peak_instruction", Kind.TEXT, "the instruction that runs at the peak"),
-    Column("peak_step", Kind.INTEGER, "the step of the timeline with the peak"),
-    Column("unpadded_peak_bytes", Kind.INTEGER, "the peak if values took the bytes of their elements alone", "bytes"),
-    Column("total_allocation_bytes", Kind.INTEGER, "all allocations of memory space 0", "bytes"),
-    Column("indefinite_bytes", Kind.INTEGER, "allocations of memory space 0 that live throughout or in each call", "bytes"),
-    Column("fragmentation_bytes", Kind.INTEGER, "what temporary allocations have more than ever lives in them at once", "bytes"),
-    Column("fragmentation", Kind.NUMBER, "the fragmentation ÷ the temporaries, both in bytes", "fraction"),
-    Column("host_argument_bytes", Kind.INTEGER, "allocations of parameters in the host's memory", "bytes"),
-    Column("host_output_bytes", Kind.INTEGER, "allocations in the host's memory that may hold a part of the result", "bytes"),
-    Column("host_alias_bytes", Kind.INTEGER, "allocations of parameters in the host's memory that hold a part of the result", "bytes"),
-    Column("host_temp_bytes", Kind.INTEGER, "allocations in the host's memory that are temporary", "bytes"),
-    Column("missing_bytes", Kind.INTEGER, "how many bytes the compiler's own peak lacks, where it said one", "bytes"),
-    Column("notes", Kind.TEXTS, "what must be known of where the numbers come from"),
+    Column("is_estimate", ColumnKind.BOOLEAN, "whether the peak is estimated, because the program came without XLA's assignment of buffers"),
+    Column("target", ColumnKind.TEXT, "the device whose sizes are counted; null where those of the layouts, or of the compiler, are"),
+    Column("lower_bytes", ColumnKind.INTEGER, "what the peak is at least", "bytes"),
+    Column("upper_bytes", ColumnKind.INTEGER, "what the peak is at most", "bytes"),
+    Column("peak_instruction", ColumnKind.TEXT, "the instruction that runs at the peak"),
+    Column("peak_step", ColumnKind.INTEGER, "the step of the timeline with the peak"),
+    Column("unpadded_peak_bytes", ColumnKind.INTEGER, "the peak if values took the bytes of their elements alone", "bytes"),
+    Column("total_allocation_bytes", ColumnKind.INTEGER, "all allocations of memory space 0", "bytes"),
+    Column("indefinite_bytes", ColumnKind.INTEGER, "allocations of memory space 0 that live throughout or in each call", "bytes"),
+    Column("fragmentation_bytes", ColumnKind.INTEGER, "what temporary allocations have more than ever lives in them at once", "bytes"),
+    Column("fragmentation", ColumnKind.NUMBER, "the fragmentation ÷ the temporaries, both in bytes", "fraction"),
+    Column("host_argument_bytes", ColumnKind.INTEGER, "allocations of parameters in the host's memory", "bytes"),
+    Column("host_output_bytes", ColumnKind.INTEGER, "allocations in the host's memory that may hold a part of the result", "bytes"),
+    Column("host_alias_bytes", ColumnKind.INTEGER, "allocations of parameters in the host's memory that hold a part of the result", "bytes"),
+    Column("host_temp_bytes", ColumnKind.INTEGER, "allocations in the host's memory that are temporary", "bytes"),
+    Column("missing_bytes", ColumnKind.INTEGER, "how many bytes the compiler's own peak lacks, where it said one", "bytes"),
+    Column("notes", ColumnKind.TEXTS, "what must be known of where the numbers come from"),
 )  # fmt: skip
 
 
@@ -133,13 +133,13 @@ REPORT: Final = Report(
             "by",
             GROUP,
             "what lives at the peak, by group",
-            Option("by", Kind.TEXT, "what to group by", None, GROUPS),
+            Option("by", ColumnKind.TEXT, "what to group by", None, GROUPS),
         ),
         Section(
             "at",
             BUFFERS,
             "what lives while an instruction runs",
-            Option("at", Kind.TEXT, "the name of the instruction"),
+            Option("at", ColumnKind.TEXT, "the name of the instruction"),
         ),
         Section(
             "fit",
@@ -147,7 +147,7 @@ REPORT: Final = Report(
             "changes that would make the peak smaller",
             Option(
                 "fit",
-                Kind.INTEGER,
+                ColumnKind.INTEGER,
                 "a limit for the peak: changes that would make it smaller, and whether they fit",
                 unit="bytes",
             ),
@@ -157,12 +157,12 @@ REPORT: Final = Report(
     options=(
         Option(
             "space",
-            Kind.INTEGER,
+            ColumnKind.INTEGER,
             "a memory space by XLA's number, whose memory alone counts; without it all count together, as in XLA",
         ),
         Option(
             "target",
-            Kind.TEXT,
+            ColumnKind.TEXT,
             "Of a program without an assignment of buffers: count as on cpu, gpu, tpu, or a TPU's generation such as "
             "tpu-v5e. TPUs give layouts without tiles their own order and tiles.",
         ),

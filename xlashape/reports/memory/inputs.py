@@ -123,13 +123,10 @@ def _is_report(x: Any) -> bool:
 
 
 def _of_module(module: HloModule, target: Target | None, notes: tuple[str, ...] = ()) -> ProgramMemory:
-    if _has_assignment(module):
-        return ProgramMemory(plan_of_assignment(module.held.beside.buffer_assignment, module), notes=notes)
+    assignment = module.assignment
+    if assignment is not None:
+        return ProgramMemory(plan_of_assignment(assignment, module), notes=notes)
     return ProgramMemory(plan_of_module(module, target), notes=notes)
-
-
-def _has_assignment(module: HloModule) -> bool:
-    return module.held.beside.HasField("buffer_assignment")
 
 
 # -- objects of JAX ---------------------------------------------------------------------------
@@ -207,7 +204,7 @@ def _of_path(path: str, target: Target | None) -> ProgramMemory | None:
         return None
     module = None if about.module is None else HloModule.load(about.module)
     beside = "" if about.module is None else about.module.name
-    if module is not None and _has_assignment(module):
+    if module is not None and module.assignment is not None:
         return _of_module(module, target, (f"The assignment is that of {beside}.",))
     if about.kind in ("buffer-assignment-values.txt", "live-range.txt") and module is not None:
         return _of_module(module, target, (f"The module is that of {beside}.",))

@@ -19,10 +19,11 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
-from xlashape.hlo.analysis.buffers import joins_parts
+from xlashape.hlo.flow import joins_parts, replaces_a_part
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
-from xlashape.hlo.ops.elementwise import OPERATIONS
 from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import ReadPattern, ResultSource
+from xlashape.hlo.ops.registry import OPERATIONS, operation_of
 from xlashape.limits import spend
 from xlashape.reports.memory.plan import (
     CONSTANT,
@@ -41,7 +42,7 @@ from xlashape.reports.memory.values import ValueRanges, value_ranges
 from xlashape.shape import Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
 
-_ELEMENTWISE: Final = frozenset([operation.opcode for operation in OPERATIONS])
+_ELEMENTWISE: Final = frozenset([row.opcode for row in OPERATIONS.values() if row.reads is ReadPattern.SAME])
 # Sets of opcodes: membership in a set is faster than comparison with a member of an enum, and every value is tested.
 _COPIES: Final = frozenset([Opcode.COPY])
 _GIVEN: Final = frozenset([Opcode.PARAMETER, Opcode.CONSTANT])
@@ -109,8 +110,8 @@ class _Estimate:
             for value in values:
                 self._buffer_of[value] = number
                 made = ranges.instructions[value]
-                if made.opcode in _GIVEN:
-                    if made.opcode == Opcode.CONSTANT:
+                if made.kind.opcode in _GIVEN:
+                    if made.kind.opcode is Opcode.CONSTANT:
                         kind = CONSTANT if kind != PARAMETER else kind
                     elif made.computation is entry:
                         kind = PARAMETER
@@ -128,8 +129,8 @@ class _Estimate:
         if later in ranges.merged:
             return False
         made, of = ranges.instructions[later], ranges.of
-        opcode = made.opcode
-        if opcode in _COPIES or ranges.leaves[later].shape != ranges.leaves[earlier].shape:
+        opcode, leaf, other = made.kind.opcode, ranges.leaves[later], ranges.leaves[earlier]
+        if opcode in _COPIES or leaf.bytes != other.bytes or leaf.shape != other.shape:
             return False
         operands = [number for number, operand in enumerate(made.operands) if earlier in of[operand]]
         if opcode in _ELEMENTWISE or len(operands) != 1:
@@ -173,10 +174,10 @@ class _Estimate:
     def _in_order(self) -> list[int]:
         """The buffers in the order in which XLA assigns them: the largest first, and of the same size those that hold a
         part of the result. After that by computation, the one with the highest id first, and by instruction."""
-        ids = sorted([computation.fields.id for computation in self._schedule.spans], reverse=True)
+        ids = sorted([computation.id for computation in self._schedule.spans], reverse=True)
         count = max([len(computation.instructions) for computation in self._schedule.spans])
         rank = {number: position * count for position, number in enumerate(ids)}
-        before = {computation: rank[computation.fields.id] for computation in self._schedule.spans}
+        before = {computation: rank[computation.id] for computation in self._schedule.spans}
         position_of = [before[made.computation] + made.index for made in self._ranges.instructions]
         first = [
             position_of[values[0]] if len(values) == 1 else min([position_of[value] for value in values])
@@ -209,6 +210,9 @@ class _Estimate:
                 if number in self._live_out and not is_tpu:
                     slots_of_space[space] = in_space | 1 << slots.add(number, spans)
                 continue
+            if not in_space:
+                temporary.append(number)
+                continue
             free = slots.free(spans)
             left = free & in_space
             # Slot → the buffers in it that begin or end where this buffer does: it may share memory with them.
@@ -225,7 +229,7 @@ class _Estimate:
                 slot = left.bit_length() - 1
                 left ^= 1 << slot
                 inside = near.get(slot, ())
-                if any(self._interferes(number, each) for each in inside):
+                if inside and any(self._interferes(number, each) for each in inside):
                     continue
                 if not free >> slot & 1:
                     others = _without(spans, [span for each in inside for span in spans_of[each]])
@@ -369,7 +373,7 @@ class _Estimate:
             is_parameter=is_parameter,
             is_aliased=is_parameter and is_live_out,
             is_constant=kind == CONSTANT,
-            parameter_number=ranges.instructions[shown].fields.parameter_number if is_parameter else 0,
+            parameter_number=ranges.instructions[shown].number if is_parameter else 0,
             parameter_index=ranges.leaves[shown].shape_index if is_parameter else (),
             values=values,
         )
@@ -395,7 +399,7 @@ class _Estimate:
         """The constants of computations that are applied to elements. Nothing else in these computations has
         memory."""
         found: list[HloInstruction] = []
-        others = [each.fields for each in self._module.computations if each not in self._schedule.spans]
+        others = [each for each in self._module.computations if each not in self._schedule.spans]
         if not any(each.opcode == Opcode.CONSTANT for computation in others for each in computation.instructions):
             return found
         seen: set[HloComputation] = set(self._schedule.spans)
@@ -406,7 +410,7 @@ class _Estimate:
             if opcode == Opcode.CONSTANT:
                 if instruction.computation not in self._schedule.spans:
                     found.append(instruction)
-            elif opcode != Opcode.FUSION and instruction.fields.called_computation_ids:
+            elif not operation_of(opcode).fuses_called_computation and instruction.called_computations:
                 for called in instruction.called_computations:
                     if called not in seen:
                         seen.add(called)
@@ -425,9 +429,11 @@ class _Estimate:
         sizes, spans, values = self._sizes, self._spans, self._values
         for number in temporary:
             for time, _ in spans[number]:
+                if time not in dying:
+                    continue
                 later = [value for value in values[number] if begins[value] == time]
                 joined = any(joins_parts(self._ranges.instructions[value]) for value in later)
-                for other in dying.get(time, ()):
+                for other in dying[time]:
                     if spans[other][0][0] >= time or (other, time) in found:
                         continue
                     if joined:
@@ -599,7 +605,7 @@ def keeps_positions(instruction: HloInstruction, operands: Sequence[int]) -> boo
     opcode = instruction.opcode
     if opcode in _ELEMENTWISE:
         return True
-    if opcode in (Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCATTER):
+    if replaces_a_part(instruction):
         return operands == [0]
     if opcode == Opcode.SORT:
         return True
@@ -609,9 +615,7 @@ def keeps_positions(instruction: HloInstruction, operands: Sequence[int]) -> boo
         return False
     fused = instruction.called_computations[0]
     starts = [
-        each
-        for each in fused.instructions
-        if each.opcode == Opcode.PARAMETER and each.fields.parameter_number in operands
+        each for each in fused.instructions if each.opcode == Opcode.PARAMETER and each.parameter_number in operands
     ]
     if instruction.details.fusion_kind == "kOutput":
         root = fused.root
@@ -620,7 +624,7 @@ def keeps_positions(instruction: HloInstruction, operands: Sequence[int]) -> boo
     pending = list(starts)
     while pending:
         for user in pending.pop().users:
-            if user.opcode not in _ELEMENTWISE and user.opcode != Opcode.TUPLE:
+            if user.opcode not in _ELEMENTWISE and operation_of(user.opcode).source is not ResultSource.OPERANDS:
                 return False
             if user not in seen:
                 seen.add(user)

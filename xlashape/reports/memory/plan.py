@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 
 from xlashape.errors import NotFoundError
 from xlashape.hlo.module import HloInstruction, HloModule
-from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import ResultSource
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.shape import Shape, Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
 
@@ -23,10 +24,6 @@ PARAMETER, TEMPORARY, OUTPUT, CONSTANT = range(4)
 KINDS: Final = ("parameter", "temporary", "output", "constant")
 """The kinds of values, by what their memory is for. A parameter whose memory the program may overwrite with an output
 counts as a parameter."""
-
-MERGES: Final = frozenset([Opcode.PARAMETER, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL])
-"""Opcodes of instructions whose results may merge other values, as the state of a loop does. Another value of the same
-memory is more informative."""
 
 HOST: Final = 5
 """The memory space of a layout that is the host's memory."""
@@ -222,6 +219,17 @@ def _unpadded_peak(plan: Plan) -> int:
     return max(plan._replace(values=plan.values._replace(sizes=sizes)).totals_by([0] * len(sizes)).get(0, [0]))
 
 
+def may_merge(instruction: HloInstruction) -> bool:
+    """Whether the result of an instruction may merge values of other computations, as the state of a loop does. Another
+    value of the same memory is more informative."""
+    return operation_of(instruction.opcode).source in (
+        ResultSource.ARGUMENT,
+        ResultSource.STATE,
+        ResultSource.BRANCH,
+        ResultSource.CALLED,
+    )
+
+
 def holder_of(plan: Plan, life: int, step: int) -> Place:
     """Where the value is made that has the memory of a life in a step: the last value that took the memory over by then
     and is as informative and as large, else the value of the life itself."""
@@ -230,7 +238,7 @@ def holder_of(plan: Plan, life: int, step: int) -> Place:
     for begin, heir in reversed(lives.heirs.get(life, ())):
         if begin <= step and values.sizes[heir] == values.sizes[number]:
             place = values.place(heir)
-            if place.instruction is not None and place.instruction.opcode not in MERGES:
+            if place.instruction is not None and not may_merge(place.instruction):
                 return place
     return values.place(number)
 
@@ -246,7 +254,7 @@ def origin_of(instruction: HloInstruction) -> HloInstruction:
     for _ in range(_MOST_STEPS_TO_ORIGIN):
         if found.op_metadata.op_name:
             return found
-        if found.opcode == Opcode.FUSION and found.called_computations:
+        if operation_of(found.opcode).fuses_called_computation and found.called_computations:
             for fused in reversed(found.called_computations[0].instructions):
                 if fused.op_metadata.op_name:
                     return fused

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from xlashape.errors import InvalidModuleError
+from xlashape.hlo.kind import Kind
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.module_proto.structure import LOCAL_ID
-from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
-from xlashape.hlo.ops.registry import operation_of
+from xlashape.hlo.ops.operation import MemoryTraffic, Operation, ResultSource
 from xlashape.limits import spend
 from xlashape.reports.why.causes import on_target
 from xlashape.shape import Shape, Target
 from xlashape.shape.tiling import physical_bytes
 from xlashape.shape.xla_util.shape_util import byte_size_of
-
-RUNS_CALLED: Final = frozenset([opcode for opcode in Opcode if operation_of(opcode).runs_called_instructions])
-"""Opcodes such as while and call, which run the instructions of the computations that they call one after the other."""
 
 
 class FlatSchedule(NamedTuple):
@@ -44,12 +41,12 @@ def flat_schedule(module: HloModule) -> FlatSchedule:
     """The order of a module's instructions. Fused computations, and those that are applied to elements, are left
     out."""
     sequences = {key & LOCAL_ID: value.instruction_ids for key, value in module.head.schedule.sequences.items()}
-    is_given = (module.entry.fields.id & LOCAL_ID) in sequences
+    is_given = (module.entry.id & LOCAL_ID) in sequences
     order: list[HloInstruction] = []
     spans: dict[HloComputation, tuple[int, int]] = {}
 
     def sequence(computation: HloComputation) -> Iterator[HloInstruction]:
-        ids = sequences.get(computation.fields.id & LOCAL_ID)
+        ids = sequences.get(computation.id & LOCAL_ID)
         spans[computation] = (len(order), len(order))
         return iter(_list_schedule(computation) if ids is None else _given_schedule(computation, ids))
 
@@ -68,7 +65,7 @@ def flat_schedule(module: HloModule) -> FlatSchedule:
             order.append(caller)
         for instruction in left:
             spend()
-            if instruction.opcode in RUNS_CALLED:
+            if instruction.kind.row.runs_called_instructions:
                 stack.append((computation, left, instruction, iter(_runs(instruction))))
                 break
             order.append(instruction)
@@ -103,14 +100,14 @@ def _given_schedule(computation: HloComputation, ids: Iterable[int]) -> list[Hlo
 def _runs(instruction: HloInstruction) -> Sequence[HloComputation]:
     """The computations that an instruction runs one instruction after the other, the condition of a loop first."""
     called = instruction.called_computations
-    return called[::-1] if instruction.opcode == Opcode.WHILE else called
+    return called[::-1] if instruction.kind.row.source is ResultSource.STATE else called
 
 
 def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
     """An order of a computation's instructions that keeps little memory alive."""
     instructions = computation.instructions
     count = len(instructions)
-    size_of: dict[tuple[str, Shape], int] = {}
+    size_of: dict[Kind, int] = {}
     sizes: list[int] = []
     left = [0] * count
     """For each instruction, how many of its users have not run."""
@@ -131,10 +128,10 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
     controlled: dict[int, list[int]] = {}
     """The instructions that wait for an instruction without using it."""
     for index, each in enumerate(instructions):
-        kind = each.opcode, each.shape
+        kind = each.kind
         size = size_of.get(kind)
         if size is None:
-            size = size_of[kind] = 0 if _is_free(each.opcode) else leaf_bytes(each.shape)
+            size = size_of[kind] = 0 if _is_free(kind.row) else leaf_bytes(each.shape)
         sizes.append(size)
         operands = [operand.index for operand in each.operands]
         if len(operands) > 1:
@@ -147,7 +144,7 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
             users.append(index)
         first_use.append(len(used))
         waiting = len(operands)
-        if each.fields.control_predecessor_ids:
+        if each.control_predecessors:
             for other in {other.index for other in each.control_predecessors}.difference(operands):
                 controlled.setdefault(other, []).append(index)
                 waiting += 1
@@ -196,8 +193,8 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
     return order
 
 
-def _is_free(opcode: Opcode | UnknownOpcode) -> bool:
-    return opcode in (Opcode.PARAMETER, Opcode.CONSTANT) or operation_of(opcode).moves_no_data
+def _is_free(row: Operation) -> bool:
+    return row.moves_no_data or (row.is_given and row.traffic is MemoryTraffic.NOTHING)
 
 
 def leaf_bytes(shape: Shape, target: Target | None = None) -> int:

@@ -28,9 +28,12 @@ from itertools import accumulate
 from typing import Final, NamedTuple, TypeAlias
 
 from xlashape.errors import XlashapeError
+from xlashape.hlo.flow import behind_bitcasts
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.module_proto.stack_frames import Frame
 from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import ResultSource
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
 from xlashape.reports.memory.liveness import keeps_positions, plan_of_module
 from xlashape.reports.memory.plan import PARAMETER, TEMPORARY, Plan, holder_of, in_space, origin_of
@@ -50,23 +53,8 @@ _LEAST_PLANNED: Final = 3
 _SLACK: Final = 0.1
 """The largest deviation that is assumed of the predicted temporaries of a program with another size, as a fraction of
 them. Compilers choose fusions and loops by sizes."""
-_GIVES_ON: Final = frozenset(
-    [
-        Opcode.TUPLE,
-        Opcode.GET_TUPLE_ELEMENT,
-        Opcode.BITCAST,
-        Opcode.WHILE,
-        Opcode.CONDITIONAL,
-        Opcode.CALL,
-        Opcode.PARAMETER,
-    ]
-)
-"""Opcodes that only pass values on: the instruction that makes or reads such a value is another one."""
-_NOT_COMPUTED: Final = frozenset(
-    [*_GIVES_ON, Opcode.CONSTANT, Opcode.COPY, Opcode.INFEED, Opcode.RECV, Opcode.RNG, Opcode.IOTA]
-)
-"""Opcodes of instructions that cannot be computed a second time, or whose cost is negligible."""
 
+_CHEAP: Final = frozenset([Opcode.CONSTANT, Opcode.COPY, Opcode.IOTA])
 _ARGUMENT: Final = re.compile(r"[.\[]")
 """The characters after the name of an argument in the name of one of its arrays, such as `ws[0]`."""
 _AGAIN: Final = re.compile(r"transpose\(|checkpoint|remat")
@@ -226,7 +214,7 @@ class _Suggestions:
         groups: dict[tuple[int, ...], str] = {}
         parts: dict[str, list[int]] = {}
         for parameter in self._module.entry.parameters:
-            number = parameter.fields.parameter_number
+            number = parameter.number
             if number in given or parameter.shape.is_tuple or not self._aliases({number}):
                 continue
             parts.setdefault(_ARGUMENT.split(parameter.metadata.op_name, 1)[0], []).append(number)
@@ -286,11 +274,10 @@ class _Suggestions:
             changed = self._module
             if aliases:
                 self._may_plan -= 1
-                changed = HloModule.from_proto(self._module.to_proto())
+                proto = self._module.to_proto()
                 for output, parameter in aliases:
-                    changed.proto.input_output_alias.entries.add(
-                        output_shape_index=output, parameter_number=parameter, kind=1
-                    )
+                    proto.input_output_alias.entries.add(output_shape_index=output, parameter_number=parameter, kind=1)
+                changed = HloModule.from_proto(proto)
             known = plan_of_module(changed, self._plan.target)
             known = self._donated[aliases] = known if self._plan.space is None else in_space(known, self._plan.space)
         return known
@@ -350,7 +337,7 @@ class _Suggestions:
             if plan.values.kinds[value] != TEMPORARY or not begin < peak < end:
                 continue
             instruction = holder_of(plan, life, peak).instruction
-            if instruction is None or instruction.opcode in _NOT_COMPUTED:
+            if instruction is None or _is_not_computed(instruction):
                 continue
             origin = origin_of(instruction)
             name = origin.metadata.op_name
@@ -375,7 +362,7 @@ class _Suggestions:
             operand
             for instruction in own
             for operand in instruction.operands
-            if operand not in own and operand not in self._alive and operand.opcode not in _NOT_COMPUTED
+            if operand not in own and operand not in self._alive and not _is_not_computed(operand)
         }
         lowest = max(without)
         new_peak = min(self._peak, lowest + sum([leaf_bytes(operand.shape, self._plan.target) for operand in operands]))
@@ -583,7 +570,7 @@ class _Suggestions:
                         for each in fused.instructions
                         if each is not fused.root
                         and each.shape.is_array
-                        and each.opcode not in _NOT_COMPUTED
+                        and not _is_not_computed(each)
                         and each.opcode != Opcode.BROADCAST
                     ]
                     found.append(sorted(shapes, key=array_bytes, reverse=True)[:2])
@@ -656,14 +643,24 @@ def _made_by(root: HloInstruction, output: int | None) -> HloInstruction:
     return found
 
 
+def _hands_on(instruction: HloInstruction) -> bool:
+    """Whether the result of an instruction is what others make: the instruction that makes or reads it is another."""
+    return operation_of(instruction.opcode).source is not ResultSource.COMPUTED
+
+
+def _is_not_computed(instruction: HloInstruction) -> bool:
+    """Whether an instruction cannot be computed a second time, or costs next to nothing."""
+    row = operation_of(instruction.opcode)
+    return row.source is not ResultSource.COMPUTED or row.has_effect or row.opcode in _CHEAP
+
+
 def _needs_no_copy(parameter: HloInstruction, made: HloInstruction) -> bool:
     """Whether every use of a parameter comes before the instruction that overwrites it, in any order that operands
     allow."""
-    while made.opcode == Opcode.BITCAST and made.operands:
-        made = made.operands[0]
-    if made.computation is not parameter.computation or made is parameter or made.opcode in _GIVES_ON:
+    made = behind_bitcasts(made)
+    if made.computation is not parameter.computation or made is parameter or _hands_on(made):
         return False
-    if any(user.opcode in _GIVES_ON for user in parameter.users):
+    if any(_hands_on(user) for user in parameter.users):
         return False
     read = [number for number, operand in enumerate(made.operands) if operand is parameter]
     if read and not keeps_positions(made, read):
@@ -686,7 +683,8 @@ def _flops(instruction: HloInstruction) -> int:
         parts = instruction.called_computations[0].instructions
     total = 0
     for each in parts:
-        if each.opcode in (Opcode.PARAMETER, Opcode.CONSTANT, Opcode.BITCAST, Opcode.BROADCAST, Opcode.TUPLE):
+        row = operation_of(each.opcode)
+        if row.is_given or row.moves_no_data or each.opcode == Opcode.BROADCAST:
             continue
         elements = 1
         for size in each.shape.dimensions if each.shape.is_array else ():

@@ -14,55 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from xlashape.hlo.flow import Flow, in_place
+from xlashape.hlo.kind import Kind
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.ops.calls import Arguments
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.registry import OPERATIONS
+from xlashape.hlo.ops.operation import AsyncStep, InPlace, ResultSource
 from xlashape.limits import spend
-from xlashape.reports.memory.schedule import RUNS_CALLED, FlatSchedule, array_bytes
+from xlashape.reports.memory.schedule import FlatSchedule, array_bytes
 from xlashape.reports.why.causes import on_target
 from xlashape.shape import Shape, Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
-
-_PASSES: Final = frozenset(
-    [
-        Opcode.BITCAST,
-        Opcode.OPT_BARRIER,
-        Opcode.DOMAIN,
-        Opcode.ADD_DEPENDENCY,
-        Opcode.ALL_REDUCE_DONE,
-        Opcode.ASYNC_UPDATE,
-    ]
-)
-"""Opcodes whose result has the values of the first operand, where both have as many arrays."""
-_ELEMENT_OF_START: Final[dict[str, int]] = {
-    Opcode.COPY_DONE: 0,
-    Opcode.ALL_GATHER_DONE: 1,
-    Opcode.COLLECTIVE_PERMUTE_DONE: 1,
-    Opcode.ASYNC_DONE: 1,
-    Opcode.RECV_DONE: 0,
-}
-"""The result of each of these opcodes is, or begins with, this element of its operand, the result of the instruction
-that starts the operation."""
-_REPEATED: Final[dict[str, int]] = {
-    row.opcode: row.repeated_operand for row in OPERATIONS.values() if row.repeated_operand is not None
-}
-"""For opcodes that start an asynchronous operation: the element of the result that is the operand again."""
-_GIVES_ON: Final = _PASSES.union(
-    _ELEMENT_OF_START,
-    [Opcode.TUPLE, Opcode.GET_TUPLE_ELEMENT, Opcode.PARAMETER, Opcode.WHILE, Opcode.CONDITIONAL, Opcode.CALL],
-)
-"""Opcodes whose result may consist of values that other instructions made, or may merge such values."""
-_WRITES: Final = frozenset([Opcode.DYNAMIC_UPDATE_SLICE, Opcode.SCATTER])
-"""Opcodes that replace a part of an operand and leave the rest."""
-_IN_PLACE: Final = _WRITES.union([Opcode.FUSION])
-"""Opcodes whose result may be computed in the memory of an operand although nothing declares it."""
-# Sets of one opcode: membership in a set is faster than comparison with a member of an enum, and every instruction is
-# tested.
-_LOOPS: Final = frozenset([Opcode.WHILE])
-_CALLS: Final = frozenset([Opcode.CALL])
-_USES_NOTHING: Final = frozenset([Opcode.GET_TUPLE_ELEMENT])
 
 
 class Leaf(NamedTuple):
@@ -141,13 +105,21 @@ class _Values:
                 for alias in module.head.input_output_alias.entries
             ]
         )
+        flow: Flow | None = None
         for instruction in schedule.instructions:
-            if instruction.opcode in RUNS_CALLED:
+            row = instruction.kind.row
+            if row.runs_called_instructions:
                 for called in instruction.called_computations:
                     self._callers.setdefault(called, instruction)
-                if instruction.opcode == Opcode.WHILE and instruction.called_computations:
-                    # A loop within the body of another comes before it in the schedule.
-                    self._constant_state[instruction] = self._unchanged(instruction)
+                if row.source is ResultSource.STATE:
+                    flow = flow or Flow(module)
+                    self._constant_state[instruction] = frozenset(
+                        [
+                            number
+                            for number, leaf in enumerate(self.leaves(instruction.shape))
+                            if flow.is_unchanged(instruction, leaf.shape_index)
+                        ]
+                    )
 
     def leaves(self, shape: Shape) -> tuple[Leaf, ...]:
         """The arrays of a shape. Equal shapes of a module are the same object."""
@@ -203,49 +175,46 @@ class _Values:
     def ranges(self) -> ValueRanges:
         """The values, when each lives, and which share memory."""
         ends, sure, of, spans = self._ends, self._sure_ends, self._of, self._schedule.spans
-        end_of = {computation.root: last for computation, (_, last) in spans.items()}
-        end_of[self._module.entry.root] = len(self._schedule.instructions)
         instructions, leaves, begins, above = self._instructions, self._made_leaves, self._begins, self._above
-        only: dict[Shape, Leaf | None] = {}
-        """By shape, its only array; None where it is a tuple."""
+        only: dict[Kind, Leaf | None] = {}
+        """By kind, the only array of a result that is a new value, and uses its operands when it is made; else None."""
         for time, instruction in enumerate(self._schedule.instructions):
-            spend()
-            opcode, used = instruction.opcode, time
-            if opcode in _LOOPS and instruction.called_computations:
-                # The initial value of a loop becomes its state when the body begins, and need not live beside it.
-                used = spans[instruction.called_computations[0]][0]
-            if opcode not in _USES_NOTHING:
+            kind = instruction.kind
+            leaf = only.get(kind)
+            if leaf is None and kind not in only:
+                leaf = only[kind] = self._only(instruction)
+            if leaf is not None:
+                # The same as below, inlined for speed: most instructions come here.
                 for operand in instruction.operands:
                     for value in of[operand]:
-                        if ends[value] < used:
-                            ends[value] = used
-                        if sure[value] < used and opcode not in _CALLS:
-                            sure[value] = used
-            if opcode in _GIVES_ON:
-                found = self._result(instruction, time)
-            else:
-                shape = instruction.shape
-                if shape not in only:
-                    only[shape] = None if shape.is_tuple else self.leaves(shape)[0]
-                leaf = only[shape]
-                if leaf is None or opcode in _IN_PLACE or instruction.output_operand_aliasing:
-                    found = self._made(instruction, time)
-                else:
-                    # The same as `_made`, inlined for speed: most instructions come here.
-                    value = len(above)
-                    instructions.append(instruction)
-                    leaves.append(leaf)
-                    begins.append(time)
-                    ends.append(time)
-                    sure.append(time)
-                    above.append(value)
-                    found = (value,)
-            of[instruction] = found
-            if instruction in end_of:
-                end = end_of[instruction]
-                for value in found:
-                    ends[value] = max(ends[value], end)
-                    sure[value] = max(sure[value], end)
+                        if ends[value] < time:
+                            ends[value] = time
+                        if sure[value] < time:
+                            sure[value] = time
+                of[instruction] = (len(above),)
+                above.append(len(above))
+                instructions.append(instruction)
+                leaves.append(leaf)
+                begins.append(time)
+                ends.append(time)
+                sure.append(time)
+                continue
+            source, used = kind.row.source, time
+            if source is ResultSource.STATE and instruction.called_computations:
+                # The initial value of a loop becomes its state when the body begins, and need not live beside it.
+                used = spans[instruction.called_computations[0]][0]
+            for operand in instruction.operands if source is not ResultSource.ELEMENT else ():
+                for value in of[operand]:
+                    ends[value] = max(ends[value], used)
+                    if source is not ResultSource.CALLED:
+                        sure[value] = max(sure[value], used)
+            of[instruction] = (self._made if source is ResultSource.COMPUTED else self._result)(instruction, time)
+        spend(len(of))
+        entry = self._module.entry.root, len(self._schedule.instructions)
+        for root, end in (*[(computation.root, last) for computation, (_, last) in spans.items()], entry):
+            for value in of[root]:
+                ends[value] = max(ends[value], end)
+                sure[value] = max(sure[value], end)
         self._donate()
         return ValueRanges(
             self._instructions,
@@ -260,33 +229,49 @@ class _Values:
             frozenset([self._buffer(value) for value in self._aliased]),
         )
 
+    def _only(self, instruction: HloInstruction) -> Leaf | None:
+        """The array of a result that is a new value and no tuple, in memory of its own; None of any other result."""
+        row, shape = instruction.kind.row, instruction.shape
+        is_handed_on = row.source is not ResultSource.COMPUTED or row.in_place is not InPlace.NO
+        return None if is_handed_on or shape.is_tuple or instruction.output_operand_aliasing else self.leaves(shape)[0]
+
     def _result(self, instruction: HloInstruction, time: int) -> tuple[int, ...]:
         """The values of the result of an instruction that may pass its operands on."""
-        opcode, operands = instruction.opcode, instruction.operands
-        count = len(self.leaves(instruction.shape))
-        if opcode == Opcode.TUPLE:
+        row, operands, called = instruction.kind.row, instruction.operands, instruction.called_computations
+        source, count = row.source, len(self.leaves(instruction.shape))
+        if source is ResultSource.OPERANDS:
             return tuple([value for operand in operands for value in self._of[operand]])
-        if opcode == Opcode.GET_TUPLE_ELEMENT and operands:
-            return self._element(operands[0], instruction.fields.tuple_index, count)
-        if opcode in _PASSES and operands and len(self._of[operands[0]]) == count:
-            return self._of[operands[0]]
-        if opcode == Opcode.ASYNC_UPDATE and operands:
+        if source is ResultSource.ELEMENT and operands:
+            return self._element(operands[0], instruction.kind.tuple_index, count)
+        if row.async_step is AsyncStep.UPDATE and operands and len(self._of[operands[0]]) != count:
             return self._updated(instruction, time)
-        element = _ELEMENT_OF_START.get(opcode)
-        if element is not None and operands:
-            found = self._element(operands[0], element, None)
+        if source is ResultSource.OPERAND and operands:
+            found = self._element(operands[0], row.same.operand[0], None) if row.same.operand else self._of[operands[0]]
             if len(found) == count:
                 return found
-        if opcode == Opcode.PARAMETER and instruction.computation is not self._module.entry:
+            if row.same.result:
+                return self._begun(instruction, row.same.result, found, time)
+        if source is ResultSource.ARGUMENT and instruction.computation is not self._module.entry:
             return self._argument(instruction, time)
-        if opcode == Opcode.WHILE and operands and instruction.called_computations:
+        if source is ResultSource.STATE and operands and called:
             return self._loop(instruction, time)
-        if opcode == Opcode.CONDITIONAL and instruction.called_computations:
+        if source is ResultSource.BRANCH and called:
             return self._branches(instruction, time)
-        if opcode == Opcode.CALL and instruction.called_computations:
-            given = self._of.get(instruction.called_computations[0].root, ())
+        if source is ResultSource.CALLED and called:
+            given = self._of.get(called[0].root, ())
             return given if len(given) == count else self._made(instruction, time)
         return self._made(instruction, time)
+
+    def _begun(
+        self, instruction: HloInstruction, part: tuple[int, ...], given: Sequence[int], time: int
+    ) -> tuple[int, ...]:
+        """The values of a result of which one part is given, as the data of a recv-done is by its recv."""
+        found: list[int] = []
+        rest = list(given)
+        for leaf in self.leaves(instruction.shape):
+            is_given = leaf.shape_index[: len(part)] == part and bool(rest)
+            found.append(rest.pop(0) if is_given else self._new(instruction, (leaf,), time)[0])
+        return tuple(found)
 
     def _element(self, operand: HloInstruction, number: int, count: int | None) -> tuple[int, ...]:
         """The values of an element of a tuple. If the operand is no tuple that has the element, its own first `count`
@@ -320,25 +305,25 @@ class _Values:
     def _made(self, instruction: HloInstruction, time: int) -> tuple[int, ...]:
         """The values of a result: new ones, except that an asynchronous start repeats operands. Values that are
         computed in place share their operand's memory."""
-        if instruction.opcode in _REPEATED:
-            found = self._started(instruction, time)
+        row = instruction.kind.row
+        if row.repeated_operand is not None:
+            found = self._started(instruction, row.repeated_operand, time)
         else:
             found = self._new(instruction, self.leaves(instruction.shape), time)
-        if instruction.opcode in _IN_PLACE or instruction.output_operand_aliasing:
+        if row.in_place is not InPlace.NO or instruction.output_operand_aliasing:
             for number, operand, leaf in self._in_place(instruction):
                 values = self._of[instruction.operands[operand]] if operand < len(instruction.operands) else ()
                 if number < len(found) and leaf < len(values) and self._may_be_overwritten(values[leaf], time):
                     self._unite(found[number], values[leaf])
         return found
 
-    def _started(self, start: HloInstruction, time: int) -> tuple[int, ...]:
-        """The values of the result of an asynchronous start."""
+    def _started(self, start: HloInstruction, repeated: int, time: int) -> tuple[int, ...]:
+        """The values of the result of an asynchronous start, whose element number `repeated` has the operands again."""
         leaves = self.leaves(start.shape)
-        repeated = _REPEATED[start.opcode]
         given = [value for operand in start.operands for value in self._of[operand]]
         found: list[int] = []
         started: tuple[int, ...] = ()
-        if start.opcode == Opcode.ASYNC_START and start.called_computations:
+        if start.kind.row.async_step is AsyncStep.START and start.called_computations:
             started = self._of.get(start.called_computations[0].root, ())
         for number, leaf in enumerate(leaves):
             index = leaf.shape_index
@@ -361,7 +346,7 @@ class _Values:
         if made.opcode == Opcode.CONSTANT:
             return False
         if made.opcode == Opcode.PARAMETER and made.computation is self._module.entry:
-            return (made.fields.parameter_number, self._made_leaves[value].shape_index) in self._donated
+            return (made.parameter_number, self._made_leaves[value].shape_index) in self._donated
         return self._last_uses.get(made, -1) <= time
 
     @cached_property
@@ -376,28 +361,12 @@ class _Values:
     def _in_place(self, instruction: HloInstruction) -> list[tuple[int, int, int]]:
         """The arrays of the result that are computed in the memory of an operand's array, as (number of the array in
         the result, number of the operand, number of the array in the operand)."""
-        opcode = instruction.opcode
-        if opcode == Opcode.DYNAMIC_UPDATE_SLICE:
-            return [(0, 0, 0)]
-        if opcode == Opcode.SCATTER:
-            count = len(self.leaves(instruction.shape))
-            return [(number, number, 0) for number in range(count)]
         found: list[tuple[int, int, int]] = []
-        for alias in instruction.output_operand_aliasing:
-            output = self._number(instruction.shape, tuple(alias.output_shape_index))
-            if output is not None and 0 <= alias.operand_index < len(instruction.operands):
-                shape = instruction.operands[alias.operand_index].shape
-                leaf = self._number(shape, tuple(alias.operand_shape_index))
-                if leaf is not None:
-                    found.append((output, alias.operand_index, leaf))
-        if found or opcode != Opcode.FUSION or not instruction.called_computations:
-            return found
-        root = instruction.called_computations[0].root
-        roots = root.operands if root.opcode == Opcode.TUPLE else (root,)
-        for number, each in enumerate(roots):
-            operand = _written_parameter(each)
-            if operand is not None and not instruction.operands[operand].shape.is_tuple:
-                found.append((number, operand, 0))
+        for each in in_place(instruction):
+            output = self._number(instruction.shape, each.result)
+            leaf = self._number(instruction.operands[each.operand].shape, each.at)
+            if output is not None and leaf is not None:
+                found.append((output, each.operand, leaf))
         return found
 
     def _number(self, shape: Shape, index: tuple[int, ...]) -> int | None:
@@ -410,51 +379,20 @@ class _Values:
 
     # -- called computations ------------------------------------------------------------------
 
-    def _unchanged(self, loop: HloInstruction) -> frozenset[int]:
-        """The numbers of the arrays of a loop's state that its body returns unchanged."""
-        root = loop.called_computations[0].root
-        found: list[int] = []
-        for leaf in range(len(self.leaves(loop.shape))):
-            instruction, number = root, leaf
-            while True:
-                spend()
-                operands = instruction.operands
-                if instruction.opcode == Opcode.TUPLE:
-                    for operand in operands:
-                        count = len(self.leaves(operand.shape))
-                        if number < count:
-                            instruction = operand
-                            break
-                        number -= count
-                    else:
-                        break
-                elif instruction.opcode == Opcode.GET_TUPLE_ELEMENT and operands[0].shape.is_tuple:
-                    elements = operands[0].shape.tuple_shapes[: instruction.fields.tuple_index]
-                    number += sum([len(self.leaves(each)) for each in elements])
-                    instruction = operands[0]
-                elif instruction.opcode == Opcode.OPT_BARRIER or (
-                    instruction.opcode == Opcode.WHILE and number in self._constant_state.get(instruction, ())
-                ):
-                    instruction = operands[0]
-                else:
-                    break
-            if instruction.opcode == Opcode.PARAMETER and number == leaf:
-                found.append(leaf)
-        return frozenset(found)
-
     def _argument(self, parameter: HloInstruction, time: int) -> tuple[int, ...]:
         """The values of a parameter of a called computation: those of the caller's operand. For a loop, values that
         merge the initial state and what the body returns, except where the body returns an array unchanged."""
         caller = self._callers.get(parameter.computation)
-        number = parameter.fields.parameter_number
-        if caller is not None and caller.opcode == Opcode.CONDITIONAL:
+        number = parameter.parameter_number
+        arguments = None if caller is None else caller.kind.row.calls.arguments
+        if caller is not None and arguments is Arguments.ONE_OPERAND_EACH:
             number = 1 + caller.called_computations.index(parameter.computation)
         if caller is None or number >= len(caller.operands):
             return self._made(parameter, time)
         given = self._of[caller.operands[number]]
         if len(given) != len(self.leaves(parameter.shape)):
             return self._made(parameter, time)
-        if caller.opcode != Opcode.WHILE:
+        if arguments is not Arguments.CARRIED:
             return given
         last = self._time_of(caller)
         found: list[int] = []
@@ -528,19 +466,6 @@ class _Values:
             if given is not None and output is not None and given < len(values) and output < len(outputs):
                 self._unite(values[given], outputs[output])
                 self._aliased.append(values[given])
-
-
-def _written_parameter(instruction: HloInstruction) -> int | None:
-    """The number of the parameter of its fused computation that an instruction updates in place; None if it updates
-    none."""
-    while instruction.opcode == Opcode.BITCAST and instruction.operands:
-        instruction = instruction.operands[0]
-    if instruction.opcode not in _WRITES or not instruction.operands:
-        return None
-    written = instruction.operands[0]
-    while written.opcode == Opcode.BITCAST and written.operands:
-        written = written.operands[0]
-    return written.fields.parameter_number if written.opcode == Opcode.PARAMETER else None
 
 
 def _leaf(shape: Shape, target: Target | None) -> Leaf:

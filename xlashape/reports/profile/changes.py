@@ -7,8 +7,9 @@ another name is no change. All others, and those of several modules of one name,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.reports.diff.compare import diff
@@ -17,24 +18,23 @@ from xlashape.reports.diff.matching import NodeId, match
 from xlashape.reports.diff.rows import Change
 from xlashape.reports.profile.joined import Joined
 from xlashape.reports.text import cell_text
-from xlashape.tables import Column, Kind
 
 _PS: Final = 1e-12
 
 CHANGES: Final = (
-    Column("name", Kind.TEXT, "the instruction, in the later profile where both have it", rank=1),
-    Column("a_name", Kind.TEXT, "the name of the instruction in the earlier profile, where that is another", rank=6, heading="was"),
-    Column("module", Kind.TEXT, "the module of the instruction", rank=7),
-    Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=5),
-    Column("a_time", Kind.NUMBER, "the time of the instruction in the earlier profile, without what runs within it; empty where that does not have it", "seconds", rank=2, heading="before"),
-    Column("b_time", Kind.NUMBER, "the time of the instruction in the later profile, likewise", "seconds", rank=2, heading="after"),
-    Column("delta_time", Kind.NUMBER, "how much slower it is in the later profile", "seconds", rank=1, heading="Δ time"),
-    Column("a_count", Kind.INTEGER, "how many events it has in the earlier profile"),
-    Column("b_count", Kind.INTEGER, "how often the instruction ran in the later profile"),
-    Column("change", Kind.TEXT, "what changed in it from one module to the other, in the words of `diff`; empty where nothing did or a module is not known", rank=3),
-    Column("details", Kind.TEXT, "the values before and after", rank=8),
-    Column("source", Kind.TEXT, "the line of the program that it comes from", rank=4),
-    Column("per", Kind.TEXT, "what the times are those of: a `step` where both profiles have marks of steps, else a `run` of its program where both have runs, else the whole `profile`"),
+    Column("name", ColumnKind.TEXT, "the instruction, in the later profile where both have it", rank=1),
+    Column("a_name", ColumnKind.TEXT, "the name of the instruction in the earlier profile, where that is another", rank=6, heading="was"),
+    Column("module", ColumnKind.TEXT, "the module of the instruction", rank=7),
+    Column("opcode", ColumnKind.TEXT, "the opcode of the instruction", rank=5),
+    Column("a_time", ColumnKind.NUMBER, "the time of the instruction in the earlier profile, without what runs within it; empty where that does not have it", "seconds", rank=2, heading="before"),
+    Column("b_time", ColumnKind.NUMBER, "the time of the instruction in the later profile, likewise", "seconds", rank=2, heading="after"),
+    Column("delta_time", ColumnKind.NUMBER, "how much slower it is in the later profile", "seconds", rank=1, heading="Δ time"),
+    Column("a_count", ColumnKind.INTEGER, "how many events it has in the earlier profile"),
+    Column("b_count", ColumnKind.INTEGER, "how often the instruction ran in the later profile"),
+    Column("change", ColumnKind.TEXT, "what changed in it from one module to the other, in the words of `diff`; empty where nothing did or a module is not known", rank=3),
+    Column("details", ColumnKind.TEXT, "the values before and after", rank=8),
+    Column("source", ColumnKind.TEXT, "the line of the program that it comes from", rank=4),
+    Column("per", ColumnKind.TEXT, "what the times are those of: a `step` where both profiles have marks of steps, else a `run` of its program where both have runs, else the whole `profile`"),
 )  # fmt: skip
 
 
@@ -139,7 +139,7 @@ def _module_of(rows: dict[str, list[Joined]]) -> HloModule | None:
     modules = [each.instruction.computation.module for each in joined if each.instruction is not None]
     found = {id(module): module for module in modules}
     programs = {each.program_id for each in joined}
-    return next(iter(found.values())) if len(found) == 1 == len(programs) else None
+    return cast("HloModule", next(iter(found.values()))) if len(found) == 1 == len(programs) else None
 
 
 def _change(

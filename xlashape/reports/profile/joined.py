@@ -18,6 +18,8 @@ from typing import Final, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
+from xlashape.hlo.ops.operation import Movement, ReadPattern, ResultSource
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.reports.cost.program import Executed, program_of
 from xlashape.reports.cost.targets import Roof
 from xlashape.reports.origin import source_of
@@ -26,8 +28,7 @@ from xlashape.reports.profile.xplane import HeldProgram
 from xlashape.reports.reads.find_reads import wasted_by
 
 _PLANE = re.compile(r"/host:(CPU)|/device:([A-Z]+)")
-_MOVES = frozenset((Opcode.BITCAST, Opcode.COPY, Opcode.PARAMETER, Opcode.RESHAPE, Opcode.TRANSPOSE))
-_COPIES = frozenset((Opcode.COPY, Opcode.COPY_DONE, Opcode.COPY_START, Opcode.TRANSPOSE))
+_COPIES = (Movement.COPY, Movement.TRANSFER, Movement.TRANSPOSE)
 
 
 class Static(NamedTuple):
@@ -199,14 +200,15 @@ class Costs:
         each = self._executed.get(instruction)
         if each is None:
             return None
-        traffic = each.traffic
+        once = each.once
+        traffic = once.traffic
         moved = traffic.bytes_read + traffic.bytes_written
         return Static(
-            each.arithmetic.flops if each.arithmetic.is_complete else None,
+            once.arithmetic.flops if once.arithmetic.is_complete else None,
             moved,
             traffic.padded_bytes,
             traffic.main_bytes,
-            each.compute_seconds,
+            once.compute_seconds,
             max(0, traffic.padded_bytes - moved) + self._wasted.get(instruction, 0),
         )
 
@@ -308,12 +310,14 @@ def _add(sums: dict[str, list[float]], name: str, times: EventTimes, part: float
 
 
 def _is_copy(instruction: HloInstruction | None, operation: ProfiledOperation) -> bool:
-    """Whether an instruction moves data only: a copy, a transpose, or a fusion of nothing but these, bitcasts and
-    reshapes. Without a module, its name and the profile's opcode decide."""
+    """Whether an instruction moves data only: a copy, a transpose, or a fusion of nothing but these, bitcasts,
+    reshapes and reverses. Without a module, its name and the profile's opcode decide."""
     if instruction is None:
         return operation.names[0].startswith(("copy", "transpose")) or operation.opcode in ("copy", "data formatting")
-    if instruction.opcode in _COPIES:
+    row = operation_of(instruction.opcode)
+    if row.movement in _COPIES or row.opcode == Opcode.COPY_DONE:
         return True
-    if instruction.opcode != Opcode.FUSION or not instruction.called_computations:
+    if not row.fuses_called_computation or not instruction.called_computations:
         return False
-    return all(each.opcode in _MOVES for each in instruction.called_computations[0].instructions)
+    fused = [operation_of(each.opcode) for each in instruction.called_computations[0].instructions]
+    return all(each.reads is ReadPattern.EACH_ONCE or each.source is ResultSource.ARGUMENT for each in fused)

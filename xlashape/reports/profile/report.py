@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from xlashape.base.frozen import Frozen, set_field
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError
-from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloModule
 from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
@@ -17,21 +18,20 @@ from xlashape.reports.profile.joined import Join, Joined, ProfileModules, join
 from xlashape.reports.profile.sources import opened
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.reports.text import cell_text
-from xlashape.tables import Column, Kind
 
 _PS: Final = 1e-12
 """Seconds of a picosecond, the unit of times in profiles."""
 _KEYS: Final = ("source", "op_name", "opcode", "module", "computation", "step")
 
 _GROUPS: Final = (
-    Column("key", Kind.TEXT, "what the instructions have in common", rank=1),
-    Column("time", Kind.NUMBER, "the time of their events, without what runs within them", "seconds", rank=1),
-    Column("share", Kind.NUMBER, "the time of the row ÷ that of all instructions", "fraction", rank=1),
-    Column("count", Kind.INTEGER, "how many events they have", rank=2),
-    Column("instructions", Kind.INTEGER, "how many instructions they are; empty for steps", rank=3),
-    Column("flops", Kind.INTEGER, "FLOPs of all executions, as far as they are known", "flops", rank=3),
-    Column("bytes", Kind.INTEGER, "bytes of all executions, as far as they are known", "bytes", rank=3),
-    Column("layout_time", Kind.NUMBER, "the time that their layouts cost", "seconds", rank=4),
+    Column("key", ColumnKind.TEXT, "what the instructions have in common", rank=1),
+    Column("time", ColumnKind.NUMBER, "the time of their events, without what runs within them", "seconds", rank=1),
+    Column("share", ColumnKind.NUMBER, "the time of the row ÷ that of all instructions", "fraction", rank=1),
+    Column("count", ColumnKind.INTEGER, "how many events they have", rank=2),
+    Column("instructions", ColumnKind.INTEGER, "how many instructions they are; empty for steps", rank=3),
+    Column("flops", ColumnKind.INTEGER, "FLOPs of all executions, as far as they are known", "flops", rank=3),
+    Column("bytes", ColumnKind.INTEGER, "bytes of all executions, as far as they are known", "bytes", rank=3),
+    Column("layout_time", ColumnKind.NUMBER, "the time that their layouts cost", "seconds", rank=4),
 )  # fmt: skip
 
 # Words for the headline of a comparison: the period of its times, and the reason where that is not a step.
@@ -63,58 +63,58 @@ REPORT: Final = Report(
     summary="Where the time of a profile goes: its events summed up by instruction, beside what each instruction "
         "calculates and moves.",
     columns=(
-        Column("name", Kind.TEXT, "the name of the instruction", rank=1),
-        Column("module", Kind.TEXT, "the module of the instruction", rank=6),
-        Column("program_id", Kind.INTEGER, "the id of the program, which keeps modules of one name apart; empty where the profile has none"),
-        Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=4),
-        Column("computation", Kind.TEXT, "the computation that it is in"),
-        Column("time", Kind.NUMBER, "the time of all its events, over all devices and threads", "seconds", rank=3),
-        Column("self_time", Kind.NUMBER, "the time of the instruction's events without the events within them, such as those of a loop's body", "seconds", rank=1, heading="self"),
-        Column("share", Kind.NUMBER, "the self time of the instruction ÷ that of all instructions", "fraction", rank=1),
-        Column("count", Kind.INTEGER, "how many events it has", rank=3),
-        Column("executions", Kind.INTEGER, "how often it ran, as far as that is known: runs of the program × how often it runs in each; else its events"),
-        Column("min", Kind.NUMBER, "the shortest event of the instruction", "seconds"),
-        Column("max", Kind.NUMBER, "the longest event of the instruction", "seconds"),
-        Column("bytes", Kind.INTEGER, "bytes that one execution reads and writes", "bytes", rank=4),
-        Column("padded_bytes", Kind.INTEGER, "the bytes that are read and written, with the padding of tiles", "bytes"),
-        Column("wasted_bytes", Kind.INTEGER, "bytes that one execution moves in vain: padding, and the segments, tiles or lines that are fetched beside what is read", "bytes", rank=6, heading="wasted"),
-        Column("flops", Kind.INTEGER, "FLOPs of one execution", "flops", rank=5),
-        Column("bandwidth", Kind.NUMBER, "padded bytes in main memory of all executions ÷ time", "bytes/s", rank=3),
-        Column("flop_rate", Kind.NUMBER, "FLOPs of all executions ÷ time", "flops/s", rank=4),
-        Column("bound", Kind.TEXT, "what limits it on the target: compute or memory", rank=1),
-        Column("least_time", Kind.NUMBER, "the least time of one execution on the target", "seconds"),
-        Column("efficiency", Kind.NUMBER, "the least time of all executions ÷ their time", "fraction", rank=1, heading="roof"),
-        Column("layout_time", Kind.NUMBER, "the time that its layout costs: all of a copy's, and otherwise the share of wasted_bytes in the bytes that it moves", "seconds", rank=1, heading="layout"),
-        Column("is_copy", Kind.BOOLEAN, "whether it moves data only: copies, transposes, and fusions of nothing else"),
-        Column("source", Kind.TEXT, "the line of the program that it comes from", rank=2),
-        Column("op_name", Kind.TEXT, "the operation of the program that it comes from"),
+        Column("name", ColumnKind.TEXT, "the name of the instruction", rank=1),
+        Column("module", ColumnKind.TEXT, "the module of the instruction", rank=6),
+        Column("program_id", ColumnKind.INTEGER, "the id of the program, which keeps modules of one name apart; empty where the profile has none"),
+        Column("opcode", ColumnKind.TEXT, "the opcode of the instruction", rank=4),
+        Column("computation", ColumnKind.TEXT, "the computation that it is in"),
+        Column("time", ColumnKind.NUMBER, "the time of all its events, over all devices and threads", "seconds", rank=3),
+        Column("self_time", ColumnKind.NUMBER, "the time of the instruction's events without the events within them, such as those of a loop's body", "seconds", rank=1, heading="self"),
+        Column("share", ColumnKind.NUMBER, "the self time of the instruction ÷ that of all instructions", "fraction", rank=1),
+        Column("count", ColumnKind.INTEGER, "how many events it has", rank=3),
+        Column("executions", ColumnKind.INTEGER, "how often it ran, as far as that is known: runs of the program × how often it runs in each; else its events"),
+        Column("min", ColumnKind.NUMBER, "the shortest event of the instruction", "seconds"),
+        Column("max", ColumnKind.NUMBER, "the longest event of the instruction", "seconds"),
+        Column("bytes", ColumnKind.INTEGER, "bytes that one execution reads and writes", "bytes", rank=4),
+        Column("padded_bytes", ColumnKind.INTEGER, "the bytes that are read and written, with the padding of tiles", "bytes"),
+        Column("wasted_bytes", ColumnKind.INTEGER, "bytes that one execution moves in vain: padding, and the segments, tiles or lines that are fetched beside what is read", "bytes", rank=6, heading="wasted"),
+        Column("flops", ColumnKind.INTEGER, "FLOPs of one execution", "flops", rank=5),
+        Column("bandwidth", ColumnKind.NUMBER, "padded bytes in main memory of all executions ÷ time", "bytes/s", rank=3),
+        Column("flop_rate", ColumnKind.NUMBER, "FLOPs of all executions ÷ time", "flops/s", rank=4),
+        Column("bound", ColumnKind.TEXT, "what limits it on the target: compute or memory", rank=1),
+        Column("least_time", ColumnKind.NUMBER, "the least time of one execution on the target", "seconds"),
+        Column("efficiency", ColumnKind.NUMBER, "the least time of all executions ÷ their time", "fraction", rank=1, heading="roof"),
+        Column("layout_time", ColumnKind.NUMBER, "the time that its layout costs: all of a copy's, and otherwise the share of wasted_bytes in the bytes that it moves", "seconds", rank=1, heading="layout"),
+        Column("is_copy", ColumnKind.BOOLEAN, "whether it moves data only: copies, transposes, and fusions of nothing else"),
+        Column("source", ColumnKind.TEXT, "the line of the program that it comes from", rank=2),
+        Column("op_name", ColumnKind.TEXT, "the operation of the program that it comes from"),
     ),
     totals=(
-        Column("time", Kind.NUMBER, "the self time of all instructions, over all devices and threads", "seconds"),
-        Column("events", Kind.INTEGER, "events of instructions"),
-        Column("devices", Kind.TEXTS, "the devices with instructions"),
-        Column("modules", Kind.TEXTS, "the modules with instructions, each with its program id where that is known"),
-        Column("steps", Kind.INTEGER, "steps, or without any mark of steps executions of programs"),
-        Column("target", Kind.TEXT, "the chip that the least times are for"),
-        Column("copy_time", Kind.NUMBER, "the time of copies and transposes", "seconds"),
-        Column("copy_share", Kind.NUMBER, "the time of copies ÷ the time of all instructions", "fraction"),
-        Column("layout_time", Kind.NUMBER, "the time that layouts cost: copies, padding, and what reads fetch in vain", "seconds"),
-        Column("lost_time", Kind.NUMBER, "the time of kernels that the profile gives no instruction for", "seconds"),
-        Column("lost_kernels", Kind.INTEGER, "how many kernels the profile gives no instruction for"),
-        Column("lost_in_graphs", Kind.INTEGER, "how many of the lost kernels ran in command buffers, which lose the names of instructions"),
-        Column("shared_kernels", Kind.INTEGER, "kernels of several instructions, whose time is shared out by padded bytes"),
-        Column("without_module", Kind.TEXTS, "programs whose module is neither in the profile nor given, or is one of several of its name"),
-        Column("without_instruction", Kind.INTEGER, "instructions of the profile that their module does not have"),
+        Column("time", ColumnKind.NUMBER, "the self time of all instructions, over all devices and threads", "seconds"),
+        Column("events", ColumnKind.INTEGER, "events of instructions"),
+        Column("devices", ColumnKind.TEXTS, "the devices with instructions"),
+        Column("modules", ColumnKind.TEXTS, "the modules with instructions, each with its program id where that is known"),
+        Column("steps", ColumnKind.INTEGER, "steps, or without any mark of steps executions of programs"),
+        Column("target", ColumnKind.TEXT, "the chip that the least times are for"),
+        Column("copy_time", ColumnKind.NUMBER, "the time of copies and transposes", "seconds"),
+        Column("copy_share", ColumnKind.NUMBER, "the time of copies ÷ the time of all instructions", "fraction"),
+        Column("layout_time", ColumnKind.NUMBER, "the time that layouts cost: copies, padding, and what reads fetch in vain", "seconds"),
+        Column("lost_time", ColumnKind.NUMBER, "the time of kernels that the profile gives no instruction for", "seconds"),
+        Column("lost_kernels", ColumnKind.INTEGER, "how many kernels the profile gives no instruction for"),
+        Column("lost_in_graphs", ColumnKind.INTEGER, "how many of the lost kernels ran in command buffers, which lose the names of instructions"),
+        Column("shared_kernels", ColumnKind.INTEGER, "kernels of several instructions, whose time is shared out by padded bytes"),
+        Column("without_module", ColumnKind.TEXTS, "programs whose module is neither in the profile nor given, or is one of several of its name"),
+        Column("without_instruction", ColumnKind.INTEGER, "instructions of the profile that their module does not have"),
     ),
     sections=(
-        Section("by", _GROUPS, "the time of instructions with something in common", Option("key", Kind.TEXT, "what they have in common", None, _KEYS)),
-        Section("against", CHANGES, "what became slower since an earlier profile, each for one step or run of the program, and what changed in the instruction", Option("earlier", Kind.TEXT, "an earlier profile: what became slower since", None, is_content=True), _against_headline),
+        Section("by", _GROUPS, "the time of instructions with something in common", Option("key", ColumnKind.TEXT, "what they have in common", None, _KEYS)),
+        Section("against", CHANGES, "what became slower since an earlier profile, each for one step or run of the program, and what changed in the instruction", Option("earlier", ColumnKind.TEXT, "an earlier profile: what became slower since", None, is_content=True), _against_headline),
     ),
     options=(
-        Option("modules", Kind.TEXT, "a file or directory with the modules, for a profile without modules of its own", None, is_local=True),
-        Option("target", Kind.TEXT, "the chip whose peaks give the least times; without it those that the profile states", None, tuple(CHIPS)),
-        Option("peak", Kind.NUMBER, "FLOP/s of the device, instead of those of a target", None, unit="flops/s"),
-        Option("bandwidth", Kind.NUMBER, "bytes/s of the device's memory, instead of those of a target", None, unit="bytes/s"),
+        Option("modules", ColumnKind.TEXT, "a file or directory with the modules, for a profile without modules of its own", None, is_local=True),
+        Option("target", ColumnKind.TEXT, "the chip whose peaks give the least times; without it those that the profile states", None, tuple(CHIPS)),
+        Option("peak", ColumnKind.NUMBER, "FLOP/s of the device, instead of those of a target", None, unit="flops/s"),
+        Option("bandwidth", ColumnKind.NUMBER, "bytes/s of the device's memory, instead of those of a target", None, unit="bytes/s"),
         FRAMES,
     ),
     compute="xlashape.reports.profile.report:profile",

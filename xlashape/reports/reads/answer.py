@@ -5,56 +5,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, Final, NamedTuple
 
+from xlashape.base.frozen import Frozen, set_field
+from xlashape.base.math import byte_text
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import XlashapeError
-from xlashape.frozen import Frozen, set_field
 from xlashape.hlo import HloModule
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.reports.coalescing import Sample
 from xlashape.limits import spend
-from xlashape.math import byte_text
 from xlashape.reports.reads.consumers import CACHED, KINDS, UNKNOWN, Consumer
 from xlashape.reports.reads.devices import Device
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.shape.parts.target import TARGETS
-from xlashape.tables import Column, Kind
 
 _SHOWN_ERRORS: Final = 5
 
 _WHO: Final = (
-    Column("instruction", Kind.TEXT, "the instruction that reads", rank=1),
-    Column("computation", Kind.TEXT, "the computation that it is in"),
-    Column("output", Kind.INTEGER, "which array of its result, counted depth first"),
-    Column("operand", Kind.INTEGER, "the number of the operand"),
-    Column("operand_name", Kind.TEXT, "the operand that it reads", rank=1, heading="reads"),
+    Column("instruction", ColumnKind.TEXT, "the instruction that reads", rank=1),
+    Column("computation", ColumnKind.TEXT, "the computation that it is in"),
+    Column("output", ColumnKind.INTEGER, "which array of its result, counted depth first"),
+    Column("operand", ColumnKind.INTEGER, "the number of the operand"),
+    Column("operand_name", ColumnKind.TEXT, "the operand that it reads", rank=1, heading="reads"),
 )
 _UNITS: Final = (
-    Column("stride", Kind.INTEGER, "elements in memory between what two neighbouring outputs read; of several ways of reading the worst"),
-    Column("segments", Kind.NUMBER, "on a GPU: segments of memory that a warp of outputs touches in one read, on average", rank=1),
-    Column("tiles", Kind.NUMBER, "on a TPU: tiles of the operand that a tile of the output touches in one read, on average", rank=1),
-    Column("lines", Kind.NUMBER, "on a CPU: cache lines that a vector of outputs touches in one read, on average", rank=1),
-    Column("ideal", Kind.NUMBER, "how many it would touch if the elements that it reads were contiguous", rank=3),
+    Column("stride", ColumnKind.INTEGER, "elements in memory between what two neighbouring outputs read; of several ways of reading the worst"),
+    Column("segments", ColumnKind.NUMBER, "on a GPU: segments of memory that a warp of outputs touches in one read, on average", rank=1),
+    Column("tiles", ColumnKind.NUMBER, "on a TPU: tiles of the operand that a tile of the output touches in one read, on average", rank=1),
+    Column("lines", ColumnKind.NUMBER, "on a CPU: cache lines that a vector of outputs touches in one read, on average", rank=1),
+    Column("ideal", ColumnKind.NUMBER, "how many it would touch if the elements that it reads were contiguous", rank=3),
 )  # fmt: skip
 
 _ACCESS_COLUMNS: Final = (
     *_WHO,
-    Column("leaf", Kind.INTEGER, "which array of the operand this way of reading reads"),
-    Column("access", Kind.TEXT, f"how the elements are read: {', '.join(KINDS)}", rank=2),
-    Column("reused_along", Kind.TEXTS, "dimensions of the output along which the same elements are read again, with their sizes", rank=3, heading="reused along"),
+    Column("leaf", ColumnKind.INTEGER, "which array of the operand this way of reading reads"),
+    Column("access", ColumnKind.TEXT, f"how the elements are read: {', '.join(KINDS)}", rank=2),
+    Column("reused_along", ColumnKind.TEXTS, "dimensions of the output along which the same elements are read again, with their sizes", rank=3, heading="reused along"),
     *_UNITS,
-    Column("lanes", Kind.NUMBER, "on a TPU: the part of the lanes of the tiles touched that is used", "fraction", rank=4),
-    Column("sublanes", Kind.NUMBER, "on a TPU: the part of their sublanes that is used", "fraction", rank=4),
-    Column("relayout", Kind.TEXT, "on a TPU: whether elements change their lanes, their sublanes, or both; none", rank=3),
-    Column("map", Kind.TEXT, "from the index of an output to the index of the operand"),
-    Column("physical_map", Kind.TEXT, "from positions in the output's buffer to positions in the operand's"),
+    Column("lanes", ColumnKind.NUMBER, "on a TPU: the part of the lanes of the tiles touched that is used", "fraction", rank=4),
+    Column("sublanes", ColumnKind.NUMBER, "on a TPU: the part of their sublanes that is used", "fraction", rank=4),
+    Column("relayout", ColumnKind.TEXT, "on a TPU: whether elements change their lanes, their sublanes, or both; none", rank=3),
+    Column("map", ColumnKind.TEXT, "from the index of an output to the index of the operand"),
+    Column("physical_map", ColumnKind.TEXT, "from positions in the output's buffer to positions in the operand's"),
 )  # fmt: skip
 _WRITE_COLUMNS: Final = (
-    Column("instruction", Kind.TEXT, "the name of the instruction", rank=1),
-    Column("computation", Kind.TEXT, "the computation that it is in"),
-    Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=2),
-    Column("shape", Kind.TEXT, "what it writes, with its layout", rank=1),
-    Column("bytes", Kind.INTEGER, "the bytes of the buffers of its result, padding included", "bytes", rank=1),
-    Column("padding_bytes", Kind.INTEGER, "how many of them are padding", "bytes", rank=1),
-    Column("error", Kind.TEXT, "why it is not known how it reads", rank=2),
+    Column("instruction", ColumnKind.TEXT, "the name of the instruction", rank=1),
+    Column("computation", ColumnKind.TEXT, "the computation that it is in"),
+    Column("opcode", ColumnKind.TEXT, "the opcode of the instruction", rank=2),
+    Column("shape", ColumnKind.TEXT, "what it writes, with its layout", rank=1),
+    Column("bytes", ColumnKind.INTEGER, "the bytes of the buffers of its result, padding included", "bytes", rank=1),
+    Column("padding_bytes", ColumnKind.INTEGER, "how many of them are padding", "bytes", rank=1),
+    Column("error", ColumnKind.TEXT, "why it is not known how it reads", rank=2),
 )
 
 REPORT: Final = Report(
@@ -62,55 +62,55 @@ REPORT: Final = Report(
     summary="What the instructions of a program read from memory, and how well: the most wasted bytes first.",
     columns=(
         *_WHO,
-        Column("opcode", Kind.TEXT, "the opcode of the instruction"),
-        Column("runs", Kind.INTEGER, "how often the instruction runs in one run of the program, such as in a loop; empty where that is not known. Bytes are those of one time"),
-        Column("access", Kind.TEXTS, f"how the elements are read: {', '.join(KINDS)}", rank=3),
-        Column("part_read", Kind.NUMBER, "elements that are read ÷ elements of the operand", "fraction", rank=2),
-        Column("is_upper_bound", Kind.BOOLEAN, "whether fewer may be read: which ones is known at run time only, or not at all, as for a custom call"),
-        Column("times", Kind.NUMBER, "how often each element is read that is read, on average", rank=2),
-        Column("reused_along", Kind.TEXTS, "dimensions of the output along which the same elements are read again, with their sizes"),
+        Column("opcode", ColumnKind.TEXT, "the opcode of the instruction"),
+        Column("runs", ColumnKind.INTEGER, "how often the instruction runs in one run of the program, such as in a loop; empty where that is not known. Bytes are those of one time"),
+        Column("access", ColumnKind.TEXTS, f"how the elements are read: {', '.join(KINDS)}", rank=3),
+        Column("part_read", ColumnKind.NUMBER, "elements that are read ÷ elements of the operand", "fraction", rank=2),
+        Column("is_upper_bound", ColumnKind.BOOLEAN, "whether fewer may be read: which ones is known at run time only, or not at all, as for a custom call"),
+        Column("times", ColumnKind.NUMBER, "how often each element is read that is read, on average", rank=2),
+        Column("reused_along", ColumnKind.TEXTS, "dimensions of the output along which the same elements are read again, with their sizes"),
         *_UNITS,
-        Column("is_coalesced", Kind.BOOLEAN, "on a GPU: whether a warp touches no more than twice the ideal number of segments"),
-        Column("tile_part", Kind.NUMBER, "on a TPU: elements that are read ÷ elements of the tiles that are moved for them", "fraction", rank=3, heading="of tiles"),
-        Column("relayout", Kind.TEXT, "on a TPU: whether elements change their lanes, their sublanes, or both; none", rank=4),
-        Column("operand_shape", Kind.TEXT, "the shape of the operand, with its layout"),
-        Column("bytes", Kind.INTEGER, "the bytes of the operand's buffer, padding included", "bytes", rank=2),
-        Column("padding_bytes", Kind.INTEGER, "how many of them are padding", "bytes"),
-        Column("distinct_bytes", Kind.INTEGER, "the bytes of the elements that are read at least once", "bytes"),
-        Column("least_bytes", Kind.INTEGER, "the bytes of the segments, tiles or lines with these elements: what is fetched if all reuse is caught", "bytes"),
-        Column("most_bytes", Kind.INTEGER, "what is fetched if no reuse is caught, and every warp, tile or vector fetches anew", "bytes", rank=5),
-        Column("wasted_bytes", Kind.INTEGER, "bytes that are fetched in vain whatever the emitter does: least_bytes − distinct_bytes; 0 where the elements lie in as few "
+        Column("is_coalesced", ColumnKind.BOOLEAN, "on a GPU: whether a warp touches no more than twice the ideal number of segments"),
+        Column("tile_part", ColumnKind.NUMBER, "on a TPU: elements that are read ÷ elements of the tiles that are moved for them", "fraction", rank=3, heading="of tiles"),
+        Column("relayout", ColumnKind.TEXT, "on a TPU: whether elements change their lanes, their sublanes, or both; none", rank=4),
+        Column("operand_shape", ColumnKind.TEXT, "the shape of the operand, with its layout"),
+        Column("bytes", ColumnKind.INTEGER, "the bytes of the operand's buffer, padding included", "bytes", rank=2),
+        Column("padding_bytes", ColumnKind.INTEGER, "how many of them are padding", "bytes"),
+        Column("distinct_bytes", ColumnKind.INTEGER, "the bytes of the elements that are read at least once", "bytes"),
+        Column("least_bytes", ColumnKind.INTEGER, "the bytes of the segments, tiles or lines with these elements: what is fetched if all reuse is caught", "bytes"),
+        Column("most_bytes", ColumnKind.INTEGER, "what is fetched if no reuse is caught, and every warp, tile or vector fetches anew", "bytes", rank=5),
+        Column("wasted_bytes", ColumnKind.INTEGER, "bytes that are fetched in vain whatever the emitter does: least_bytes − distinct_bytes; 0 where the elements lie in as few "
                "segments, tiles or lines as could hold them, and where outputs combine elements; empty where "
                    "it is not known what is read", "bytes", rank=1, heading="wasted"),
-        Column("knowledge", Kind.TEXT, "exact, every element, or unknown"),
-        Column("map", Kind.TEXT, "from the index of an output to the index of the operand; several ways of reading are several lines"),
-        Column("source", Kind.TEXT, "the line of the program that the instruction comes from", rank=2),
-        Column("op_name", Kind.TEXT, "the operation of the program that it comes from"),
-        Column("error", Kind.TEXT, "why it is not known how the instruction reads"),
+        Column("knowledge", ColumnKind.TEXT, "exact, every element, or unknown"),
+        Column("map", ColumnKind.TEXT, "from the index of an output to the index of the operand; several ways of reading are several lines"),
+        Column("source", ColumnKind.TEXT, "the line of the program that the instruction comes from", rank=2),
+        Column("op_name", ColumnKind.TEXT, "the operation of the program that it comes from"),
+        Column("error", ColumnKind.TEXT, "why it is not known how the instruction reads"),
     ),
     totals=(
-        Column("name", Kind.TEXT, "the name of the module", heading="module"),
-        Column("target", Kind.TEXT, "the device whose memory is read"),
-        Column("evidence", Kind.TEXT, "what in the module says which device it is for", heading="known by"),
-        Column("unit", Kind.TEXT, "what segments, tiles or lines count", heading="counted"),
-        Column("instructions", Kind.INTEGER, "instructions that read arrays from memory"),
-        Column("operands", Kind.INTEGER, "operands that they read; for each output once"),
-        Column("distinct_bytes", Kind.INTEGER, "the sum of the bytes of the elements that are read in one run of the program", "bytes", heading="read"),
-        Column("wasted_bytes", Kind.INTEGER, "the sum of the bytes that are fetched in vain in one run of the program", "bytes", heading="wasted"),
-        Column("failed", Kind.INTEGER, "instructions of which it is not known how they read", heading="not known"),
+        Column("name", ColumnKind.TEXT, "the name of the module", heading="module"),
+        Column("target", ColumnKind.TEXT, "the device whose memory is read"),
+        Column("evidence", ColumnKind.TEXT, "what in the module says which device it is for", heading="known by"),
+        Column("unit", ColumnKind.TEXT, "what segments, tiles or lines count", heading="counted"),
+        Column("instructions", ColumnKind.INTEGER, "instructions that read arrays from memory"),
+        Column("operands", ColumnKind.INTEGER, "operands that they read; for each output once"),
+        Column("distinct_bytes", ColumnKind.INTEGER, "the sum of the bytes of the elements that are read in one run of the program", "bytes", heading="read"),
+        Column("wasted_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched in vain in one run of the program", "bytes", heading="wasted"),
+        Column("failed", ColumnKind.INTEGER, "instructions of which it is not known how they read", heading="not known"),
     ),
     sections=(
         Section("accesses", _ACCESS_COLUMNS, "every way in which an operand is read; a fusion may read it in several"),
         Section("writes", _WRITE_COLUMNS, "what the instructions write, in the order of the module"),
     ),
     options=(
-        Option("instruction", Kind.TEXT, "only this instruction, which may be a fused one", "", positional=True),
-        Option("computation", Kind.TEXT, "all instructions of this computation; without it those that read from memory", ""),
-        Option("output", Kind.INTEGER, "only the reads of this output; the arrays of a tuple are counted depth first"),
-        Option("target", Kind.TEXT, "the device; without it the one that the module names, or else a GPU. TPUs give layouts without tiles their own",
+        Option("instruction", ColumnKind.TEXT, "only this instruction, which may be a fused one", "", positional=True),
+        Option("computation", ColumnKind.TEXT, "all instructions of this computation; without it those that read from memory", ""),
+        Option("output", ColumnKind.INTEGER, "only the reads of this output; the arrays of a tuple are counted depth first"),
+        Option("target", ColumnKind.TEXT, "the device; without it the one that the module names, or else a GPU. TPUs give layouts without tiles their own",
                None, tuple(TARGETS)),
-        Option("warp", Kind.INTEGER, "the number of neighbouring outputs that read together, instead of the target's"),
-        Option("segment_bytes", Kind.INTEGER, "the bytes that are fetched together, instead of the target's"),
+        Option("warp", ColumnKind.INTEGER, "the number of neighbouring outputs that read together, instead of the target's"),
+        Option("segment_bytes", ColumnKind.INTEGER, "the bytes that are fetched together, instead of the target's"),
         FRAMES,
     ),
     compute="xlashape.reports.reads:reads",
@@ -159,7 +159,8 @@ class Read(NamedTuple):
     @property
     def touched(self) -> float | None:
         """`segments`, `tiles` or `lines`: the one that the target has; None where it is not known."""
-        return next((each for each in (self.segments, self.tiles, self.lines) if each is not None), None)
+        touched = self.segments if self.segments is not None else self.tiles
+        return self.lines if touched is None else touched
 
     @property
     def efficiency(self) -> float | None:
@@ -284,11 +285,11 @@ def _order(read: Read) -> tuple[int, int, int]:
     """
     spend()
     again = 0
-    if read.least_bytes is not None and read.most_bytes is not None and CACHED.isdisjoint(read.access):
-        again = read.most_bytes - read.least_bytes if UNKNOWN.isdisjoint(read.access) else 0
-    is_scattered = read.touched is not None and read.ideal is not None and read.touched > read.ideal
+    least, most, touched, ideal = read.least_bytes, read.most_bytes, read.touched, read.ideal
+    if least is not None and most is not None and touched is not None and ideal is not None and touched > ideal:
+        again = most - least if CACHED.isdisjoint(read.access) and UNKNOWN.isdisjoint(read.access) else 0
     runs = 1 if read.runs is None else read.runs
-    return -(read.wasted_bytes or 0) * runs, -(again if is_scattered else 0) * runs, -(read.distinct_bytes or 0) * runs
+    return -(read.wasted_bytes or 0) * runs, -again * runs, -(read.distinct_bytes or 0) * runs
 
 
 class Reads(Answer, Frozen):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing
 from xlashape.indexing.reports.utilisation import has_offset_of_elements
 from xlashape.limits import spend
@@ -51,9 +52,9 @@ def opcodes_within(instruction: HloInstruction) -> frozenset[str]:
     seen: set[HloComputation] = set()
     pending = [instruction]
     for each in pending:  # grows while it is gone through
-        fused = each.called_computations[:1] if each.opcode == Opcode.FUSION else ()
+        fused = each.called_computations[:1] if operation_of(each.opcode).fuses_called_computation else ()
         if not fused:
-            found.add(each.fields.opcode)
+            found.add(str(each.opcode))
         elif fused[0] not in seen:
             seen.add(fused[0])
             spend(len(fused[0].instructions))

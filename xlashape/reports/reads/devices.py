@@ -12,8 +12,9 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from xlashape.hlo import HloModule, Opcode
-from xlashape.math import product
+from xlashape.base.math import product
+from xlashape.hlo import HloInstruction, HloModule, Opcode
+from xlashape.hlo.kind import Kind
 from xlashape.shape import Shape, Target, tpu_layout
 from xlashape.shape.parts.target import CPU, GPU, TPU
 from xlashape.shape.tiling.padding import stored_bits
@@ -124,11 +125,14 @@ def device_of(
 def _named(module: HloModule, file: str) -> tuple[Target, str]:
     """The device that the module or the file indicates, and by what."""
     has_fusions = False
+    first: dict[Kind, HloInstruction] = {}
     for instruction in module.instructions():
-        each = instruction.details
-        if each.opcode == Opcode.FUSION:
+        first.setdefault(instruction.kind, instruction)
+    for kind, instruction in first.items():
+        each = kind.message
+        if kind.opcode == Opcode.FUSION:
             if each.fusion_kind == "kInput":
-                return GPU, f"fusion {each.name} of kind kInput"
+                return GPU, f"fusion {instruction.name} of kind kInput"
             has_fusions = True
         layout = instruction.shape.layout
         if layout is not None and layout.tiles and layout.tiles[0].dimensions[-1:]:
@@ -137,8 +141,8 @@ def _named(module: HloModule, file: str) -> tuple[Target, str]:
         if each.backend_config:
             target = next((one for pattern, one in _CONFIGS if pattern.search(each.backend_config)), None)
             if target is not None:
-                return target, f"backend_config of {each.name}"
-        if each.opcode == Opcode.CUSTOM_CALL:
+                return target, f"backend_config of {instruction.name}"
+        if kind.opcode == Opcode.CUSTOM_CALL:
             target = next((one for pattern, one in _CUSTOM_CALLS if pattern.match(each.custom_call_target)), None)
             if target is not None:
                 return target, f"custom call {each.custom_call_target}"

@@ -6,10 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
+from xlashape.base.math import ceil_div, product
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.files.module_of import compiled
+from xlashape.hlo.kind import Kind
 from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.indexing.answers.leaves import is_unbounded, leaves, map_bytes
 from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing, OperandIndexingSet
@@ -20,8 +22,8 @@ from xlashape.indexing.reports.physical import physical_of_operand
 from xlashape.indexing.reports.reads import computed_outputs, executed_readers
 from xlashape.indexing.reports.utilisation import OperandUtilisation, point_count_of, utilisation_of_operand
 from xlashape.indexing.walk.analysis import Analysis
+from xlashape.indexing.walk.instruction_answers import calls_computation
 from xlashape.limits import INT64_MAX, spend
-from xlashape.math import ceil_div, product
 from xlashape.reports.cost.program import runs_of
 from xlashape.reports.origin import source_of
 from xlashape.reports.reads.answer import Lanes, Read, Reads, Way, Ways, Write, units_touched
@@ -142,10 +144,19 @@ class _Part(NamedTuple):
 
 
 class _Measured(NamedTuple):
-    """The measurements of an operand: columns of its row by name, and the ways in which it is read."""
+    """The columns of an operand's row from `access` to `map`, and the ways in which it is read."""
 
-    columns: dict[str, Any]
+    columns: tuple[Any, ...]
     ways: tuple[Way, ...]
+
+
+class _Operand(NamedTuple):
+    """How an operand is read for an output."""
+
+    output: int
+    number: int
+    """The number of the operand."""
+    measured: _Measured
 
 
 class _Finder:
@@ -162,6 +173,8 @@ class _Finder:
         self._sizes: dict[Shape, tuple[str, int | None, int | None]] = {}
         self._opcodes: dict[Any, frozenset[str]] = {}
         self._known: dict[Any, _Measured] = {}
+        self._alike: dict[tuple[Kind, ...], list[_Operand]] = {}
+        """What holds for every instruction of a kind whose operands have these kinds."""
 
     def found(self, chosen: Sequence[HloInstruction]) -> Reads:
         """The answer about these instructions."""
@@ -185,16 +198,14 @@ class _Finder:
             try:
                 shape, size, padding = self._size(instruction.shape)
                 with errors_name_instruction(instruction):
-                    for read, of_read in self._reads_of(instruction):
-                        rows.append(read)
-                        ways.append(of_read)
+                    rows, ways = self._reads_of(instruction)
             except XlashapeError as error:
                 if self._is_one or is_of_budget(error):
                     raise
                 failure = error
                 rows, ways = [_failed(instruction, error)], []
             message = None if failure is None else failure.message
-            computation, opcode = instruction.computation.name, instruction.fields.opcode
+            computation, opcode = instruction.computation.name, str(instruction.opcode)
             write = Write(instruction.name, computation, opcode, shape, size, padding, message)
             yield _Part(rows, ways, write, failure)
 
@@ -221,28 +232,48 @@ class _Finder:
             return str(placed), None, None
         return str(placed), total, total - elements
 
-    def _reads_of(self, instruction: HloInstruction) -> Iterator[tuple[Read, Ways]]:
+    def _reads_of(self, instruction: HloInstruction) -> tuple[list[Read], list[Ways]]:
         """The row of each output and operand of an instruction, and the ways in which the operand is read."""
+        operands = instruction.operands
+        kinds = (instruction.kind, *[operand.kind for operand in operands])
+        found = self._alike.get(kinds)
+        if found is None:
+            found, are_alike = self._operands_of(instruction)
+            if are_alike:
+                self._alike[kinds] = found
+        name, computation, opcode = instruction.name, instruction.computation.name, str(instruction.opcode)
+        source, op_name = source_of(instruction)
+        runs = self._runs.get(instruction.computation)
+        rows: list[Read] = []
+        ways: list[Ways] = []
+        for output, number, known in found:
+            spend(1 + len(known.ways))
+            who = name, computation, output, number, operands[number].name
+            rows.append(Read._make((*who, opcode, *known.columns, source, op_name, None, runs)))
+            ways.append(Ways(who, known.ways))
+        return rows, ways
+
+    def _operands_of(self, instruction: HloInstruction) -> tuple[list[_Operand], bool]:
+        """How each operand is read for each output, and whether that holds for all instructions of the same kinds."""
+        found: list[_Operand] = []
         arrays = computed_outputs(instruction)
         if self._output is not None:
             if not self._is_one and self._output not in arrays:
-                return
+                return found, True
             arrays = [self._output]
-        fused = instruction.called_computations if instruction.fields.opcode == "fusion" else ()
-        key = fused[0] if fused else instruction.fields.opcode
+        fused = instruction.called_computations if instruction.opcode == "fusion" else ()
+        key = fused[0] if fused else str(instruction.opcode)
         opcodes = self._opcodes.get(key)
         if opcodes is None:
             opcodes = self._opcodes[key] = opcodes_within(instruction)
-        name, computation, opcode = instruction.name, instruction.computation.name, instruction.fields.opcode
-        source, op_name = source_of(instruction)
         outputs = leaves(instruction.shape)
         unbounded = is_unbounded(instruction.shape)
-        runs = self._runs.get(instruction.computation)
+        are_alike = not calls_computation(instruction)
         for output in arrays:
             maps = self._analysis.output_to_input(instruction, output)
             if not 0 <= output < len(outputs) or not (outputs[output].is_array or outputs[output].is_buffer):
                 raise InvalidArgumentError(
-                    f"output {output} of {name} is not an array: it has no positions", field="output"
+                    f"output {output} of {instruction.name} is not an array: it has no positions", field="output"
                 )
             shape = outputs[output]
             for number, (operand, read) in enumerate(zip(instruction.operands, maps, strict=True)):
@@ -251,9 +282,9 @@ class _Finder:
                 known = self._known.get(key)
                 if known is None:
                     known = self._known[key] = self._measured(read, shape, operand.shape, opcodes, unbounded)
-                who = name, computation, output, number, operand.name
-                row = Read(*who, opcode, source=source, op_name=op_name, runs=runs, **known.columns)
-                yield row, Ways(who, known.ways)
+                are_alike = are_alike and not any(access.runtime for access in read)
+                found.append(_Operand(output, number, known))
+        return found, are_alike
 
     def _measured(
         self, maps: OperandIndexingSet, output: Shape, operand: Shape, opcodes: frozenset[str], unbounded: bool
@@ -274,31 +305,29 @@ class _Finder:
         kind = self._device.kind
         relayouts = [way.lanes.relayout for way in ways if way.lanes.relayout is not None]
         text, size, padding = self._size(operand)
-        return _Measured(
-            {
-                "access": kinds,
-                "part_read": use.utilisation,
-                "is_upper_bound": use.is_upper_bound,
-                "times": use.reads_per_element,
-                "reused_along": tuple(dict.fromkeys([each for way in ways for each in way.consumer.reused_along])),
-                "stride": sample.stride,
-                **units_touched(sample, kind),
-                "ideal": sample.ideal,
-                "is_coalesced": _is_coalesced(sample) if kind == "gpu" else None,
-                "tile_part": distinct / least if kind == "tpu" and distinct is not None and least else None,
-                "relayout": next((each for each in relayouts if each != "none"), relayouts[0] if relayouts else None),
-                "operand_shape": text,
-                "bytes": size,
-                "padding_bytes": padding,
-                "distinct_bytes": distinct,
-                "least_bytes": least,
-                "most_bytes": self._most(arrays, ways, least),
-                "wasted_bytes": wasted,
-                "knowledge": maps.knowledge.value if len(maps) else Knowledge.EXACT.value,
-                "map": "\n".join([way.access.map.to_text() for way in ways]) or "not read",
-            },
-            ways,
+        columns = (
+            kinds,
+            use.utilisation,
+            use.is_upper_bound,
+            use.reads_per_element,
+            tuple(dict.fromkeys([each for way in ways for each in way.consumer.reused_along])),
+            sample.stride,
+            *units_touched(sample, kind).values(),
+            sample.ideal,
+            _is_coalesced(sample) if kind == "gpu" else None,
+            distinct / least if kind == "tpu" and distinct is not None and least else None,
+            next((each for each in relayouts if each != "none"), relayouts[0] if relayouts else None),
+            text,
+            size,
+            padding,
+            distinct,
+            least,
+            self._most(arrays, ways, least),
+            wasted,
+            maps.knowledge.value if len(maps) else Knowledge.EXACT.value,
+            "\n".join([way.access.map.to_text() for way in ways]) or "not read",
         )
+        return _Measured(columns, ways)
 
     def _ways_of(
         self, maps: OperandIndexingSet, arrays: Sequence[Shape], physical: OperandIndexingSet, use: OperandUtilisation,
@@ -394,7 +423,7 @@ def _failed(instruction: HloInstruction, error: XlashapeError) -> Read:
     known: dict[str, Any] = dict.fromkeys(Read._fields)
     known["access"], known["reused_along"], known["error"] = ("unknown",), (), error.message
     known["instruction"], known["computation"] = instruction.name, instruction.computation.name
-    known["opcode"] = instruction.fields.opcode
+    known["opcode"] = str(instruction.opcode)
     known["source"], known["op_name"] = source_of(instruction)
     return Read(**known)
 

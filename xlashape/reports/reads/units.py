@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from math import gcd
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
+from xlashape.base.math import ceil_div, product
 from xlashape.indexing.answers.leaves import map_bytes
 from xlashape.indexing.reports.counting import box_size, reached_elements
 from xlashape.indexing.reports.physical import logical_to_physical
 from xlashape.limits import INT64_MAX, spend
-from xlashape.math import ceil_div, product
 from xlashape.shape import Shape
 from xlashape.shape.tiling.formula import geometry
 from xlashape.shape.tiling.padding import stored_bits

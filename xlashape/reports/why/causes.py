@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from xlashape.math import byte_text, ceil_div, checked_int64, factor_text
+from xlashape.base.math import byte_text, ceil_div, checked_int64, factor_text
 from xlashape.shape import Shape, Target, Tile, shape_util, tiling, tpu_layout
 from xlashape.shape.arguments import array_of
 from xlashape.shape.tiling.padding import padding_report

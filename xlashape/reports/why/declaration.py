@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from textwrap import wrap
 from typing import Final
 
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.reports.report import FRAMES, Option, Report, Section
-from xlashape.tables import Column, Kind
 
 _LINE: Final = 80
 """The characters of a line of text."""
@@ -19,82 +19,82 @@ _HEAD: Final = 10
 """The characters before the text of a fact."""
 
 BUFFER_COLUMNS: Final = (
-    Column("name", Kind.TEXT, "the instruction that makes the buffer, or what a report says the buffer is of", rank=1, heading="instruction"),
-    Column("computation", Kind.TEXT, "the computation that the instruction is in"),
-    Column("opcode", Kind.TEXT, "the opcode of the instruction", rank=7),
-    Column("index", Kind.TEXT, "which element of the result the buffer is; null where it is the whole result", rank=6),
-    Column("shape", Kind.TEXT, "the shape, with the layout that is counted", rank=2),
-    Column("element_bytes", Kind.INTEGER, "the bytes of the elements alone", "bytes", 6, "elements"),
-    Column("bytes", Kind.INTEGER, "the bytes of the buffer, padding included", "bytes", 1),
-    Column("padding_bytes", Kind.INTEGER, "the bytes of the buffer that are not elements", "bytes", 3, "padding"),
-    Column("factor", Kind.NUMBER, "buffer ÷ elements", rank=5),
-    Column("times", Kind.INTEGER, "how many buffers the row stands for; tables for people have one row for equal ones", rank=2),
-    Column("source", Kind.TEXT, "the line of the program that the instruction comes from, as train.py:73", rank=4),
-    Column("op_name", Kind.TEXT, "the operation of the program that it comes from, as jit(step)/dense/dot_general"),
-    Column("error", Kind.TEXT, "why the size is not known", rank=8),
+    Column("name", ColumnKind.TEXT, "the instruction that makes the buffer, or what a report says the buffer is of", rank=1, heading="instruction"),
+    Column("computation", ColumnKind.TEXT, "the computation that the instruction is in"),
+    Column("opcode", ColumnKind.TEXT, "the opcode of the instruction", rank=7),
+    Column("index", ColumnKind.TEXT, "which element of the result the buffer is; null where it is the whole result", rank=6),
+    Column("shape", ColumnKind.TEXT, "the shape, with the layout that is counted", rank=2),
+    Column("element_bytes", ColumnKind.INTEGER, "the bytes of the elements alone", "bytes", 6, "elements"),
+    Column("bytes", ColumnKind.INTEGER, "the bytes of the buffer, padding included", "bytes", 1),
+    Column("padding_bytes", ColumnKind.INTEGER, "the bytes of the buffer that are not elements", "bytes", 3, "padding"),
+    Column("factor", ColumnKind.NUMBER, "buffer ÷ elements", rank=5),
+    Column("times", ColumnKind.INTEGER, "how many buffers the row stands for; tables for people have one row for equal ones", rank=2),
+    Column("source", ColumnKind.TEXT, "the line of the program that the instruction comes from, as train.py:73", rank=4),
+    Column("op_name", ColumnKind.TEXT, "the operation of the program that it comes from, as jit(step)/dense/dot_general"),
+    Column("error", ColumnKind.TEXT, "why the size is not known", rank=8),
 )  # fmt: skip
 
 ALIKE: Final = ("opcode", "shape", "bytes", "error")
 """Buffers that are equal in these columns share one row in tables for people."""
 
 CAUSE_COLUMNS: Final = (
-    Column("name", Kind.TEXT, "the buffer; empty where the answer is about one", rank=2),
-    Column("kind", Kind.TEXT, "tile, tail, element size, packing, metadata, dynamic sizes, tuple table, nested scalar or opaque", rank=3),
-    Column("text", Kind.TEXT, "the cause in words", rank=1),
-    Column("bytes", Kind.INTEGER, "the bytes that it adds after the causes before it", "bytes", 1),
-    Column("share", Kind.NUMBER, "the bytes of this cause ÷ all bytes that are not elements", "fraction", 4),
-    Column("saved_bytes", Kind.INTEGER, "what packing saves; below 0, what its absence costs", "bytes"),
-    Column("dimensions", Kind.TEXTS, "the logical dimensions that are padded"),
+    Column("name", ColumnKind.TEXT, "the buffer; empty where the answer is about one", rank=2),
+    Column("kind", ColumnKind.TEXT, "tile, tail, element size, packing, metadata, dynamic sizes, tuple table, nested scalar or opaque", rank=3),
+    Column("text", ColumnKind.TEXT, "the cause in words", rank=1),
+    Column("bytes", ColumnKind.INTEGER, "the bytes that it adds after the causes before it", "bytes", 1),
+    Column("share", ColumnKind.NUMBER, "the bytes of this cause ÷ all bytes that are not elements", "fraction", 4),
+    Column("saved_bytes", ColumnKind.INTEGER, "what packing saves; below 0, what its absence costs", "bytes"),
+    Column("dimensions", ColumnKind.TEXTS, "the logical dimensions that are padded"),
 )  # fmt: skip
 
 SUGGESTION_COLUMNS: Final = (
-    Column("name", Kind.TEXT, "the buffer; empty where the answer is about one", rank=3),
-    Column("kind", Kind.TEXT, "order, merge, split, reshape, tiles, packing, round or type", rank=4),
-    Column("jax", Kind.TEXT, "what to write in JAX for an array x; empty where the compiler alone can do it", rank=1),
-    Column("text", Kind.TEXT, "the change in words", rank=5),
-    Column("shape", Kind.TEXT, "the array with this change", rank=2),
-    Column("bytes", Kind.INTEGER, "the bytes of its buffer", "bytes", 1),
-    Column("saved_bytes", Kind.INTEGER, "how many bytes fewer that are", "bytes", 3, "saved"),
-    Column("is_lossless", Kind.BOOLEAN, "whether the array keeps all its elements and their values", rank=4, heading="lossless"),
+    Column("name", ColumnKind.TEXT, "the buffer; empty where the answer is about one", rank=3),
+    Column("kind", ColumnKind.TEXT, "order, merge, split, reshape, tiles, packing, round or type", rank=4),
+    Column("jax", ColumnKind.TEXT, "what to write in JAX for an array x; empty where the compiler alone can do it", rank=1),
+    Column("text", ColumnKind.TEXT, "the change in words", rank=5),
+    Column("shape", ColumnKind.TEXT, "the array with this change", rank=2),
+    Column("bytes", ColumnKind.INTEGER, "the bytes of its buffer", "bytes", 1),
+    Column("saved_bytes", ColumnKind.INTEGER, "how many bytes fewer that are", "bytes", 3, "saved"),
+    Column("is_lossless", ColumnKind.BOOLEAN, "whether the array keeps all its elements and their values", rank=4, heading="lossless"),
 )  # fmt: skip
 
 DONATED_COLUMNS: Final = (
-    Column("output_index", Kind.TEXT, "which array of the module's result", rank=1, heading="output"),
-    Column("instruction", Kind.TEXT, "what computes it", rank=1),
-    Column("parameter", Kind.TEXT, "the parameter whose memory it takes over", rank=1),
-    Column("kind", Kind.TEXT, "must-alias, or may-alias: if the caller gives the argument away", rank=2),
-    Column("bytes", Kind.INTEGER, "the bytes that are not counted for it", "bytes", 1),
+    Column("output_index", ColumnKind.TEXT, "which array of the module's result", rank=1, heading="output"),
+    Column("instruction", ColumnKind.TEXT, "what computes it", rank=1),
+    Column("parameter", ColumnKind.TEXT, "the parameter whose memory it takes over", rank=1),
+    Column("kind", ColumnKind.TEXT, "must-alias, or may-alias: if the caller gives the argument away", rank=2),
+    Column("bytes", ColumnKind.INTEGER, "the bytes that are not counted for it", "bytes", 1),
 )
 
 STATED_COLUMNS: Final = (
-    Column("group", Kind.TEXT, "the part of the report that the number is in", rank=1),
-    Column("name", Kind.TEXT, "what is measured", rank=1),
-    Column("text", Kind.TEXT, "the amount as it is written", rank=1),
-    Column("bytes", Kind.INTEGER, "the bytes, as exactly as they are written", "bytes", 2),
-    Column("detail", Kind.TEXT, "what stands behind the amount, such as utilization and fragmentation", rank=3),
+    Column("group", ColumnKind.TEXT, "the part of the report that the number is in", rank=1),
+    Column("name", ColumnKind.TEXT, "what is measured", rank=1),
+    Column("text", ColumnKind.TEXT, "the amount as it is written", rank=1),
+    Column("bytes", ColumnKind.INTEGER, "the bytes, as exactly as they are written", "bytes", 2),
+    Column("detail", ColumnKind.TEXT, "what stands behind the amount, such as utilization and fragmentation", rank=3),
 )
 
 TOTALS: Final = (
-    Column("kind", Kind.TEXT, "what was asked about: array, tuple, instruction, module, report or shapes"),
-    Column("about", Kind.TEXT, "the shape, or the name of the instruction or module"),
-    Column("target", Kind.TEXT, "the device whose sizes are counted; null where those of the layouts are"),
-    Column("peak_bytes", Kind.INTEGER, "of a module: the most bytes that live at once; null where that is not known", "bytes"),
-    Column("peak_is_estimate", Kind.BOOLEAN, "whether the peak was estimated, since the module has no buffer assignment"),
-    Column("count", Kind.INTEGER, "the number of buffers"),
-    Column("element_bytes", Kind.INTEGER, "the sum of the bytes of the elements, over all buffers of known size", "bytes"),
-    Column("bytes", Kind.INTEGER, "the sum of the bytes of all buffers of known size", "bytes"),
-    Column("padding_bytes", Kind.INTEGER, "the sum of the bytes that are not elements", "bytes"),
-    Column("factor", Kind.NUMBER, "buffers ÷ elements; 1 where there are none"),
-    Column("note", Kind.TEXT, "of an instruction: why its result has no memory of its own"),
-    Column("left_out", Kind.TEXTS, "of a module: what the sums leave out"),
-    Column("agrees", Kind.BOOLEAN, "of a report: whether every number that can be compared equals ours, within its rounding"),
-    Column("must_go_bytes", Kind.INTEGER, "of a report: how many bytes too many are used", "bytes"),
-    Column("unread", Kind.TEXTS, "of a report: the lines that were not understood"),
+    Column("kind", ColumnKind.TEXT, "what was asked about: array, tuple, instruction, module, report or shapes"),
+    Column("about", ColumnKind.TEXT, "the shape, or the name of the instruction or module"),
+    Column("target", ColumnKind.TEXT, "the device whose sizes are counted; null where those of the layouts are"),
+    Column("peak_bytes", ColumnKind.INTEGER, "of a module: the most bytes that live at once; null where that is not known", "bytes"),
+    Column("peak_is_estimate", ColumnKind.BOOLEAN, "whether the peak was estimated, since the module has no buffer assignment"),
+    Column("count", ColumnKind.INTEGER, "the number of buffers"),
+    Column("element_bytes", ColumnKind.INTEGER, "the sum of the bytes of the elements, over all buffers of known size", "bytes"),
+    Column("bytes", ColumnKind.INTEGER, "the sum of the bytes of all buffers of known size", "bytes"),
+    Column("padding_bytes", ColumnKind.INTEGER, "the sum of the bytes that are not elements", "bytes"),
+    Column("factor", ColumnKind.NUMBER, "buffers ÷ elements; 1 where there are none"),
+    Column("note", ColumnKind.TEXT, "of an instruction: why its result has no memory of its own"),
+    Column("left_out", ColumnKind.TEXTS, "of a module: what the sums leave out"),
+    Column("agrees", ColumnKind.BOOLEAN, "of a report: whether every number that can be compared equals ours, within its rounding"),
+    Column("must_go_bytes", ColumnKind.INTEGER, "of a report: how many bytes too many are used", "bytes"),
+    Column("unread", ColumnKind.TEXTS, "of a report: the lines that were not understood"),
 )  # fmt: skip
 
 TARGET: Final = Option(
     "target",
-    Kind.TEXT,
+    ColumnKind.TEXT,
     "Count as on cpu, gpu, tpu, or a TPU's generation such as tpu-v5e. TPUs give layouts without tiles their own order "
     "and tiles.",
 )
@@ -112,7 +112,7 @@ REPORT: Final = Report(
     ),
     options=(
         TARGET,
-        Option("instruction", Kind.TEXT, "of a module, the instruction whose result is explained", "", positional=True),
+        Option("instruction", ColumnKind.TEXT, "of a module, the instruction whose result is explained", "", positional=True),
         FRAMES,
     ),
     compute="xlashape.reports.why:why",

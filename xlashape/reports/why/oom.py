@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from textwrap import wrap
 from typing import Final, NamedTuple
 
+from xlashape.base.frozen import set_field
+from xlashape.base.math import byte_text, counted
 from xlashape.errors import XlashapeError
-from xlashape.frozen import set_field
 from xlashape.limits import spend
-from xlashape.math import byte_text, counted
 from xlashape.reports.text import cut_middle
 from xlashape.reports.why.causes import array_bytes
 from xlashape.reports.why.declaration import facts_lines

@@ -1,5 +1,5 @@
 """Why the buffers of programs are as large as they are: those of an instruction's result, and those of all results in a
-module that have buffers of their own (`xlashape.hlo.analysis.buffers`).
+module that have buffers of their own (`xlashape.hlo.flow`).
 
 The sum over all buffers of a module is not its peak: the compiler reuses the memory of buffers that are not live at the
 same time. The peak comes from the report `memory`.
@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from xlashape.display import printable
+from xlashape.base.display import printable
+from xlashape.base.frozen import set_field
+from xlashape.base.math import byte_text, counted
 from xlashape.errors import XlashapeError
-from xlashape.frozen import set_field
-from xlashape.hlo.analysis.buffers import executed_computations, instruction_buffers, module_buffers, taken_over
+from xlashape.hlo.flow import Buffers, executed_computations, module_buffers
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
-from xlashape.math import byte_text, counted
 from xlashape.reports.report import REPORTS, report_of, row_values
 from xlashape.reports.text import alike_together, table_text
 from xlashape.reports.why.causes import Cause, array_bytes, element_bytes_of, on_target
@@ -185,9 +185,9 @@ def _note(instruction: HloInstruction) -> str:
     """Why the result of an instruction has no memory of its own, or not all of it has; empty where it has."""
     if instruction.computation not in executed_computations(instruction.computation.module):
         return f"its result has no memory of its own: {instruction.computation.name} is fused or applied to elements"
-    own = instruction_buffers(instruction)
-    taken = taken_over(instruction.computation.module)
-    names = [each.parameter_text for (by, _), each in taken.items() if by == instruction]
+    buffers = Buffers(instruction.computation.module)
+    own = buffers.of(instruction)
+    names = [each.parameter_text for (by, _), each in buffers.taken.items() if by == instruction]
     if own and not names:
         return ""
     if names:
@@ -202,7 +202,7 @@ def _note(instruction: HloInstruction) -> str:
     opcode = instruction.opcode
     if opcode == Opcode.PARAMETER:
         return "its result has no memory of its own: it shares the caller's buffer"
-    if operation_of(instruction.fields.opcode).runs_called_instructions:
+    if operation_of(instruction.opcode).runs_called_instructions:
         return f"its result has no memory of its own: the {opcode} shares buffers of what it calls"
     return f"its result has no memory of its own: the {opcode} shares the buffer of its operand"
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
+from xlashape.base.frozen import FrozenValue, set_field
+from xlashape.base.math import byte_text, checked_int64, counted, factor_text
 from xlashape.errors import XlashapeError
-from xlashape.frozen import FrozenValue, set_field
-from xlashape.math import byte_text, checked_int64, counted, factor_text
 from xlashape.reports.report import Answer, Report
 from xlashape.reports.why.causes import (
     Cause,

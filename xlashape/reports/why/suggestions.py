@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
+from xlashape.base.math import byte_text, product, round_up
 from xlashape.errors import XlashapeError
 from xlashape.limits import spend
-from xlashape.math import byte_text, product, round_up
 from xlashape.reports.why.causes import array_bytes
 from xlashape.shape import Layout, PrimitiveType, Shape, Target, tpu_layout
 from xlashape.shape.arguments import array_of

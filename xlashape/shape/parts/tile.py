@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from xlashape.base.frozen import FrozenValue, set_field
 from xlashape.errors import InvalidShapeError
-from xlashape.frozen import FrozenValue, set_field
 from xlashape.limits import INT64_MIN
 from xlashape.shape.parts.checks import bytes_of, int64, int64s
 

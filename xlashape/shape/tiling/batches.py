@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
 from xlashape.errors import InvalidIndexError
 from xlashape.limits import INT32_MAX, INT64_MAX, INT64_MIN
 from xlashape.shape.arguments import index_length, outside_buffer, outside_dimension

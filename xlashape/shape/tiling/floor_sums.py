@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from math import gcd
 from typing import Any, NamedTuple
 
-from xlashape.caches import BoundedCache
+from xlashape.base.caches import BoundedCache
 from xlashape.limits import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
 from xlashape.shape.tiling.formula import Geometry, geometry, logical_index, physical_position
 from xlashape.shape.value.shape import Shape, shape_bytes

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from xlashape import limits
-from xlashape.caches import BoundedCache
+from xlashape.base.caches import BoundedCache
+from xlashape.base.math import ceil_div, checked_product, product, round_up
 from xlashape.errors import InvalidShapeError
-from xlashape.math import ceil_div, checked_product, product, round_up
 from xlashape.shape.arguments import array_of, guarded
 from xlashape.shape.parts.checks import brief
 from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, Tile

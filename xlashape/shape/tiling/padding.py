@@ -17,10 +17,10 @@ from itertools import permutations
 from math import perm
 from typing import NamedTuple
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
+from xlashape.base.math import byte_text, ceil_div, factor_text, product, round_up
 from xlashape.errors import SizeOverflowError
 from xlashape.limits import INT64_MAX
-from xlashape.math import byte_text, ceil_div, factor_text, product, round_up
 from xlashape.shape.arguments import array_of, guarded, not_a_shape
 from xlashape.shape.parts.checks import brief
 from xlashape.shape.parts.tile import Tile

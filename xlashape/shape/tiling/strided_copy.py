@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
 from xlashape.shape.parts.tile import Tile
 from xlashape.shape.tiling.floor_sums import position_sums
 from xlashape.shape.tiling.formula import geometry

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from xlashape.math import product
+from xlashape.base.math import product
 from xlashape.shape.parts.tile import COMBINE, Tile
 
 

@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from xlashape.base.frozen import FrozenValue, set_field
+from xlashape.base.text import Cursor
 from xlashape.errors import InvalidShapeError
-from xlashape.frozen import FrozenValue, set_field
 from xlashape.shape.parts.checks import bytes_of, entries_of, instance_of
 from xlashape.shape.text import shape_text
 from xlashape.shape.value.shape import Layout, Shape, parse_shape
-from xlashape.text import Cursor
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xlashape import limits
-from xlashape.caches import BoundedCache
-from xlashape.display import Displayed
+from xlashape.base.caches import BoundedCache
+from xlashape.base.display import Displayed
+from xlashape.base.frozen import FrozenValue, set_field
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError
-from xlashape.frozen import FrozenValue, set_field
 from xlashape.shape.parts import checks
 from xlashape.shape.parts.primitive_type import ElementTypeLike, PrimitiveType
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE, SplitConfig, Tile

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import SupportsIndex
 
+from xlashape.base.text import Cursor
 from xlashape.errors import InvalidIndexError
 from xlashape.limits import INT64_MAX
 from xlashape.shape.parts.checks import integer, shown
-from xlashape.text import Cursor
 
 
 class ShapeIndex(tuple[int, ...]):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from xlashape.base.math import product
 from xlashape.errors import InvalidIndexError, InvalidShapeError
-from xlashape.math import product
 from xlashape.shape.arguments import array_of, checked_index, dimension_number, guard_all
 from xlashape.shape.parts.checks import integer, shown
 from xlashape.shape.parts.tile import UNBOUNDED_SIZE

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import overload
 
+from xlashape.base.math import ceil_div, checked_product
 from xlashape.errors import InvalidArgumentError, InvalidIndexError, InvalidShapeError
-from xlashape.math import ceil_div, checked_product
 from xlashape.shape import tiling
 from xlashape.shape.arguments import array_of, dimension_number, guard_all
 from xlashape.shape.parts.checks import brief, int64s, shown

@@ -16,8 +16,8 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, Union, cast
 
+from xlashape.base.frozen import Frozen, set_field
 from xlashape.errors import InvalidMapError, SizeOverflowError
-from xlashape.frozen import Frozen, set_field
 from xlashape.limits import MAX_EXPRESSION_DEPTH, check, spend
 from xlashape.symbolic.expr.interning import intern, references
 

@@ -11,7 +11,7 @@ from threading import RLock
 from typing import Any
 from weakref import ref
 
-from xlashape.caches import CacheUsage, register
+from xlashape.base.caches import CacheUsage, register
 
 _NODE_BYTES = 400
 """Bytes of a node with its key, weak reference, table slot and sort key. Sums and constants take 240 to 480 by
@@ -59,7 +59,7 @@ def _forget(
 
 
 class _InternedNodes:
-    """The table's entry in the register of caches (`xlashape/caches.py`).
+    """The table's entry in the register of caches (`xlashape/base/caches.py`).
 
     The table keeps no node alive, so `clear` has nothing to forget. The table has no bound of its own: it holds the
     nodes that maps, other caches and callers use, so its present size is reported as the bound.

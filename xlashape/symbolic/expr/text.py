@@ -14,9 +14,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, NoReturn
 
+from xlashape.base.math import checked_int64
+from xlashape.base.text import Source
 from xlashape.errors import InvalidArgumentError, InvalidMapError
 from xlashape.limits import spend
-from xlashape.math import checked_int64
 from xlashape.symbolic.expr.expression import (
     Add,
     Binary,
@@ -39,7 +40,6 @@ from xlashape.symbolic.expr.expression import (
     multiply,
     sum_terms,
 )
-from xlashape.text import Source
 
 
 class _Operator(NamedTuple):

@@ -16,10 +16,10 @@ from itertools import islice, product
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from xlashape.caches import cached
-from xlashape.display import Displayed
+from xlashape.base.caches import cached
+from xlashape.base.display import Displayed
+from xlashape.base.frozen import Frozen, set_field
 from xlashape.errors import InvalidMapError, SizeOverflowError, is_a
-from xlashape.frozen import Frozen, set_field
 from xlashape.symbolic.expr.evaluate import CompiledExpressions
 from xlashape.symbolic.expr.expression import (
     Constant,

@@ -23,8 +23,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
+from xlashape.base.math import checked_int64
+from xlashape.base.text import Source
 from xlashape.errors import InvalidMapError
-from xlashape.math import checked_int64
 from xlashape.symbolic.expr.expression import (
     Constant,
     Expr,
@@ -49,7 +50,6 @@ from xlashape.symbolic.expr.text import (
     is_name,
 )
 from xlashape.symbolic.simplify.domain import Constraint
-from xlashape.text import Source
 
 
 class Var(NamedTuple):

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from google.protobuf.message import Message
 
+from xlashape.base.math import checked_int64
 from xlashape.errors import FieldPath, InvalidMapError
 from xlashape.limits import spend
-from xlashape.math import checked_int64
 from xlashape.proto import coerce, v1
 from xlashape.symbolic.expr.expression import (
     Add,

@@ -19,9 +19,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import lcm
 from typing import TYPE_CHECKING
 
+from xlashape.base.math import ceil_div, product
 from xlashape.errors import InvalidMapError, UnsupportedError
 from xlashape.limits import INT64_MAX, check, spend
-from xlashape.math import ceil_div, product
 from xlashape.symbolic.expr.expression import (
     Constant,
     Expr,

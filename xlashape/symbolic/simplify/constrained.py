@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import gcd, lcm
 
-from xlashape.math import ceil_div
+from xlashape.base.math import ceil_div
 from xlashape.symbolic.expr.expression import Add, Binary, Constant, Expr, FloorDiv, Mod, Variable, postorder
 from xlashape.symbolic.expr.ranges import Bounds, Interval, Ranges
 from xlashape.symbolic.simplify.rules.rule import Form, Terms, expression_of, law

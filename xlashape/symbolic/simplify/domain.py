@@ -9,8 +9,8 @@ from __future__ import annotations
 from math import gcd, lcm
 from typing import NamedTuple
 
+from xlashape.base.math import ceil_div
 from xlashape.limits import INT64_MAX, spend
-from xlashape.math import ceil_div
 from xlashape.symbolic.expr.expression import Add, Binary, Constant, Expr, FloorDiv, Mod, Variable, variables_of
 from xlashape.symbolic.expr.ranges import Bounds, Interval
 from xlashape.symbolic.simplify.constrained import ConstrainedSimplifier

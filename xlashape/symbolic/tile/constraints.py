@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
 from xlashape.limits import check, spend
 from xlashape.symbolic.expr.expression import Expr, Variable, substitute
 from xlashape.symbolic.expr.ranges import Interval

@@ -33,8 +33,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
+from xlashape.base.math import product
 from xlashape.limits import check, spend
-from xlashape.math import product
 from xlashape.symbolic.expr.expression import (
     Add,
     Binary,

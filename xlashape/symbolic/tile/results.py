@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from math import gcd
 from typing import NamedTuple, TypeAlias
 
+from xlashape.base.math import ceil_div, product
 from xlashape.limits import spend
-from xlashape.math import ceil_div, product
 from xlashape.symbolic.expr.expression import (
     Add,
     Constant,

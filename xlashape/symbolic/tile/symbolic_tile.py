@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
+from xlashape.base.frozen import FrozenValue, set_field
+from xlashape.base.math import ceil_div
 from xlashape.errors import InvalidArgumentError, InvalidMapError
-from xlashape.frozen import FrozenValue, set_field
-from xlashape.math import ceil_div
 from xlashape.symbolic.expr.expression import Expr, Variable, VariableKind, const, dim, substitute, variables_of
 from xlashape.symbolic.expr.ranges import Interval, Ranges
 from xlashape.symbolic.expr.text import expression_text

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import xlashape as xs
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, SizeOverflowError
 from xlashape.hlo import Opcode
-from xlashape.hlo.analysis.buffers import executed_computations
+from xlashape.hlo.flow import executed_computations
 from xlashape.indexing.reports.utilisation import operand_utilisation
 from xlashape.proto import xla
 from xlashape.reports.cost import CHIPS, Cost, cost
@@ -326,6 +326,16 @@ def test_an_asynchronous_copy_writes_into_the_memory_space_of_its_result():
     text = """HloModule m ENTRY e { a = f32[4,6] parameter(0)
       s = (f32[4,6]{1,0:S(1)}, f32[4,6], u32[]{:S(2)}) copy-start(a) ROOT d = f32[4,6]{1,0:S(1)} copy-done(s) }"""
     assert [tuple(space) for space in cost(text).spaces] == [(0, 96, 0, 96), (1, 0, 96, 96)]
+
+
+def test_transfers_run_beside_the_instructions_after_them():
+    text = """HloModule m ENTRY e { a = f32[1024] parameter(0) k = token[] after-all()
+      s = (f32[1024], u32[], token[]) send(a, k), channel_id=1 r = (f32[1024], u32[], token[]) recv(k), channel_id=2
+      x = token[] send-done(s), channel_id=1 y = (f32[1024], token[]) recv-done(r), channel_id=2
+      ROOT n = f32[1024] negate(a) }"""
+    counted = cost(text, peak=1e12, bandwidth=1e12)
+    assert (counted.bytes_read, counted.bytes_written) == (2 * 4096, 2 * 4096)
+    assert counted.least_time == pytest.approx(2 * 4096 / 1e12)
 
 
 def test_padding_and_memory_spaces():

@@ -259,3 +259,11 @@ def test_operands_that_an_update_binds_take_no_memory_of_their_own(steps: str):
     assert (late.argument_bytes, late.output_bytes) == (512, 256)
     arrays = {buffer.name for buffer in late.peak_buffers if buffer.opcode in ("async-update", "async-start")}
     assert sum(buffer.bytes for buffer in late.peak_buffers if buffer.name in arrays and buffer.kind != "output") <= 4
+
+
+def test_received_data_is_counted_once():
+    """The result of a recv-done is the memory into which the recv received."""
+    text = """HloModule m, is_scheduled=true ENTRY e { k = token[] after-all()
+      r = (f32[1024], u32[], token[]) recv(k), channel_id=1 d = (f32[1024], token[]) recv-done(r), channel_id=1
+      x = f32[1024] get-tuple-element(d), index=0 ROOT n = f32[] constant(0) }"""
+    assert memory(HloModule.parse(text)).peak_bytes == 4096 + 4  # the data; the context, or the result

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from xspace_writer import Event, Plane, modules, xspace
 
 import xlashape as xs
+from xlashape.base.tables import Column, ColumnKind
 from xlashape.cli import main
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, XlashapeError
 from xlashape.reports.cost import cost
@@ -26,7 +27,6 @@ from xlashape.reports.profile.events import Tally
 from xlashape.reports.profile.spans import Spans
 from xlashape.reports.profile.xplane import read_xspace
 from xlashape.reports.text import cell_text
-from xlashape.tables import Column, Kind
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors" / "profiles"
 REAL = sorted(path.name.removesuffix(".xplane.pb") for path in VECTORS.glob("*.xplane.pb"))
@@ -249,7 +249,7 @@ def test_the_first_lines_have_what_matters(name: str):
     lines = found.headline().splitlines()
     assert len(lines) <= 6 and not any(re.search(r"(?<![\w.])0(?![\w.%])|None", line) for line in lines)
     assert lines[0].endswith(f" in {found.steps} steps") and lines[0].partition(" of ")[0] == cell_text(
-        Column("", Kind.NUMBER, "", "seconds"), found.time / found.steps
+        Column("", ColumnKind.NUMBER, "", "seconds"), found.time / found.steps
     )
     assert ("copies and transposes" in found.headline()) == (found.copy_time > 0)
 

@@ -10,7 +10,7 @@ have operands that the start left out, and the attribute output_to_operand_alias
 where it ends, and an attribute with the same text that was read before is used again. Values that name computations or
 instructions are read here, all others by `Attribute.read`.
 
-`complete_instruction` then makes the ParsedInstruction. It adds the attributes that XLA fills in, puts the called
+`complete_instruction` then makes the instruction. It adds the attributes that XLA fills in, puts the called
 computations into the order of the proto, and infers the shape if the text leaves it out.
 """
 
@@ -21,26 +21,18 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from xlashape.errors import ParseError
+from xlashape.hlo.ir import HloComputation, HloInstruction
 from xlashape.hlo.ops.attributes import COMMON, CONTROL_PREDECESSORS, METADATA, CannotComplete
 from xlashape.hlo.ops.calls import CALLED, LISTS, Arguments
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.hlo.ops.operation import AsyncStep, CannotInfer, Count, Given, Operation, at_least
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.ops.verification import check_reduction, reduction_problem
-from xlashape.hlo.text.reader.state import (
-    MAX_DEPTH,
-    Body,
-    ParsedAttribute,
-    ParsedComputation,
-    ParsedInstruction,
-    ParsedShape,
-    State,
-)
+from xlashape.hlo.text.reader.state import MAX_DEPTH, Body, ParsedAttribute, ParsedShape, State, UnnumberedMetadata
 from xlashape.hlo.tokens import NAME, HloCursor
 from xlashape.hlo.values.attribute import FIELDS, Attribute
 from xlashape.hlo.values.metadata import parse_metadata
 from xlashape.proto import xla
-from xlashape.proto.wire import sized
 from xlashape.shape import Shape
 
 _STEPS = {
@@ -95,7 +87,6 @@ def form_of(opcode: str) -> tuple[Operation, Form, str] | None:
     return row, form, wrapped
 
 
-_METADATA_TAG = FIELDS.tag("metadata")
 _SPACE = r"[ \t\r\n]*"
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*){0,100}"'
 
@@ -185,64 +176,61 @@ def _parse_value(body: Body, attribute: Attribute, at: int) -> ParsedAttribute:
         if attribute.read is not None:
             return ParsedAttribute(attribute, attribute.read(cursor))
         if attribute is METADATA:
-            data, frame, payload = parse_metadata(cursor)
-            return ParsedAttribute(attribute, _METADATA_TAG + sized(data), frame=frame, payload=payload)
+            return ParsedAttribute(attribute, metadata=UnnumberedMetadata(*parse_metadata(cursor)))
         if name in CALLED:
-            return ParsedAttribute(attribute, b"", calls=_parse_called(body, name))
+            return ParsedAttribute(attribute, calls=_parse_called(body, name))
         if attribute is CONTROL_PREDECESSORS:
-            return ParsedAttribute(attribute, b"", calls=_parse_predecessors(body))
-        return ParsedAttribute(attribute, b"", thread=cursor.parse_text(name))
+            return ParsedAttribute(attribute, control=_parse_predecessors(body))
+        return ParsedAttribute(attribute, thread=cursor.parse_text(name).decode())
     except ParseError:
         # Reading for further errors goes on at or after the attribute's name.
         cursor.at = max(cursor.at, at)
         raise
 
 
-def _parse_called(body: Body, name: str) -> tuple[int, ...]:
-    """Reads an attribute that names computations, or has them in braces, and returns their indices."""
+def _parse_called(body: Body, name: str) -> tuple[HloComputation | None, ...]:
+    """Reads an attribute that names computations, or has them in braces."""
     cursor = body.cursor
 
-    def parse_name() -> int:
+    def parse_name() -> HloComputation | None:
         cursor.skip_space()
         at = cursor.at
         return body.state.computation(cursor.parse_name("the name of a computation"), at)
 
-    def parse_one() -> int:
+    def parse_one() -> HloComputation | None:
         return _parse_inline(body) if cursor.accept("{") else parse_name()
 
     return tuple(cursor.parse_list(parse_one)) if name in LISTS else (parse_one(),)
 
 
-def _parse_inline(body: Body) -> int:
+def _parse_inline(body: Body) -> HloComputation:
     """Reads a computation that is written where it is called. Its '{' has been consumed."""
     state = body.state
     if state.depth >= MAX_DEPTH:
         raise body.cursor.error(f"computations nest deeper than {MAX_DEPTH} levels")
-    computation = ParsedComputation("_")
+    computation = state.new_computation("_")
     state.depth += 1
     try:
         body.parse_body(state, computation)
     finally:
         state.depth -= 1
-    state.computations.append(computation)
-    return len(state.computations) - 1
+    state.add_computation(computation)
+    return computation
 
 
-def _parse_predecessors(body: Body) -> tuple[int, ...]:
-    """Reads the value of control-predecessors and returns the indices of the instructions, without those that could not
-    be read."""
+def _parse_predecessors(body: Body) -> tuple[HloInstruction, ...]:
+    """Reads the value of control-predecessors: the instructions, without those that could not be read."""
     cursor = body.cursor
 
-    def parse_name() -> int:
+    def parse_name() -> HloInstruction | None:
         cursor.skip_space()
         at = cursor.at
         name = cursor.parse_name("the name of an instruction")
-        index = body.names.get(name)
-        if index is None:
+        if name not in body.names:
             raise cursor.error(
                 f"no instruction {name!r} is defined before this", at=at, expected="an instruction", found=name
             )
-        return index
+        return body.names[name]
 
     if cursor.looking_at("{"):
         start = cursor.at
@@ -250,7 +238,7 @@ def _parse_predecessors(body: Body) -> tuple[int, ...]:
         if cursor.looking_at("}"):
             cursor.fail("the name of an instruction")
         cursor.at = start
-    return tuple(dict.fromkeys(index for index in cursor.parse_list(parse_name) if index >= 0))
+    return tuple(dict.fromkeys(each for each in cursor.parse_list(parse_name) if each is not None))
 
 
 # -- what the text leaves out ------------------------------------------------------------------
@@ -260,69 +248,60 @@ Attributes = dict[str, ParsedAttribute]
 """The attributes of one instruction by name."""
 
 
-def complete_parameter(name: str, shape: ParsedShape, number: int) -> ParsedInstruction:
+def complete_parameter(
+    state: State, computation: HloComputation, name: str, shape: ParsedShape, number: int
+) -> HloInstruction:
     """A parameter that the text has no line for."""
     row = OPERATIONS[Opcode.PARAMETER]
-    data = row.base + shape.field + FIELDS.integer("parameter_number", number)
-    return ParsedInstruction(name, row.opcode, shape, data, ())
+    kind = state.kind_of(shape, (row.base,))
+    return HloInstruction(computation, name, 0, kind, metadata=b"", number=number)
 
 
-def complete_tuple_element(
-    state: State, instructions: Sequence[ParsedInstruction], tuple_index: int, number: int
-) -> ParsedInstruction:
-    """A get-tuple-element of element `number` of the tuple at `tuple_index` of `instructions`. The text has no line for
-    it: an operand names the element as `%x#0`."""
+def complete_tuple_element(state: State, operand: HloInstruction, number: int) -> HloInstruction:
+    """A get-tuple-element of element `number` of the tuple `operand`. The text has no line for it: an operand names the
+    element as `%x#0`."""
     row = OPERATIONS[Opcode.GET_TUPLE_ELEMENT]
-    operand = instructions[tuple_index]
-    shape = parsed_shape(state, operand.shape.shape.tuple_shapes[number])
-    data = (
-        row.base
-        + FIELDS.integer("tuple_index", number)
-        + _origin_of_element(instructions, operand, number)
-        + shape.field
-    )
-    return ParsedInstruction(f"{operand.name}_{number}", row.opcode, shape, data, (tuple_index,))
+    shape = state.parsed_shape(operand.shape.tuple_shapes[number])
+    origin = _origin_of(operand, number) if operand.opcode is Opcode.TUPLE else b""
+    kind = state.kind_of(shape, (row.base, FIELDS.integer("tuple_index", number), origin))
+    return HloInstruction(operand.computation, f"{operand.name}_{number}", 0, kind, (operand,), b"")
 
 
-def _origin_of_element(instructions: Sequence[ParsedInstruction], operand: ParsedInstruction, number: int) -> bytes:
-    """The serialized field `original_value` that XLA gives to a get-tuple-element of element `number` of `operand` if
-    the text has none. It is that of the element if `operand` is a `tuple` instruction; else there is none."""
-    if operand.opcode is not Opcode.TUPLE or not 0 <= number < len(operand.operands):
+def origin_of_element(operand: HloInstruction, attributes: Attributes) -> bytes:
+    """The serialized field `original_value` that XLA gives to a get-tuple-element of `operand`, a `tuple` instruction,
+    if the text has none: that of the element."""
+    if "index" not in attributes:
         return b""
-    element = xla.HloInstructionProto.FromString(instructions[operand.operands[number]].data)
+    return _origin_of(operand, xla.HloInstructionProto.FromString(attributes["index"].data).tuple_index)
+
+
+def _origin_of(operand: HloInstruction, number: int) -> bytes:
+    if not 0 <= number < len(operand.operands):
+        return b""
+    element = operand.operands[number].kind.message
     return FIELDS.message("original_value", element.original_value) if element.HasField("original_value") else b""
-
-
-def add_origin_of_element(
-    parsed: ParsedInstruction, instructions: Sequence[ParsedInstruction], attributes: Attributes
-) -> None:
-    """Gives `parsed`, a get-tuple-element, the origin of the element that it takes, unless the text has an origin."""
-    operand = instructions[parsed.operands[0]]
-    if operand.opcode is Opcode.TUPLE and "origin" not in attributes and "index" in attributes:
-        number = xla.HloInstructionProto.FromString(attributes["index"].data).tuple_index
-        parsed.data += _origin_of_element(instructions, operand, number)
 
 
 def complete_instruction(
     state: State,
+    computation: HloComputation,
     name: str,
     shape: ParsedShape | None,
     row: Operation,
     data: bytes,
-    operand_indices: tuple[int, ...],
-    operands: list[ParsedInstruction],
+    operands: tuple[HloInstruction, ...],
     attributes: Attributes,
     at: int,
-) -> ParsedInstruction:
-    """The instruction with everything but what is known only at the end of the module (see `ParsedInstruction`).
+) -> HloInstruction:
+    """The instruction with everything but what is known only at the end of the module.
 
-    `data` has the serialized fields that the parentheses hold; `operands` are the instructions at `operand_indices`.
-    Raises ParseError, at the offset `at`, for text that contradicts itself.
+    `data` has the serialized fields that the parentheses hold. Raises ParseError, at the offset `at`, for text that
+    contradicts itself.
     """
     pieces = [row.base, data]
     fills = row.fills
     if fills or row.check is not None:
-        written = _WrittenInstruction(state, row, shape, operands, attributes)
+        written = _WrittenInstruction(row, shape, operands, attributes)
         try:
             for key, fill in fills.items():
                 given = attributes.get(key)
@@ -338,7 +317,7 @@ def complete_instruction(
         shape = _infer(state, row, b"".join(pieces), operands, attributes, at)
     elif row.fixed_shape is not None:
         try:
-            shape = parsed_shape(state, row.fixed_shape(shape.shape, [operand.shape.shape for operand in operands]))
+            shape = state.parsed_shape(row.fixed_shape(shape.shape, [operand.shape for operand in operands]))
         except CannotInfer as error:
             raise _error(state, at, str(error)) from None
     if "sharding" in attributes and shape.shape.is_tuple:
@@ -346,35 +325,33 @@ def complete_instruction(
         pieces = [piece if piece is not data else sharding_of_tuple(data, shape) for piece in pieces]
     if "parameter_replication" in attributes:
         _check_replication(state, row, shape, attributes["parameter_replication"].data, at)
-    pieces.append(shape.field)
-    parsed = ParsedInstruction(name, row.opcode, shape, b"".join(pieces), operand_indices)
+    made = HloInstruction(computation, name, 0, state.kind_of(shape, pieces), operands, b"")
     if attributes:
-        metadata = attributes.get("metadata")
-        if metadata is not None:
-            parsed.frame, parsed.payload = metadata.frame, metadata.payload
-        parsed.calls = _called(row, attributes)
-    if row.fuses_called_computation:
-        for index in parsed.calls:
-            state.computations[index].is_fusion = True
-    return parsed
+        if "metadata" in attributes:
+            made.said_metadata = attributes["metadata"].metadata
+        called = _called(row, attributes)
+        if called:
+            made.called_computations = readable(called)
+            if row.fuses_called_computation:
+                state.fused += made.called_computations
+    return made
+
+
+def readable(called: Sequence[HloComputation | None]) -> tuple[HloComputation, ...]:
+    """The computations without those that could not be read."""
+    return tuple([each for each in called if each is not None])
 
 
 class _WrittenInstruction:
     """The operands and attributes that text gives an instruction, for the rows' functions that fill in and check
     attributes. It is the Written of xlashape.hlo.ops.attributes."""
 
-    __slots__ = ("_attributes", "_operands", "_shape", "_state", "opcode")
+    __slots__ = ("_attributes", "_operands", "_shape", "opcode")
 
     def __init__(
-        self,
-        state: State,
-        row: Operation,
-        shape: ParsedShape | None,
-        operands: list[ParsedInstruction],
-        attributes: Attributes,
+        self, row: Operation, shape: ParsedShape | None, operands: Sequence[HloInstruction], attributes: Attributes
     ) -> None:
         self.opcode: str = row.opcode
-        self._state = state
         self._shape = shape
         self._operands = operands
         self._attributes = attributes
@@ -385,7 +362,7 @@ class _WrittenInstruction:
 
     @property
     def operands(self) -> list[Shape]:
-        return [operand.shape.shape for operand in self._operands]
+        return [operand.shape for operand in self._operands]
 
     def has(self, name: str) -> bool:
         return name in self._attributes
@@ -398,20 +375,19 @@ class _WrittenInstruction:
         attribute = self._attributes.get(name)
         if attribute is None:
             return ()
-        computations = self._state.computations
-        return [len(computations[index].parameters) if index >= 0 else -1 for index in attribute.calls]
+        return [-1 if each is None else len(each.parameters) for each in attribute.calls]
 
 
 def _error(state: State, at: int, message: str) -> ParseError:
     return state.cursor.error(message, at=at)
 
 
-def _called(row: Operation, attributes: Attributes) -> tuple[int, ...]:
-    """The indices of the called computations, in the order in which the proto lists them."""
+def _called(row: Operation, attributes: Attributes) -> tuple[HloComputation | None, ...]:
+    """The called computations in the order in which the proto lists them; None for one that could not be read."""
     replacement = attributes.get(row.calls.replacement)
     if replacement is not None:
         return replacement.calls
-    calls: tuple[int, ...] = ()
+    calls: tuple[HloComputation | None, ...] = ()
     for name in row.call_names:
         if name in attributes:
             calls += attributes[name].calls
@@ -422,47 +398,37 @@ def _called(row: Operation, attributes: Attributes) -> tuple[int, ...]:
 
 
 def _infer(
-    state: State, row: Operation, data: bytes, operands: list[ParsedInstruction], attributes: Attributes, at: int
+    state: State, row: Operation, data: bytes, operands: Sequence[HloInstruction], attributes: Attributes, at: int
 ) -> ParsedShape:
-    called = [state.computations[index] for index in _called(row, attributes) if index >= 0]
+    called = readable(_called(row, attributes))
     if row.infer is not None:
-        _check_arguments(state, row, operands, attributes, at)
-    shapes = [operand.shape.shape for operand in operands]
+        _check_arguments(state, row, operands, called, at)
+    shapes = [operand.shape for operand in operands]
+    results = [computation.root.shape for computation in called]
     if row.verify_calls is check_reduction:
-        parameters = [
-            [each.instructions[each.parameters[i]].shape.shape for i in range(len(each.parameters))] for each in called
-        ]
-        problem = reduction_problem(shapes, parameters, [each.instructions[each.root].shape.shape for each in called])
+        parameters = [[each.shape for each in computation.parameters] for computation in called]
+        problem = reduction_problem(shapes, parameters, results)
         if problem:
             raise _error(state, at, f"{row.opcode}: {problem}")
-    results = [computation.instructions[computation.root].shape.shape for computation in called]
     try:
-        return parsed_shape(state, row.infer_shape(Given(xla.HloInstructionProto.FromString(data), shapes, results)))
+        return state.parsed_shape(row.infer_shape(Given(xla.HloInstructionProto.FromString(data), shapes, results)))
     except CannotInfer as error:
         raise _error(state, at, str(error)) from None
 
 
 def _check_arguments(
-    state: State, row: Operation, operands: list[ParsedInstruction], attributes: Attributes, at: int
+    state: State, row: Operation, operands: Sequence[HloInstruction], called: Sequence[HloComputation], at: int
 ) -> None:
     """Raises ParseError unless the parameters of the called computations have the shapes of the operands."""
     if row.calls.arguments is Arguments.ELEMENTS:
         return
-    indices = [index for index in _called(row, attributes) if index >= 0]
-    for branch, index in enumerate(indices):
-        called = state.computations[index]
+    for branch, each in enumerate(called):
         is_branch = row.calls.arguments is Arguments.ONE_OPERAND_EACH
         given = operands[branch + 1 : branch + 2] if is_branch else operands
-        taken = [called.instructions[called.parameters[number]].shape.bare for number in range(len(called.parameters))]
-        if [operand.shape.bare for operand in given] != taken:
+        taken = [state.shape_of(parameter).bare for parameter in each.parameters]
+        if [state.shape_of(operand).bare for operand in given] != taken:
             shown = ", ".join(map(str, taken))
-            raise _error(state, at, f"computation {called.name!r} takes ({shown})")
-
-
-def parsed_shape(state: State, shape: Shape) -> ParsedShape:
-    """The ParsedShape of a shape: the one that `state` already has, or a new one."""
-    known = state.shapes.get(str(shape))
-    return known if known is not None and known.shape == shape else ParsedShape(shape)
+            raise _error(state, at, f"computation {each.name!r} takes ({shown})")
 
 
 # -- attributes of any instruction ----------------------------------------------------------

@@ -368,10 +368,16 @@ def _has_entry(cursor: HloCursor) -> bool:
     return True
 
 
+_STRING_ROW = re.compile(r'[ \t\r\n]*[0-9]{1,18} "([^"\\\n]*)"(?=\n)')
+
+
 def _strings(cursor: HloCursor, table: str) -> list[str]:
     if table != "FileNames" and not cursor.accept_word(table):
         cursor.fail(f"the table {table}")
     entries: list[str] = []
+    while (match := _STRING_ROW.match(cursor.text, cursor.at)) is not None:  # a row as XLA writes it
+        entries.append(match[1])
+        cursor.at = match.end()
     while _has_entry(cursor):
         entries.append(cursor.parse_text(f"an entry of {table}").decode())
     return entries
@@ -381,6 +387,13 @@ def _records(cursor: HloCursor, table: str, fields: tuple[str, ...]) -> list[tup
     if not cursor.accept_word(table):
         cursor.fail(f"the table {table}")
     entries: list[tuple[int, ...]] = []
+    # A row as XLA writes it. It leaves no field out, and numbers of nine digits are within int32.
+    row = re.compile(
+        rf"[ \t\r\n]*[0-9]{{1,18}} \{{{' '.join([f'{field}=([0-9]{{1,9}})' for field in fields])}\}}(?=\n)"
+    )
+    while (match := row.match(cursor.text, cursor.at)) is not None:
+        entries.append(tuple(map(int, match.groups())))
+        cursor.at = match.end()
     while _has_entry(cursor):
         values: dict[str, int] = {}
         cursor.expect("{")

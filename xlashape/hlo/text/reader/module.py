@@ -1,5 +1,5 @@
-"""Reads the HLO text of a module and makes a serialized HloModuleProto of it (`parse_text`). It accepts the texts that
-XLA's own parser accepts and makes the same protos.
+"""Reads the HLO text of a module into the one form (`parse_text`). It accepts the texts that XLA's own parser accepts,
+and the protos of the modules are the same.
 
     text        := header computation+  |  computation+  |  instruction        'HloModule' begins a header
     computation := 'ENTRY'? name ('(' (name ':'? shape (',' …)*)? ')' '->' shape)? '{' instruction+ '}' (',' attribute)?
@@ -25,23 +25,23 @@ from XLA's parser and its reason.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
-from google.protobuf.message import Message
-
+from xlashape.base.text import Source
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, ParseError
+from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData, TextMetadata
 from xlashape.hlo.module_proto.module_config import ModuleConfig
-from xlashape.hlo.module_proto.structure import post_order, roots
+from xlashape.hlo.serde import module_bytes
 from xlashape.hlo.text.reader.header import Header, StackFrames, parse_header
 from xlashape.hlo.text.reader.instruction import parse_body, parse_instruction_text
-from xlashape.hlo.text.reader.state import MAIN_THREAD, ParsedComputation, ParsedInstruction, ParsedShape, State
+from xlashape.hlo.text.reader.state import MAIN_THREAD, ParsedShape, State, UnnumberedMetadata
 from xlashape.hlo.tokens import KEYWORDS, NAME, RESERVED, SHAPE
-from xlashape.hlo.values.attribute import FIELDS
+from xlashape.hlo.values.metadata import OP_METADATA
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
-from xlashape.proto import coerce, parse, xla
-from xlashape.proto.wire import VARINT, Fields, fields, numbered_ids, sized, tag, varint
+from xlashape.proto import parse, xla
+from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
-from xlashape.text import Source
 
 _SINGLE: set[int] = set()
 """The value in UniqueNames for a stem with one number, which most stems are: it saves them a set of their own."""
@@ -87,181 +87,112 @@ class UniqueNames:
 
 
 _MODULE = Fields(xla.HloModuleProto)
-_COMPUTATION = Fields(xla.HloComputationProto)
-_METADATA = Fields(xla.OpMetadata)
 _PROGRAM_SHAPE = Fields(xla.ProgramShapeProto)
-_COMPUTATIONS = _MODULE.tag("computations")
-_COMPUTATIONS_NUMBER = xla.HloModuleProto.COMPUTATIONS_FIELD_NUMBER
-_INSTRUCTIONS = _COMPUTATION.tag("instructions")
-_PARAMETER_NAMES = _PROGRAM_SHAPE.tag("parameter_names")
-_NAME = FIELDS.tag("name")
-_OPERAND_IDS = FIELDS.tag("operand_ids")
-_ID = tag(xla.HloInstructionProto.DESCRIPTOR.fields_by_name["id"].number, VARINT)
-_BLOCK = 1 << 16
-"""About how many bytes of instructions `_normal` gets at once."""
-
-_STEPS_PER_INSTRUCTION = 5
-"""Emitting an instruction takes this many steps of the budget that `limits.spend` counts."""
+_FROM_ZERO = re.compile(r"^(.*)\.(-?0[0-9]*)$", re.MULTILINE)
+"""A name whose number is 0, or is not written as UniqueNames writes it."""
 
 
-class _Tables:
-    """The tables that all computations of one module share while they are serialized."""
-
-    __slots__ = ("computation_ids", "frames", "names", "payloads")
-
-    def __init__(self, frames: StackFrames, computation_ids: Sequence[int]) -> None:
-        self.frames = frames
-        self.computation_ids = computation_ids
-        """The id of each computation that was read, by its index."""
-        self.names = UniqueNames()
-        """The names of instructions."""
-        self.payloads: dict[bytes, int] = {}
-        """Serialized payload of metadata → its index in the module's table."""
+# -- the module ------------------------------------------------------------------------------
 
 
-def instruction_order(instructions: Sequence[ParsedInstruction]) -> list[int]:
-    """The indices of a computation's instructions in XLA's post order."""
-    operands = [instruction.operands for instruction in instructions]
-    predecessors = operands
-    if any(instruction.control for instruction in instructions):
-        predecessors = [(*reversed(instruction.control), *instruction.operands) for instruction in instructions]
-    return post_order(predecessors, roots(operands))
+def finish(
+    state: State,
+    frames: StackFrames,
+    payloads: dict[bytes, int],
+    *,
+    single: bool = False,
+    more: Sequence[HloInstruction] = (),
+) -> None:
+    """Gives what was read its final names, ids and metadata. Payload of metadata → its index in the module's table:
+    `payloads` has those that are there, and gets the new ones.
 
-
-def program_shape(
-    instructions: Sequence[ParsedInstruction], computation: ParsedComputation, names: Sequence[str]
-) -> bytes:
-    """The serialized ProgramShapeProto of a computation: the shapes of its parameters and of its result, and the
-    parameters' names."""
-    pieces: list[bytes] = []
-    for number in range(len(computation.parameters)):
-        pieces.append(_PROGRAM_SHAPE.message("parameters", instructions[computation.parameters[number]].shape.data))
-    pieces.append(_PROGRAM_SHAPE.message("result", instructions[computation.root].shape.data))
-    pieces.extend(_PARAMETER_NAMES + sized(name.encode()) for name in names)
-    return b"".join(pieces)
-
-
-def _executed(computation: ParsedComputation) -> Iterable[int]:
-    """The indices of a computation's instructions in the order in which they run, which is that of the text. There is
-    one exception: in a computation that is made for an asynchronous operation, the root comes after the parameters that
-    later steps of the operation have added."""
-    count, root = len(computation.instructions), computation.root
-    if max(computation.instructions[root].operands, default=-1) < root:
-        return range(count)
-    return (*range(root), *range(root + 1, count), root)
-
-
-def emit_computations(
-    computations: Sequence[ParsedComputation], frames: StackFrames | None, *, scheduled: bool, single: bool = False
-) -> tuple[bytearray, bytes, list[str]]:
-    """Serializes computations. Returns three things: the field `computations` of the module; the fields of its tables
-    and, if it is `scheduled`, of its schedule; and the final names of the computations.
-
-    To save memory it takes the instructions out of the computations. `single` says that the text was one instruction:
-    the computation of that instruction, the last, gets id 0 and is named before the computations that it calls.
+    `single` says that the text was one instruction: the computation of that instruction, the last, gets id 0 and is
+    named before the computations that it calls. `more` are instructions that are in no computation yet.
     """
+    computations = state.computations
     last = len(computations) - 1
-    ids = [last - index for index in range(len(computations))] if single else range(len(computations))
-    tables = _Tables(StackFrames() if frames is None else frames, ids)
-    computation_names = UniqueNames()
-    last_name = computation_names.take(computations[last].name) if single else ""
-    written = bytearray()
-    final_names: list[str] = []
-    schedule = xla.HloScheduleProto()
+    _name(computations, single=single)
+    numbered: dict[TextMetadata, bytes | TextMetadata] = {}
+
+    def number_metadata(instructions: Sequence[HloInstruction]) -> None:
+        for each in instructions:
+            said = each.said_metadata
+            if isinstance(said, TextMetadata):
+                if said not in numbered:
+                    numbered[said] = _numbered(said, frames, payloads)
+                each.said_metadata = numbered[said]
+
     for index, computation in enumerate(computations):
-        spend(_STEPS_PER_INSTRUCTION * len(computation.instructions))
-        name = last_name if single and index == last else computation_names.take(computation.name)
-        final_names.append(name)
-        computation_id = ids[index]
-        executed = _executed(computation)
-        data = _computation_bytes(computation, name, computation_id, tables)
-        written += _COMPUTATIONS
-        written += varint(len(data))
-        written += data
-        if scheduled and not computation.is_fusion:
-            first = computation_id << 32
-            instruction_ids = [first + index for index in executed]
-            schedule.sequences[computation_id].instruction_ids.extend(instruction_ids)
-    rest = [_MODULE.message("payloads", payload) for payload in tables.payloads]
-    if tables.frames.index.stack_frames:
-        rest.append(_MODULE.message("stack_frame_index", tables.frames.index))
-    if scheduled:
-        rest.append(_MODULE.message("schedule", schedule))
-    return written, b"".join(rest), final_names
+        computation.id = last - index if single else index
+        base = computation.id << 32
+        instructions = computation.instructions
+        spend(5 * len(instructions))
+        for number, each in enumerate(instructions):
+            each.id = base | number
+        number_metadata(instructions)
+        if computation.execution_thread == MAIN_THREAD:
+            computation.execution_thread = ""
+    number_metadata(more)
+    for start, thread in state.async_threads.items():
+        if thread != MAIN_THREAD:
+            start.kind = start.kind.changed(partial(_set_thread, thread))
+    for each in state.fused:
+        if each not in state.known:
+            each.is_fused = True
 
 
-def _computation_bytes(computation: ParsedComputation, name: str, computation_id: int, tables: _Tables) -> bytearray:
-    """A serialized HloComputationProto. Each instruction is freed once it is serialized, and protobuf gets the
-    instructions in blocks, so that a large module is not in memory twice."""
-    instructions, computation.instructions = computation.instructions, []
-    first_id = computation_id << 32
-    ids = numbered_ids(computation_id, len(instructions))
-    take = tables.names.take
-    names = [take(instruction.name) for instruction in instructions]
-    parameters = [names[computation.parameters[number]] for number in range(len(computation.parameters))]
-    signature = program_shape(instructions, computation, parameters)
-    data = bytearray()
-    block = bytearray(_COMPUTATION.string("name", name))
-    for instruction in instructions:
-        # `number` gives a frame its number on the first call: stack frames are numbered in the order of these calls,
-        # which is that of the instructions' ids.
-        if instruction.frame:
-            tables.frames.number(instruction.frame)
-    left: list[ParsedInstruction | None] = [*instructions]
-    order = instruction_order(instructions)
-    del instructions
-    for index in order:
-        instruction, left[index] = left[index], None
-        assert instruction is not None
-        encoded_name = names[index].encode()
-        content = b"".join((_NAME, varint(len(encoded_name)), encoded_name, instruction.data, _ID, ids[index]))
-        if instruction.operands:
-            operand_ids = b"".join([ids[operand] for operand in instruction.operands])
-            content = b"".join((content, _OPERAND_IDS, varint(len(operand_ids)), operand_ids))
-        if instruction.is_linked:
-            content += _references(instruction, first_id, tables)
-        block += _INSTRUCTIONS
-        block += varint(len(content))
-        block += content
-        if len(block) > _BLOCK:
-            data += _normal(xla.HloComputationProto, block)
-            block.clear()
-    block += _COMPUTATION.message("program_shape", signature)
-    block += _COMPUTATION.integer("id", computation_id)
-    block += _COMPUTATION.integer("root_id", first_id | computation.root)
-    block += _COMPUTATION.integer("is_fusion_computation", computation.is_fusion)
-    if computation.thread != MAIN_THREAD:
-        block += _COMPUTATION.string("execution_thread", computation.thread)
-    data += _normal(xla.HloComputationProto, block)
-    return data
+def _set_thread(thread: str, message: xla.HloInstructionProto) -> None:
+    message.async_execution_thread = thread
 
 
-def _normal(message: type[Message], data: bytearray) -> bytes:
-    """The same fields as protobuf serializes them: in the order of their numbers, with the pieces of each submessage
-    merged."""
-    return parse(message, bytes(data)).SerializeToString()
+def _numbered(metadata: TextMetadata, frames: StackFrames, payloads: dict[bytes, int]) -> bytes | TextMetadata:
+    """The metadata with the numbers that its stack frame and its payload have in the module. A frame gets its number
+    on the first call: stack frames are numbered in the order of the instructions' ids."""
+    frame = frames.number(metadata.frame) if metadata.frame else 0
+    if not isinstance(metadata, UnnumberedMetadata):
+        metadata.frame = frame
+        return metadata
+    data = metadata.data + OP_METADATA.integer("stack_frame_id", frame)
+    if metadata.payload is not None:
+        number = payloads.setdefault(metadata.payload, len(payloads))
+        data += OP_METADATA.message("metadata_payload", xla.Payload(id=number))
+    return parse(xla.OpMetadata, data).SerializeToString()
 
 
-def _references(instruction: ParsedInstruction, first_id: int, tables: _Tables) -> bytes:
-    """The serialized fields of an instruction that refer to other parts of the module: called computations, control
-    predecessors, the stack frame, the payload, the thread."""
-    parts: list[bytes] = []
-    if instruction.calls:
-        called_ids = [tables.computation_ids[index] for index in instruction.calls]
-        parts.append(FIELDS.integers("called_computation_ids", called_ids))
-    if instruction.control:
-        predecessor_ids = [first_id | index for index in instruction.control]
-        parts.append(FIELDS.integers("control_predecessor_ids", predecessor_ids))
-    if instruction.frame:
-        frame = tables.frames.number(instruction.frame)
-        parts.append(FIELDS.message("metadata", _METADATA.integer("stack_frame_id", frame)))
-    if instruction.payload is not None:
-        number = tables.payloads.setdefault(instruction.payload, len(tables.payloads))
-        metadata = xla.OpMetadata(metadata_payload=xla.Payload(id=number))
-        parts.append(FIELDS.message("metadata", metadata))
-    if instruction.thread != MAIN_THREAD:
-        parts.append(FIELDS.string("async_execution_thread", instruction.thread))
-    return b"".join(parts)
+def _name(computations: Sequence[HloComputation], *, single: bool) -> None:
+    """Makes the names of computations unique, and those of instructions."""
+    unique = UniqueNames()
+    if single:
+        computations[-1].name = unique.take(computations[-1].name)
+    for computation in computations[:-1] if single else computations:
+        computation.name = unique.take(computation.name)
+    names = [each.name for computation in computations for each in computation.instructions]
+    different = set(names)
+    if len(different) == len(names):
+        from_zero = _FROM_ZERO.findall("\n".join(names))
+        if all(number == "0" and stem not in different for stem, number in from_zero):
+            return  # no two names have one stem and one number
+    unique = UniqueNames()
+    for computation in computations:
+        for each in computation.instructions:
+            each.name = unique.take(each.name)
+
+
+def _order(computation: HloComputation) -> None:
+    """Puts the instructions of a computation into XLA's post order."""
+    order = computation.post_order()
+    computation.fill(order, computation.root)
+    computation.set_post_order()
+
+
+def executed(computation: HloComputation) -> Sequence[HloInstruction]:
+    """The instructions of a computation in the order in which they run, which is that of the text. There is one
+    exception: in a computation that is made for an asynchronous operation, the root comes after the parameters that
+    later steps of the operation have added."""
+    instructions, root = computation.instructions, computation.root
+    if max([each.index for each in root.operands], default=-1) < root.index:
+        return instructions
+    return (*instructions[: root.index], *instructions[root.index + 1 :], root)
 
 
 # -- reading -----------------------------------------------------------------------------------
@@ -273,43 +204,18 @@ _SIGNATURE = re.compile(
 )
 
 
-def decode_text(data: bytes, name: str | None = None) -> Source:
-    """The text in the bytes of a file, UTF-8 with or without a byte order mark. Raises ParseError at the first byte
-    that is not UTF-8."""
-    try:
-        return Source(data.decode("utf-8-sig"), name)
-    except UnicodeDecodeError as error:
-        start = max(0, error.start - 200)
-        before = Source(data[start : error.start].decode("utf-8", "replace"), name)
-        line = data.count(b"\n", 0, error.start) + 1
-        column = len(data[data.rfind(b"\n", 0, error.start) + 1 : error.start].decode("utf-8", "replace")) + 1
-        failure = before.error(len(before.text), f"byte {data[error.start]:#04x} is not UTF-8", expected="UTF-8 text")
-        failure.line, failure.column = line, column
-        raise failure from None
-
-
-def parse_module(text: str | Source) -> xla.HloModuleProto:
-    """The module that a text describes. Raises ParseError for the first mistake, with the later ones in `others`.
-
-    >>> proto = parse_module("ENTRY main { p = f32[4] parameter(0)  ROOT n = f32[4] negate(p) }")
-    >>> proto.name, [instruction.name for instruction in proto.computations[0].instructions]
-    ('module_main', ['p', 'n'])
-    """
-    return coerce(xla.HloModuleProto, parse_text(text)[0])
-
-
-def parse_text(text: str | Source, *, elided_values: bool = True) -> tuple[bytes, ModuleConfig]:
-    """The module that a text describes: its serialized HloModuleProto, and the part of the text that the proto has no
-    field for. Raises ParseError as `parse_module` does.
+def parse_text(text: str | Source, module: ModuleData, *, elided_values: bool = True) -> None:
+    """Fills an empty module with the module that a text describes. Raises ParseError for the first mistake, with the
+    later ones in `others`.
 
     `elided_values` says whether elided constants, `constant({...})`, get made-up values as in XLA, or no literal.
     """
     source = text if isinstance(text, Source) else Source(text)
-    return _parse(source, is_recovery_module=False, elided_values=elided_values)
+    _parse(source, module, is_recovery_module=False, elided_values=elided_values)
 
 
-def _parse(source: Source, *, is_recovery_module: bool, elided_values: bool) -> tuple[bytes, ModuleConfig]:
-    state = State(source, elided_values=elided_values)
+def _parse(source: Source, module: ModuleData, *, is_recovery_module: bool, elided_values: bool) -> None:
+    state = State(source, module, elided_values=elided_values)
     cursor = state.cursor
     cursor.skip_space()
     header: Header | None = None
@@ -321,17 +227,14 @@ def _parse(source: Source, *, is_recovery_module: bool, elided_values: bool) -> 
     else:
         entry = _single(state)
     state.raise_errors()
-    config = ModuleConfig(**({} if header is None else header.config), channels_0=tuple(state.channels_0))
-    computations, head = _emit(state, header, entry)
+    module.config = ModuleConfig(**({} if header is None else header.config), channels_0=tuple(state.channels_0))
+    head = _head(state, header, entry)
     if header is not None and header.recoveries:
         if is_recovery_module and any(recovery.module for recovery in header.recoveries):
             at = next(recovery.at for recovery in header.recoveries if recovery.module)
             raise cursor.error("a recovery module has a recovery table of its own", at=at)
         _add_recoveries(state, header, head)
-    # protobuf writes fields in the order of their numbers, so the computations go before the fields of greater numbers.
-    data = head.SerializeToString()
-    at = next((start for number, _, start, _, _ in fields(data) if number > _COMPUTATIONS_NUMBER), len(data))
-    return b"".join((data[:at], computations, data[at:])), config
+    module.fill(head, state.computations)
 
 
 _BUFFERED = re.compile(rf"[ \t\r\n]*\([ \t\r\n]*{NAME}[ \t\r\n]*\[")
@@ -357,21 +260,21 @@ def _begins_computation(state: State) -> bool:
     return begins
 
 
-def parse_computations(state: State) -> int:
-    """Reads computations up to the end of the text. Returns the index of the entry computation."""
+def parse_computations(state: State) -> HloComputation:
+    """Reads computations up to the end of the text. Returns the entry computation."""
     cursor = state.cursor
-    entry: int | None = None
+    entry: HloComputation | None = None
     while True:
         cursor.skip_space()
         at = cursor.at
         is_entry = cursor.accept_word("ENTRY")
         if is_entry and entry is not None:
             raise cursor.error("a module has only one ENTRY", at=at, expected="no second ENTRY")
-        index = _computation(state)
+        computation = _computation(state)
         if is_entry:
-            entry = index
+            entry = computation
         if cursor.at_end():
-            return index if entry is None else entry
+            return computation if entry is None else entry
 
 
 def _plain_signature(state: State) -> tuple[ParsedShape, int] | None:
@@ -391,7 +294,7 @@ def _plain_signature(state: State) -> tuple[ParsedShape, int] | None:
     return result, result_at
 
 
-def _computation(state: State) -> int:
+def _computation(state: State) -> HloComputation:
     cursor = state.cursor
     cursor.skip_space()
     at = cursor.at
@@ -399,9 +302,9 @@ def _computation(state: State) -> int:
     has_mark = cursor.text.startswith("%", at) or cursor.text.startswith(":", cursor.at - 1)
     if name in RESERVED or (not has_mark and name in KEYWORDS):
         raise cursor.error(f"{name!r} cannot be a name", at=at, expected="a name", found=name)
-    if name in state.computation_indices:
+    if name in state.computation_by_name and state.computation_by_name[name] not in state.known:
         raise cursor.error(f"computation {name!r} is already defined", at=at, expected="another name", found=name)
-    computation = ParsedComputation(name)
+    computation = state.new_computation(name)
     result: ParsedShape | None = None
     result_at = cursor.at
     plain_signature = _plain_signature(state)
@@ -428,22 +331,22 @@ def _computation(state: State) -> int:
                 expected="execution_thread=",
                 found=attribute,
             )
-        computation.thread = cursor.parse_text("execution_thread")
+        computation.execution_thread = cursor.parse_text("execution_thread").decode()
         if cursor.looking_at(","):
             cursor.fail("no further attribute")
-    if result is not None and not state.errors and computation.instructions:
-        root = computation.instructions[computation.root]
-        if not root.shape.is_like(result):
+    if result is not None and not state.errors:
+        root = state.shape_of(computation.root)
+        if not root.is_like(result):
             raise cursor.error(
-                f"computation {name!r} declares the result {result.bare}, its root {root.name!r} is {root.shape.bare}",
+                f"computation {name!r} declares the result {result.bare}, its root {computation.root.name!r} is "
+                f"{root.bare}",
                 at=result_at,
-                expected=str(root.shape.bare),
+                expected=str(root.bare),
                 found=str(result.bare),
             )
-    index = len(state.computations)
-    state.computations.append(computation)
-    state.computation_indices[name] = index if computation.instructions else -1
-    return index
+    state.add_computation(computation)
+    state.computation_by_name[name] = computation if computation.is_filled else None
+    return computation
 
 
 def _signature_parameter(state: State) -> None:
@@ -456,57 +359,64 @@ def _signature_parameter(state: State) -> None:
     state.parse_shape()
 
 
-def _single(state: State) -> int:
-    """Reads a text of one instruction. Returns the index of its computation."""
+def _single(state: State) -> HloComputation:
+    """Reads a text of one instruction. Returns its computation."""
     cursor = state.cursor
-    computation = ParsedComputation("_")
+    computation = state.new_computation("_")
     parse_instruction_text(state, computation)
     if not cursor.at_end():
         cursor.fail("the end of the text: without 'HloModule' or a computation it holds one instruction")
-    state.computations.append(computation)
-    return len(state.computations) - 1
+    state.add_computation(computation)
+    return computation
 
 
-# -- the message ----------------------------------------------------------------------------
+# -- the head --------------------------------------------------------------------------------
 
 
-def _emit(state: State, header: Header | None, entry: int) -> tuple[bytearray, xla.HloModuleProto]:
-    """The serialized field `computations`, and a message with all other fields except the recovery table."""
-    main = state.computations[entry]
-    single = header is None and main.name == "_"
+def _head(state: State, header: Header | None, entry: HloComputation) -> xla.HloModuleProto:
+    """A message with all fields of the module except its computations and the recovery table. Gives the computations
+    their final names, ids and order."""
+    single = header is None and entry.name == "_"
     pieces: list[bytes] = []
     if header is not None and header.layout is not None:
         pieces.append(_host_shape(*header.layout))
         result = header.layout[1].shape
     else:
-        parameters = [main.instructions[main.parameters[number]].shape for number in range(len(main.parameters))]
-        root_shape = main.instructions[main.root].shape
+        parameters = [state.shape_of(parameter) for parameter in entry.parameters]
+        root_shape = state.shape_of(entry.root)
         if single:
             parameters, root_shape = [shape.in_default_order() for shape in parameters], root_shape.in_default_order()
         pieces.append(_host_shape(parameters, root_shape))
         result = root_shape.shape
     pieces.append(_buffers(state, header, result))
-    computations, tables, names = emit_computations(
-        state.computations,
-        None if header is None else header.frames,
-        scheduled=single or (header is not None and header.scheduled),
-        single=single,
-    )
-    name = header.name if header is not None else "_" if single else f"module_{names[entry]}"
+    frames = StackFrames() if header is None else header.frames
+    payloads: dict[bytes, int] = {}
+    finish(state, frames, payloads, single=single)
+    if single or (header is not None and header.scheduled):
+        schedule = xla.HloScheduleProto()
+        for computation in state.computations:
+            if not computation.is_fused:
+                ids = [each.id for each in executed(computation)]
+                schedule.sequences[computation.id].instruction_ids.extend(ids)
+        pieces.append(_MODULE.message("schedule", schedule))
+    for computation in state.computations:
+        _order(computation)
+    name = header.name if header is not None else "_" if single else f"module_{entry.name}"
+    pieces += [_MODULE.message("payloads", payload) for payload in payloads]
+    if frames.index.stack_frames:
+        pieces.append(_MODULE.message("stack_frame_index", frames.index))
     pieces.append(_MODULE.string("name", name))
-    pieces.append(_MODULE.string("entry_computation_name", names[entry]))
-    pieces.append(_MODULE.integer("entry_computation_id", 0 if single else entry))
+    pieces.append(_MODULE.string("entry_computation_name", entry.name))
+    pieces.append(_MODULE.integer("entry_computation_id", entry.id))
     pieces.append(header.data if header is not None else _MODULE.message("frontend_attributes", b""))
-    return computations, parse(xla.HloModuleProto, b"".join([*pieces, tables]))
+    return parse(xla.HloModuleProto, b"".join(pieces))
 
 
 def _host_shape(parameters: list[ParsedShape], result: ParsedShape) -> bytes:
-    shape = xla.ProgramShapeProto(
-        parameters=[parameter.proto() for parameter in parameters],
-        result=result.proto(),
-        parameter_names=[f"p{number}" for number in range(len(parameters))],
-    )
-    return _MODULE.message("host_program_shape", shape)
+    pieces = [_PROGRAM_SHAPE.message("parameters", parameter.data) for parameter in parameters]
+    pieces.append(_PROGRAM_SHAPE.message("result", result.data))
+    pieces += [_PROGRAM_SHAPE.string("parameter_names", f"p{number}") for number in range(len(parameters))]
+    return _MODULE.message("host_program_shape", b"".join(pieces))
 
 
 def _buffers(state: State, header: Header | None, result: Shape) -> bytes:
@@ -547,7 +457,8 @@ def _add_recoveries(state: State, header: Header, proto: xla.HloModuleProto) -> 
             continue
         try:
             source = Source(recovery.module, state.source.name)
-            data, _ = _parse(source, is_recovery_module=True, elided_values=state.elided.is_filled)
-            entry.recovery_module.MergeFromString(data)
+            inner = type(state.module)()
+            _parse(source, inner, is_recovery_module=True, elided_values=state.elided.is_filled)
+            entry.recovery_module.MergeFromString(module_bytes(inner))
         except (InvalidArgumentError, InvalidModuleError) as error:
             raise state.cursor.error(f"the recovery module: {error.message}", at=recovery.at) from error

@@ -1,27 +1,31 @@
 """The state of the reader of HLO text: `State` for a module, `Body` for the computation that is being read, and records
-for what has been read: ParsedComputation, ParsedInstruction, ParsedAttribute, ParsedShape.
+for parts of text that occur many times: ParsedAttribute, ParsedShape.
 
-A ParsedInstruction holds serialized fields of HloInstructionProto. Its final name, the ids that it refers to and the
-number of its stack frame are known only at the end of the module, so they are not in these bytes.
+Instructions and computations are those of the module. Final names, ids and the numbers of stack frames are known only
+at the end of the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import re
+from collections.abc import Callable, Sequence
 
+from xlashape.base.text import Source
 from xlashape.errors import ParseError
+from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData, TextMetadata
+from xlashape.hlo.kind import Kind
 from xlashape.hlo.literal import Elided
-from xlashape.hlo.tokens import HloCursor
+from xlashape.hlo.tokens import SHAPE, HloCursor
 from xlashape.hlo.values.attribute import FIELDS, Attribute
 from xlashape.proto import xla
 from xlashape.shape import Shape
-from xlashape.text import Source
 
+_SHAPE = re.compile(SHAPE)
+_AFTER_SHAPE = re.compile(r"[,)}]")
 MAX_DEPTH = 100
 """The greatest depth of operations within operands, and of computations written within instructions."""
 
-MAIN_THREAD = b"main"
+MAIN_THREAD = "main"
 """The execution thread of computations and instructions without one. Protos leave its name out."""
 
 _SHAPES_KEPT = 1 << 23
@@ -115,96 +119,44 @@ def make_static(shape: xla.ShapeProto) -> None:
         make_static(part)
 
 
-class ParsedAttribute:
-    """An attribute that has been read: the serialized fields of the instruction (`data`), and values that can be
-    serialized only at the end of the module."""
+class UnnumberedMetadata(TextMetadata):
+    """Metadata that was read, whose stack frame and payload get their numbers at the end of the module. It becomes
+    bytes then."""
 
-    __slots__ = ("attribute", "calls", "data", "frame", "payload", "thread")
+    __slots__ = ("payload",)
+
+    def __init__(self, data: bytes, frame: int, payload: bytes | None) -> None:
+        """`data` is the serialized OpMetadata without the two."""
+        super().__init__("", frame, lambda _: data)
+        self.payload = payload
+        """The payload, which is kept in the module's table of payloads."""
+
+
+class ParsedAttribute:
+    """An attribute that has been read: the serialized fields of the instruction (`data`), and values that are no part
+    of an instruction's kind."""
+
+    __slots__ = ("attribute", "calls", "control", "data", "metadata", "thread")
 
     def __init__(
         self,
         attribute: Attribute,
-        data: bytes,
+        data: bytes = b"",
         *,
-        calls: tuple[int, ...] = (),
-        frame: int = 0,
-        payload: bytes | None = None,
-        thread: bytes = b"",
+        calls: tuple[HloComputation | None, ...] = (),
+        control: tuple[HloInstruction, ...] = (),
+        metadata: TextMetadata | None = None,
+        thread: str = "",
     ) -> None:
         self.attribute = attribute
         self.data = data
         self.calls = calls
-        """The indices of the computations that the attribute names, or of the instructions that control-predecessors
-        names."""
-        self.frame = frame
-        """The stack frame in the text's table that metadata names; 0 for none."""
-        self.payload = payload
-        """The payload of the metadata, which is kept in the module's table of payloads."""
+        """The computations that the attribute names; None for one that could not be read."""
+        self.control = control
+        """The instructions that control-predecessors names."""
+        self.metadata = metadata
         self.thread = thread
         """The execution thread of an asynchronous operation."""
-
-
-class ParsedInstruction:
-    """An instruction that has been read. `data` has its serialized fields other than name, id, operands and references
-    to other parts of the module. `operands`, `calls` and `control` are indices: of operands, of called computations,
-    and of control predecessors."""
-
-    __slots__ = (
-        "async_computation",
-        "async_origin",
-        "calls",
-        "control",
-        "data",
-        "frame",
-        "name",
-        "opcode",
-        "operands",
-        "payload",
-        "shape",
-        "thread",
-    )
-
-    def __init__(self, name: str, opcode: str, shape: ParsedShape, data: bytes, operands: tuple[int, ...]) -> None:
-        self.name = name
-        self.opcode = opcode
-        self.shape = shape
-        self.data = data
-        self.operands = operands
-        self.calls: tuple[int, ...] = ()
-        self.control: tuple[int, ...] = ()
-        self.frame = 0
-        self.payload: bytes | None = None
-        self.thread = MAIN_THREAD
-        self.async_computation = -1
-        """The index of the computation that an asynchronous instruction runs; -1 if there is none."""
-        self.async_origin: ParsedInstruction | None = None
-        """For an async-update or async-done: the instruction that names the computation that runs, if it is known."""
-
-    def set_shape(self, shape: ParsedShape) -> None:
-        """Gives the instruction another shape, in `data` too."""
-        message = xla.HloInstructionProto.FromString(self.data)
-        message.shape.CopyFrom(shape.proto())
-        self.shape, self.data = shape, message.SerializeToString()
-
-    @property
-    def is_linked(self) -> bool:
-        """Whether the instruction refers to parts of the module other than its operands."""
-        return bool(self.calls or self.control or self.frame) or self.thread != MAIN_THREAD or self.payload is not None
-
-
-class ParsedComputation:
-    """A computation that has been read, with its instructions in the order of the text."""
-
-    __slots__ = ("instructions", "is_fusion", "name", "parameters", "root", "thread")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.instructions: list[ParsedInstruction] = []
-        self.root = -1
-        self.parameters: dict[int, int] = {}
-        """Parameter number → index of the instruction."""
-        self.thread = MAIN_THREAD
-        self.is_fusion = False
 
 
 class State:
@@ -212,17 +164,26 @@ class State:
 
     __slots__ = (
         "_attributes_kept",
+        "_kinds",
         "_shapes_kept",
         "async_origins",
+        "async_steps",
+        "async_threads",
         "attributes",
         "channels_0",
-        "computation_indices",
+        "computation_by_name",
         "computations",
         "cursor",
         "depth",
         "elided",
         "errors",
+        "fast",
+        "fused",
+        "has_origins",
+        "known",
         "literals",
+        "metadata",
+        "module",
         "shapes",
         "source",
         "text",
@@ -230,20 +191,27 @@ class State:
         "threads",
     )
 
-    def __init__(self, source: Source, *, elided_values: bool = True) -> None:
+    def __init__(self, source: Source, module: ModuleData, *, elided_values: bool = True) -> None:
         self.source = source
         self.text = source.text
         self.cursor = HloCursor(source)
-        self.computations: list[ParsedComputation] = []
-        self.computation_indices: dict[str, int] = {}
-        """Name of a computation → its index; -1 for a computation that could not be read."""
+        self.module = module
+        """The module that gets what is read."""
+        self.computations: list[HloComputation] = []
+        """The computations that have been read, in the order of the text."""
+        self.computation_by_name: dict[str, HloComputation | None] = {}
+        """Name of a computation → the computation; None for one that could not be read."""
         self.channels_0: list[str] = []
         """The instructions whose text says `channel_id=0`."""
-        self.async_origins: dict[Any, Any] = {}
-        """Asynchronous instruction → the instruction where its operation was started. These are the answers so far of
-        `find_origin`, which reads and extends them."""
-        self.threads: dict[int, bytes] = {}
-        """Index of a computation → the thread that it and all computations that it calls have been put on."""
+        self.async_steps: dict[HloInstruction, tuple[HloComputation | None, HloInstruction | None]] = {}
+        """Step of an asynchronous operation → the computation that it runs, None if there is none; and, for an
+        async-update or async-done, the instruction that names that computation, if it is known."""
+        self.async_threads: dict[HloInstruction, str] = {}
+        """async-start → the thread on which it runs its computation, if the text names one."""
+        self.async_origins: dict[HloInstruction, HloInstruction | None] = {}
+        """The answers so far of `async_start`, which reads and extends them."""
+        self.threads: dict[HloComputation, str] = {}
+        """Computation → the thread that it and all computations that it calls have been put on."""
         self.thread_steps = 0
         """How many times a computation has been put on a thread."""
         self.elided = Elided(is_filled=elided_values)
@@ -256,8 +224,40 @@ class State:
         self.attributes: dict[str, ParsedAttribute] = {}
         """Text of an attribute → the attribute. The same text may be another Attribute for another opcode;
         `ParsedAttribute.attribute` is the one that was read."""
+        self.metadata: dict[str, TextMetadata | None] = {}
+        """Text of metadata that is written as XLA writes it → the metadata; None for text that is not."""
         self.literals: dict[str, bytes] = {}
         """Shape and text of a scalar constant → its serialized field `literal`."""
+        self.fast: dict[object, Kind] = {}
+        """Shape, opcode and attributes of a line as they stand → the kind that they describe."""
+        self._kinds: dict[bytes, Kind] = {}
+        self.fused: list[HloComputation] = []
+        """The computations that fusions call."""
+        self.known: frozenset[HloComputation] = frozenset()
+        """Computations that the text may name and that it must not change: those of a module that is edited."""
+        self.has_origins = "origin=" in self.text
+        """Whether instructions have origins, which elements of tuples may take over."""
+
+    def kind_of(self, shape: ParsedShape, pieces: Sequence[bytes]) -> Kind:
+        """The kind with these serialized fields and this shape. Pieces of one submessage are merged."""
+        data = b"".join((*pieces, shape.field))
+        kind = self._kinds.get(data)
+        if kind is None:
+            message = xla.HloInstructionProto.FromString(data)
+            kind = self._kinds[data] = self.module.kinds.of_message(message, shape.shape)
+        return kind
+
+    def parsed_shape(self, shape: Shape) -> ParsedShape:
+        """The ParsedShape of a shape."""
+        text = str(shape)
+        known = self.shapes.get(text)
+        if known is None or known.shape != shape:
+            known = ParsedShape(self.module.kinds.same_shape(shape))
+        return known
+
+    def shape_of(self, instruction: HloInstruction) -> ParsedShape:
+        """The ParsedShape of an instruction."""
+        return instruction.kind.fact(ParsedShape, lambda kind: self.parsed_shape(kind.shape))
 
     def keep_attribute(self, text: str, attribute: ParsedAttribute) -> None:
         """Adds an attribute to `attributes`."""
@@ -293,7 +293,12 @@ class State:
         cursor = self.cursor
         cursor.skip_space()
         at = cursor.at
-        found = ParsedShape(cursor.parse_shape())
+        match = _SHAPE.match(self.text, at)
+        known = None if match is None else self.shapes.get(match[0])
+        if match is not None and known is not None and _AFTER_SHAPE.match(self.text, match.end()) is not None:
+            cursor.at = match.end()
+            return known
+        found = ParsedShape(self.module.kinds.same_shape(cursor.parse_shape()))
         self._shapes_kept += cursor.at - at
         if self._shapes_kept > _SHAPES_KEPT:
             self._shapes_kept = 0
@@ -301,17 +306,27 @@ class State:
         self.shapes[self.text[at : cursor.at]] = found
         return found
 
-    def computation(self, name: str, at: int) -> int:
-        """The index of the computation called `name`. ParseError at the offset `at` if there is none."""
-        index = self.computation_indices.get(name)
-        if index is None:
+    def new_computation(self, name: str) -> HloComputation:
+        """A computation without instructions, which is not among `computations` yet."""
+        return HloComputation(self.module, name, 0, thread=MAIN_THREAD)
+
+    def add_computation(self, computation: HloComputation) -> None:
+        """Adds a computation to those that have been read."""
+        computation.index = len(self.computations)
+        self.computations.append(computation)
+
+    def computation(self, name: str, at: int) -> HloComputation | None:
+        """The computation called `name`; None if it could not be read. ParseError at the offset `at` if there is
+        none."""
+        try:
+            return self.computation_by_name[name]
+        except KeyError:
             raise self.cursor.error(
                 f"no computation {name!r} is defined before this",
                 at=at,
                 expected="a computation defined before",
                 found=name,
-            )
-        return index
+            ) from None
 
     def note(self, error: ParseError) -> None:
         """Keeps an error, so that reading can go on after it. Raises the kept errors once there are _ERRORS of them."""
@@ -330,10 +345,24 @@ class State:
 class Body:
     """The body of one computation while it is being read."""
 
-    __slots__ = ("computation", "current", "cursor", "elements", "names", "open", "parse_body", "state", "text")
+    __slots__ = (
+        "computation",
+        "current",
+        "cursor",
+        "elements",
+        "instructions",
+        "names",
+        "open",
+        "parameters",
+        "parse_body",
+        "root",
+        "start",
+        "state",
+        "text",
+    )
 
     def __init__(
-        self, state: State, computation: ParsedComputation, parse_body: Callable[[State, ParsedComputation], None]
+        self, state: State, computation: HloComputation, parse_body: Callable[[State, HloComputation], None]
     ) -> None:
         self.state = state
         self.cursor = state.cursor
@@ -341,19 +370,36 @@ class Body:
         self.computation = computation
         self.parse_body = parse_body
         """The function that reads a computation which is written within the instruction that calls it."""
-        self.names: dict[str, int] = {}
-        """Name of an instruction → its index; -1 for an instruction that could not be read."""
-        self.elements: dict[tuple[int, int], int] = {}
-        """(Index of a tuple, number of an element) → index of the get-tuple-element that the reader made for operands
-        such as `%x#0`."""
+        self.instructions: list[HloInstruction] = []
+        """The instructions in the order of the text; `index` is their index here."""
+        self.parameters: dict[int, HloInstruction] = {}
+        """The parameters by their numbers."""
+        self.root: HloInstruction | None = None
+        self.names: dict[str, HloInstruction | None] = {}
+        """Name of an instruction → the instruction; None for one that could not be read."""
+        self.elements: dict[tuple[HloInstruction, int], HloInstruction] = {}
+        """(A tuple, number of an element) → the get-tuple-element that the reader made for operands such as `%x#0`."""
         self.current = ""
         """The name of the instruction that is being read."""
+        self.start = 0
+        """The offset at which that instruction begins."""
         self.open = False
         """Whether the reader makes a parameter for an operand that no instruction defines."""
 
-    def check_parameters(self) -> None:
-        """Raises ParseError unless the parameters are numbered from 0 without a gap."""
-        parameters = self.computation.parameters
+    def add(self, instruction: HloInstruction) -> HloInstruction:
+        """Adds an instruction to the computation."""
+        instruction.index = len(self.instructions)
+        self.instructions.append(instruction)
+        return instruction
+
+    def finish(self) -> None:
+        """Gives the computation its instructions. Raises ParseError unless the parameters are numbered from 0 without a
+        gap."""
+        parameters = self.parameters
+        if self.state.errors:
+            # The rest of the text is read for further mistakes, and may call this computation. Its parameters may have
+            # gaps because of the errors, so they are numbered anew.
+            parameters = {number: parameters[each] for number, each in enumerate(sorted(parameters))}
         for number in range(len(parameters)):
             if number not in parameters:
                 raise self.cursor.error(
@@ -361,3 +407,7 @@ class Body:
                     "missing",
                     at=self.cursor.at - 1,
                 )
+        if self.instructions:
+            # The root could not be read where there are errors.
+            self.computation.fill(self.instructions, self.root or self.instructions[-1])
+            self.computation.set_parameters([parameters[number] for number in range(len(parameters))])

@@ -1,9 +1,7 @@
 """Writes the text of a module, of one of its computations, or of one instruction. The text is that of XLA's
 HloModule::ToString, which is `module.to_string()` in jaxlib.
 
-    module_text(module)                                  # the default
-    module_text(module, style="short_parsable")          # or canonical, fingerprint
-    module_text(module, print_large_constants=True, print_percent=False)
+    module_text(PrintedModule(module, PrintOptions()))
 
     computation := 'ENTRY '? name signature? '{' line* '}' (', execution_thread="' thread '"')?
 
@@ -15,24 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from operator import itemgetter
-from typing import Any, Final, Protocol
-
-from google.protobuf.message import Message
+from operator import attrgetter, itemgetter
+from typing import Final
 
 from xlashape.errors import InvalidModuleError, LimitExceededError, XlashapeError
-from xlashape.hlo.module_proto.compact import Held
+from xlashape.hlo.ir import HloComputation, HloInstruction
 from xlashape.hlo.module_proto.module_config import ModuleConfig
 from xlashape.hlo.module_proto.structure import LOCAL_ID
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.serde import read_module, sequences
 from xlashape.hlo.text.writer.line import LineWriter
 from xlashape.hlo.text.writer.printed_module import PrintedModule, PrintOptions
-from xlashape.hlo.text.writer.templates import PrintedComputation
 from xlashape.hlo.tokens import ints, safe_name, with_index_comments
 from xlashape.hlo.values.aliasing import ALIAS_KINDS
 from xlashape.hlo.values.metadata import debug_attributes_text, original_array_text
 from xlashape.hlo.values.plain import frontend_attributes_text
 from xlashape.limits import check, spend
-from xlashape.proto import coerce, xla
+from xlashape.proto import xla
 
 _MAX_BODY_LEVELS: Final = 100
 _MAX_BODIES: Final = 1 << 20
@@ -46,115 +43,118 @@ class ComputationWriter:
     def __init__(self, module: PrintedModule) -> None:
         self._module = module
         self._bodies = 0
+        self._sequences = dict(sequences(module.module))
 
     def lines(
-        self,
-        index: int,
-        *,
-        is_entry: bool,
-        order: list[int] | None = None,
-        level: int = 0,
-        nested: bool = False,
-        frontend: bool = True,
+        self, computation: HloComputation, *, level: int = 0, nested: bool = False, frontend: bool = True
     ) -> list[str]:
         """The lines of a computation, each indented, from its header to its closing brace.
 
-        `order` are the indices of its instructions in the order of the schedule; None for XLA's post order. `nested`
-        says that the computation is written where it is called, and `level` at which depth. `frontend` says whether
-        frontend attributes are written.
+        `nested` says that the computation is written where it is called, and `level` at which depth. `frontend` says
+        whether frontend attributes are written.
         """
         module = self._module
         options = module.options
-        computation = module.computations[index]
-        order = module.order(index) if order is None else order
+        order = self._order(computation, nested=nested)
         tab = "  " * (options.indent_amount + level)
         own_names = module.instruction_names(computation)
         compact = self._compact_elements(computation) if options.compact_get_tuple_elements else {}
-        order = [i for i in order if i not in compact]
+        if compact:
+            order = [each for each in order if each not in compact]
         names = self._names(own_names, order)
-        for i in compact:  # operands are before their users
-            names[i] = f"{names[computation.operands[i][0]]}#{compact[i]}"
-        head = "ENTRY " if is_entry else ""
+        if compact:
+            names = list(names)
+            for each, number in compact.items():  # operands are before their users
+                names[each.index] = f"{names[each.operands[0].index]}#{number}"
+        head = "ENTRY " if not nested and computation is module.module.entry else ""
         if not nested and not options.is_in_nested_computation:
-            head += f"{module.names[index]} " if options.print_ids else module.percent
-        writer = LineWriter(module, computation, names, own_names, level, self._body, frontend=frontend)
+            head += f"{module.name(computation)} " if options.print_ids else module.percent
+        writer = LineWriter(module, names, own_names, level, self._body, frontend=frontend)
         lines = [""]
         with _errors_name_instruction(computation, writer):
             writer.write(order, f"{tab}  ", lines)
             if options.print_program_shape:
                 head += self._signature(computation, own_names)
             lines[0] = f"{tab}{head}{{"
-        thread = computation.thread
+        thread = computation.execution_thread
         shows_thread = thread and thread != "main" and options.print_ids
         lines.append(f'{tab}}}, execution_thread="{thread}"' if shows_thread else f"{tab}}}")
         return lines
 
-    def line(self, index: int, instruction: int, order: list[int] | None = None) -> str:
-        """The text of instruction number `instruction` of computation number `index`, without `ROOT`. `order` is as for
-        `lines`.
+    def line(self, instruction: HloInstruction) -> str:
+        """The text of an instruction, without `ROOT`.
 
         As in XLA, an instruction that is written alone has no names at all if the options replace names by `tmp_0`, …,
         unless they also have `is_in_nested_computation`.
         """
         module = self._module
-        computation = module.computations[index]
-        own_names = module.kept_names(index)
+        computation = instruction.computation
+        own_names = module.instruction_names(computation)
         names = own_names
         if module.options.canonicalize_instruction_names:
-            names = self._names(own_names, module.order(index) if order is None else order)
+            names = self._names(own_names, self._order(computation))
         shows_names = not module.options.canonicalize_instruction_names or module.options.is_in_nested_computation
         # Level -1 gives the bodies of called computations the same indentation as the instruction.
-        writer = LineWriter(module, computation, names, own_names, -1, self._body, shows_names=shows_names)
+        writer = LineWriter(module, names, own_names, -1, self._body, shows_names=shows_names)
         lines: list[str] = []
         with _errors_name_instruction(computation, writer):
             writer.write([instruction], "  " * module.options.indent_amount, lines)
         text = "\n".join(lines)
         indent = "  " * module.options.indent_amount
         text = text.removeprefix(indent)
-        if instruction == computation.root:
+        if instruction.is_root:
             text = text.removeprefix("ROOT ")
         if not shows_names:
-            text = text.removeprefix(f"{names[instruction]} = ")
+            text = text.removeprefix(f"{names[instruction.index]} = ")
         return indent + text
 
-    def _names(self, own_names: list[str], order: list[int]) -> list[str]:
+    def _order(self, computation: HloComputation, *, nested: bool = False) -> Sequence[HloInstruction]:
+        """The instructions in the order in which they are written: that of their schedule or, without one and where a
+        computation is written where it is called, XLA's post order."""
+        schedule = None if nested else self._sequences.get(computation)
+        if schedule is None:
+            return computation.post_order()
+        by_local_id = computation.by_local_id()
+        order = [by_local_id.get(ident & LOCAL_ID) for ident in schedule]
+        found = [each for each in order if each is not None]
+        if not len(order) == len(found) == len(set(found)) == len(by_local_id):
+            raise InvalidModuleError(
+                f"computation {computation.name!r}: its schedule is not an order of its instructions"
+            )
+        return found
+
+    def _names(self, own_names: list[str], order: Sequence[HloInstruction]) -> list[str]:
         """The names that are written, by index of the instruction: its own, or `tmp_0`, … as the options say."""
         if not self._module.options.canonicalize_instruction_names:
             return own_names
         names = [""] * len(own_names)
-        for number, i in enumerate(order):
-            names[i] = f"tmp_{number}"
+        for number, each in enumerate(order):
+            names[each.index] = f"tmp_{number}"
         return names
 
-    def _compact_elements(self, computation: PrintedComputation) -> dict[int, int]:
-        """Index of an instruction → number of an element, for get-tuple-elements that have no line of their own because
-        operands are written as `%x#0`. Operands come before their users."""
-        templates = computation.templates
-        named = {i for user in computation.notable for i in computation.predecessors_of(user)}
+    def _compact_elements(self, computation: HloComputation) -> dict[HloInstruction, int]:
+        """Instruction → number of an element, for get-tuple-elements that have no line of their own because operands
+        are written as `%x#0`. Operands come before their users."""
+        named = {before for user in computation.instructions for before in user.control_predecessors}
         return {
-            i: templates[i].message.tuple_index
-            for i in self._module.order(self._module.index_of(computation.id))
-            if templates[i].opcode == "get-tuple-element"
-            and i != computation.root
-            and i not in named
-            and not templates[i].predecessors
-            and len(computation.operands[i]) == 1
+            each: each.kind.tuple_index
+            for each in computation.post_order()
+            if each.opcode is Opcode.GET_TUPLE_ELEMENT
+            and not each.is_root
+            and each not in named
+            and not each.control_predecessors
+            and len(each.operands) == 1
         }
 
-    def _signature(self, computation: PrintedComputation, names: list[str]) -> str:
+    def _signature(self, computation: HloComputation, names: list[str]) -> str:
         percent = len(self._module.percent)
         shapes = self._module.shapes_without_layout
-        templates = computation.templates
-        parameters = [
-            (templates[i].message.parameter_number, f"{names[i][percent:]}: {shapes[templates[i].shape]}")
-            for i in computation.notable
-            if templates[i].is_parameter
-        ]
-        parameters.sort(key=itemgetter(0))
-        result = shapes[templates[computation.root].shape] if computation.root >= 0 else ""
-        return f"({', '.join([text for _, text in parameters])}) -> {result} "
+        parameters = [each for each in computation.instructions if each.opcode is Opcode.PARAMETER]
+        parameters.sort(key=attrgetter("number"))
+        texts = [f"{names[each.index][percent:]}: {shapes[each.shape]}" for each in parameters]
+        return f"({', '.join(texts)}) -> {shapes[computation.root.shape]} "
 
-    def _body(self, computation_id: int, level: int, frontend: bool) -> str:
+    def _body(self, computation: HloComputation, level: int, frontend: bool) -> str:
         """The text of a called computation, from its opening brace on, as it is written where it is called."""
         self._bodies += 1
         if level > _MAX_BODY_LEVELS:
@@ -168,12 +168,11 @@ class ComputationWriter:
             raise LimitExceededError(
                 f"more than {_MAX_BODIES} bodies within bodies", limit="bodies", maximum=_MAX_BODIES, value=self._bodies
             )
-        index = self._module.index_of(computation_id)
-        return "\n".join(self.lines(index, is_entry=False, level=level, nested=True, frontend=frontend))
+        return "\n".join(self.lines(computation, level=level, nested=True, frontend=frontend))
 
 
 @contextmanager
-def _errors_name_instruction(computation: PrintedComputation, writer: LineWriter) -> Generator[None, None, None]:
+def _errors_name_instruction(computation: HloComputation, writer: LineWriter) -> Generator[None, None, None]:
     """Turns errors within the block into an InvalidModuleError that names the computation and the instruction that is
     being written. LimitExceededError stays as it is."""
     try:
@@ -181,7 +180,7 @@ def _errors_name_instruction(computation: PrintedComputation, writer: LineWriter
     except LimitExceededError:
         raise
     except XlashapeError as error:
-        name = f"instruction {computation.names[writer.index]!r}: " if writer.index >= 0 else ""
+        name = f"instruction {writer.instruction.name!r}: " if writer.instruction is not None else ""
         raise InvalidModuleError(f"computation {computation.name!r}: {name}{error.message}") from error
 
 
@@ -191,62 +190,19 @@ def _errors_name_instruction(computation: PrintedComputation, writer: LineWriter
 _MAX_RECOVERY_DEPTH: Final = 20
 
 
-class ModuleView(Protocol):
-    """The two properties of HloModule that the writer needs."""
-
-    @property
-    def held(self) -> Held:
-        """The module itself."""
-        ...
-
-    @property
-    def config(self) -> ModuleConfig:
-        """The values in the header of the text that the proto has no field for."""
-        ...
-
-
-def module_text(
-    module: ModuleView | Held | Message | bytes,
-    style: str | PrintOptions = "default",
-    *,
-    config: ModuleConfig | None = None,
-    **changes: Any,
-) -> str:
-    """The text of a module, which is given as an HloModule, its Held, an HloModuleProto or the bytes of one.
-
-    `style` is a PrintOptions or the name of one: default, short_parsable, canonical, fingerprint. `changes` are single
-    options that replace those of the style. `config` has the values in the header that the proto has no field for; an
-    HloModule has a `config` of its own.
-    Raises InvalidArgumentError for an unknown style or option, InvalidModuleError naming the instruction for a module
-    that cannot be printed, LimitExceededError if computations that are written where they are called are too many or
-    too deep.
-
-    >>> p = xla.HloInstructionProto(name="p", opcode="parameter", shape=xla.ShapeProto(element_type=xla.F32))
-    >>> main = xla.HloComputationProto(name="main", instructions=[p])
-    >>> print(module_text(xla.HloModuleProto(name="m", computations=[main])).strip())
-    HloModule m, entry_computation_layout={()->()}
-    <BLANKLINE>
-    ENTRY %main (p: f32[]) -> f32[] {
-      ROOT %p = f32[] parameter(0)
-    }
+def module_text(printed: PrintedModule) -> str:
+    """The text of a module. Raises InvalidModuleError naming the instruction for a module that cannot be printed,
+    LimitExceededError if computations that are written where they are called are too many or too deep.
     """
-    options = PrintOptions.of(style, **changes)
-    if isinstance(module, bytes):
-        module = Held.of_bytes(module)
-    elif isinstance(module, Message):
-        module = Held.of_message(coerce(xla.HloModuleProto, module))
-    if isinstance(module, Held):
-        return _module_text(module, options, 0, config or ModuleConfig())
-    return _module_text(module.held, options, 0, config or module.config)
+    return _module_text(printed, 0)
 
 
-def _module_text(module: Held, options: PrintOptions, depth: int, config: ModuleConfig) -> str:
-    proto = module.head
-    printed = PrintedModule(module, options, config.channels_0)
+def _module_text(printed: PrintedModule, depth: int) -> str:
+    options, head = printed.options, printed.module.head
     writer = ComputationWriter(printed)
     tab = "  " * options.indent_amount
-    parts = [tab + _header(proto, printed, config), *_recovery_table(proto, options, depth)]
-    debug_attributes = debug_attributes_text(proto)
+    parts = [tab + _header(head, printed, printed.module.config), *_recovery_table(printed, depth)]
+    debug_attributes = debug_attributes_text(head)
     if debug_attributes:
         parts[-1] += ","
         parts += debug_attributes
@@ -255,16 +211,9 @@ def _module_text(module: Held, options: PrintOptions, depth: int, config: Module
     if tables:
         parts += [*tables, ""]
     hidden = printed.hidden()
-    schedules = _schedules(proto)
-    entry = proto.entry_computation_id & LOCAL_ID
-    blocks: list[tuple[bool, str]] = []
-    for index in printed.computation_order():
-        if index in hidden:
-            continue
-        computation = printed.computations[index]
-        order = _scheduled(computation, schedules.get(computation.id))
-        is_entry = computation.id == entry
-        blocks.append((is_entry, "\n".join(writer.lines(index, is_entry=is_entry, order=order))))
+    entry = printed.module.entry
+    written = [each for each in printed.computation_order() if each not in hidden]
+    blocks = [(each is entry, "\n".join(writer.lines(each))) for each in written]
     if options.canonicalize_computations:
         blocks.sort()
     for _, text in blocks:
@@ -273,44 +222,14 @@ def _module_text(module: Held, options: PrintOptions, depth: int, config: Module
     return "\n".join(parts)
 
 
-def printed_module(module: ModuleView, style: str | PrintOptions = "default", **changes: Any) -> PrintedModule:
-    """The PrintedModule that `computation_text` and `instruction_text` need. A caller that makes several texts with the
-    same options keeps it."""
-    return PrintedModule(module.held, PrintOptions.of(style, **changes), module.config.channels_0)
+def computation_text(printed: PrintedModule, computation: HloComputation) -> str:
+    """The text of one computation, from its name or ENTRY to its closing brace."""
+    return "\n".join(ComputationWriter(printed).lines(computation))
 
 
-def computation_text(module: xla.HloModuleProto, printed: PrintedModule, index: int) -> str:
-    """The text of one computation, from its name or ENTRY to its closing brace. `module` is `Held.head` of the
-    module."""
-    computation = printed.computations[index]
-    is_entry = computation.id == module.entry_computation_id & LOCAL_ID
-    order = _scheduled(computation, _schedules(module).get(computation.id))
-    return "\n".join(ComputationWriter(printed).lines(index, is_entry=is_entry, order=order))
-
-
-def instruction_text(module: xla.HloModuleProto, printed: PrintedModule, computation: int, index: int) -> str:
-    """The text of one instruction, by the indices of its computation and of the instruction, without `ROOT`. `module`
-    is `Held.head` of the module."""
-    order = None
-    if printed.options.canonicalize_instruction_names:
-        owner = printed.computations[computation]
-        order = _scheduled(owner, _schedules(module).get(owner.id))
-    return ComputationWriter(printed).line(computation, index, order)
-
-
-def _schedules(module: xla.HloModuleProto) -> dict[int, Sequence[int]]:
-    """Id of a computation → the ids of its instructions in the order of the schedule."""
-    return {ident & LOCAL_ID: sequence.instruction_ids for ident, sequence in module.schedule.sequences.items()}
-
-
-def _scheduled(computation: PrintedComputation, schedule: Sequence[int] | None) -> list[int] | None:
-    """The indices of the instructions in the order of their schedule; None without a schedule."""
-    if schedule is None:
-        return None
-    order = [computation.indices.get(ident & LOCAL_ID, -1) for ident in schedule]
-    if -1 in order or not len(order) == len(computation.ids) == len(set(order)):
-        raise InvalidModuleError(f"computation {computation.name!r}: its schedule is not an order of its instructions")
-    return order
+def instruction_text(printed: PrintedModule, instruction: HloInstruction) -> str:
+    """The text of one instruction, without `ROOT`."""
+    return ComputationWriter(printed).line(instruction)
 
 
 def _header(proto: xla.HloModuleProto, printed: PrintedModule, config: ModuleConfig) -> str:
@@ -333,8 +252,9 @@ def _header(proto: xla.HloModuleProto, printed: PrintedModule, config: ModuleCon
     return f"{text}, origin_recovery_table={{" if proto.original_value_recovery_table.entries else text
 
 
-def _recovery_table(proto: xla.HloModuleProto, options: PrintOptions, depth: int) -> list[str]:
+def _recovery_table(printed: PrintedModule, depth: int) -> list[str]:
     """The lines of the recovery table after `origin_recovery_table={`; empty if the module has no table."""
+    proto, options = printed.module.head, printed.options
     entries = {
         (entry.old_original_array.instruction_name, tuple(entry.old_original_array.shape_index)): entry
         for entry in proto.original_value_recovery_table.entries
@@ -350,7 +270,9 @@ def _recovery_table(proto: xla.HloModuleProto, options: PrintOptions, depth: int
         lines.append(f"{tab}  {{{old}}} : {{{new}}}{',' if has_module else ''}")
         if has_module:
             inner = PrintOptions(indent_amount=options.indent_amount + 2)
-            text = _module_text(Held.of_message(entry.recovery_module), inner, depth + 1, ModuleConfig())
+            recovery = type(printed.module)()
+            read_module(recovery, entry.recovery_module.SerializePartialToString(), is_program=False)
+            text = _module_text(PrintedModule(recovery, inner), depth + 1)
             # The text is a string over several lines: quotes and backslashes are escaped, line ends are not.
             lines += [f'{tab}  "', text.replace("\\", "\\\\").replace('"', '\\"'), f'{tab}  "']
     return [*lines, "}", ""]
@@ -368,7 +290,7 @@ def _aliases(proto: xla.HloModuleProto) -> list[str]:
 
 
 def _program_shape(proto: xla.HloModuleProto, printed: PrintedModule) -> str:
-    shape = proto.host_program_shape
-    parameters = [printed.shapes_with_layout[parameter.SerializeToString()] for parameter in shape.parameters]
-    result = printed.shapes_with_layout[shape.result.SerializeToString()] if shape.HasField("result") else "()"
+    shape, shape_of = proto.host_program_shape, printed.module.shape_of
+    parameters = [printed.shapes_with_layout[shape_of(parameter)] for parameter in shape.parameters]
+    result = printed.shapes_with_layout[shape_of(shape.result)] if shape.HasField("result") else "()"
     return f"({with_index_comments(parameters)})->{result}"

@@ -10,20 +10,19 @@ and, within a computation, of the instructions' ids. Equal names, locations and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from operator import itemgetter
 from typing import Any, NamedTuple
 
-from xlashape.errors import InvalidArgumentError, InvalidModuleError
-from xlashape.hlo.module_proto.compact import Held
-from xlashape.hlo.module_proto.structure import LOCAL_ID, call_order, post_order, roots
-from xlashape.hlo.ops.async_chain import find_origin
+from xlashape.errors import InvalidArgumentError
+from xlashape.hlo.async_start import async_start
+from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData, TextMetadata
+from xlashape.hlo.kind import Kind
+from xlashape.hlo.module_proto.order import call_order, roots
+from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep
-from xlashape.hlo.text.writer.templates import InstructionTemplate, PrintedComputation, read_computations
-from xlashape.hlo.tokens import escape, safe_name, without_suffix
-from xlashape.hlo.values.attribute import ABSENT
+from xlashape.hlo.tokens import escape, safe_name, safe_names, without_suffix
 from xlashape.hlo.values.metadata import metadata_text
 from xlashape.proto import parse, xla
 from xlashape.shape import Shape
@@ -221,234 +220,190 @@ class FrameTables:
 # -- the module --------------------------------------------------------------------------------
 
 
-class _TextByBytes(dict[bytes, str]):
-    """Serialized message → its text, which `make` gives when it is first looked up."""
+class Pieces:
+    """The texts of a kind's line between its parts. LineWriter sets them."""
 
-    def __init__(self, make: Callable[[bytes], str]) -> None:
-        super().__init__()
-        self._make = make
+    __slots__ = (
+        "after_calls",
+        "after_control",
+        "attributes",
+        "backend_config",
+        "before_calls",
+        "before_control",
+        "head",
+        "inside",
+    )
 
-    def __missing__(self, data: bytes) -> str:
-        text = self[data] = self._make(data)
-        return text
+    def __init__(self) -> None:
+        self.head = ""
+        """The text from ` = ` to the opening parenthesis."""
+        self.inside = ""
+        """The text between the parentheses of an instruction without operands."""
+        self.before_calls = ""
+        """The text from the closing parenthesis to the called computations."""
+        self.after_calls = ""
+        """The attributes after the called computations, if there are some."""
+        self.before_control = ""
+        """The text from there to the control predecessors."""
+        self.after_control = ""
+        """The text from there to the metadata."""
+        self.attributes = ""
+        """The text from the closing parenthesis to the metadata, of an instruction without calls and control
+        predecessors."""
+        self.backend_config = ""
+        """The text of the attribute backend_config, which is the last."""
 
 
 class PrintedModule:
     """A module that is written with one set of options, and everything that its lines share."""
 
-    def __init__(
-        self,
-        module: Held,
-        options: PrintOptions,
-        channels_0: Iterable[str] = (),
-    ) -> None:
+    def __init__(self, module: ModuleData, options: PrintOptions) -> None:
         head = module.head
+        self.module = module
         self.options = options
-        self.channels_0 = frozenset(channels_0) if options.print_extra_attributes else frozenset[str]()
+        self.channels_0 = frozenset(module.config.channels_0) if options.print_extra_attributes else frozenset[str]()
         """The names of the instructions that are written with channel_id=0."""
-        self.computations = read_computations(module.module_bytes())
         self.payloads: Sequence[bytes] = list(head.payloads)
         self.percent = "%" if options.print_percent else ""
-        self.names = self._shown([computation.name for computation in self.computations])
-        """The names of the computations."""
         self.frames = FrameTables(head.stack_frame_index, self._used_frames() if options.print_metadata else ())
-        self.shapes_with_layout = _TextByBytes(lambda data: str(Shape.from_proto(data)))
-        self.shapes_without_layout = _TextByBytes(lambda data: shape_text(Shape.from_proto(data), layout=False))
+        self.pieces: dict[Kind, Pieces] = {}
+        """The texts of the kinds whose texts hold for all their instructions."""
+        self.shapes_with_layout = _ShapeTexts(layout=True)
+        self.shapes_without_layout = _ShapeTexts(layout=False)
         self.shapes = self.shapes_with_layout if options.include_layout_in_shapes else self.shapes_without_layout
-        """Serialized shape → its text, with or without layout as the options say."""
-        self.metadata = _TextByBytes(self._metadata_text if options.print_metadata else lambda _: "")
-        """Serialized metadata of an instruction → `, metadata={…}`; "" if the options leave metadata out."""
-        self._index_of = {computation.id: index for index, computation in enumerate(self.computations)}
-        self._kept_names: dict[int, list[str]] = {}
-        self._orders: dict[int, list[int]] = {}
-        self._wrapped: dict[int, int | None] = {}
-        self._callers: dict[int, list[tuple[int, int]]] | None = None
-        self._async_computations: dict[tuple[int, int], int | None] = {}
-        self._async_origins: dict[tuple[int, int], tuple[int, int] | None] = {}
-
-    def _metadata_text(self, data: bytes) -> str:
-        if data in (ABSENT, b""):
-            return ""
-        message = parse(xla.OpMetadata, data)
-        text = metadata_text(message, self.frames.number(message.stack_frame_id), self.payloads)
-        return f", metadata={{{text}}}" if text else ""
+        """Shape → its text, with or without layout as the options say."""
+        self.metadata = _MetadataTexts(self)
+        """What an instruction says as metadata → `, metadata={…}`; "" if the options leave metadata out."""
+        self._names: dict[HloComputation, str] = {}
+        self._instruction_names: dict[HloComputation, list[str]] = {}
+        self._wrapped: dict[HloComputation, HloInstruction | None] = {}
+        self._starts: dict[HloInstruction, HloInstruction | None] = {}
 
     def _used_frames(self) -> Iterator[int]:
         """The stack frames that instructions name, in the order of the instructions' ids."""
-        seen: set[bytes] = {ABSENT}
-        for computation in self.computations:
-            for _, data in sorted(
-                zip(computation.ids, computation.metadata, strict=True), key=lambda pair: pair[0] & LOCAL_ID
-            ):
-                if data not in seen:
-                    seen.add(data)
-                    yield parse(xla.OpMetadata, data).stack_frame_id
+        if not self.module.head.stack_frame_index.stack_frames:
+            return
+        seen: set[object] = {None}
+        for computation in self.module.computations:
+            for each in sorted(computation.instructions, key=_local_id):
+                metadata = each.said_metadata
+                if metadata not in seen:
+                    seen.add(metadata)
+                    yield metadata.frame if isinstance(metadata, TextMetadata) else frame_of(metadata or b"")
 
-    def _shown(self, names: list[str]) -> list[str]:
+    def shown(self, name: str) -> str:
+        """The text of a name."""
         if self.options.print_ids:
-            return [self.percent + safe_name(name) for name in names]
-        return [self.percent + without_suffix(safe_name(name)) for name in names]
+            return self.percent + safe_name(name)
+        return self.percent + without_suffix(safe_name(name))
 
-    def index_of(self, computation_id: int) -> int:
-        """The index of the computation with an id. Raises InvalidModuleError if there is none."""
-        index = self._index_of.get(computation_id & LOCAL_ID)
-        if index is None:
-            raise InvalidModuleError(f"there is no computation of id {computation_id}")
-        return index
+    def name(self, computation: HloComputation) -> str:
+        """The name of a computation, as the options show it."""
+        name = self._names.get(computation)
+        if name is None:
+            name = self._names[computation] = self.shown(computation.name)
+        return name
 
-    def instruction_names(self, computation: PrintedComputation) -> list[str]:
+    def instruction_names(self, computation: HloComputation) -> list[str]:
         """The names of a computation's instructions, as the options show them."""
-        return self._shown(computation.names)
-
-    def kept_names(self, index: int) -> list[str]:
-        """The result of `instruction_names` for the computation at `index`, kept for further calls."""
-        names = self._kept_names.get(index)
+        names = self._instruction_names.get(computation)
         if names is None:
-            names = self._kept_names[index] = self.instruction_names(self.computations[index])
+            safe, percent = safe_names([each.name for each in computation.instructions]), self.percent
+            if not self.options.print_ids:
+                safe = [without_suffix(name) for name in safe]
+            names = self._instruction_names[computation] = [percent + name for name in safe]
         return names
 
     # -- order -------------------------------------------------------------------------------
 
-    def order(self, index: int) -> list[int]:
-        """The indices of a computation's instructions in XLA's post order: operands before their users."""
-        order = self._orders.get(index)
-        if order is None:
-            computation = self.computations[index]
-            operands, ids = computation.operands, computation.ids
-            starts = roots(operands)
-            if len(starts) > 1:
-                starts.sort(key=lambda i: ids[i] & LOCAL_ID)
-            before: Sequence[Sequence[int]] = operands
-            if any(computation.templates[i].predecessors for i in computation.notable):
-                before = [
-                    [*reversed(computation.predecessors_of(user)), *targets] for user, targets in enumerate(operands)
-                ]
-            order = self._orders[index] = post_order(before, starts)
-            if len(order) < len(ids):
-                order += sorted(set(range(len(ids))).difference(order))
-        return order
-
-    def computation_order(self) -> list[int]:
-        """The indices of the computations in XLA's order: called computations before their callers."""
+    def computation_order(self) -> list[HloComputation]:
+        """The computations in XLA's order: called computations before their callers."""
+        computations = self.module.computations
         called: list[list[list[int]]] = []
-        for computation in self.computations:
-            templates, ids = computation.templates, computation.ids
-            calls = [(ids[i] & LOCAL_ID, templates[i].called) for i in computation.notable if templates[i].called]
-            calls.sort(key=itemgetter(0))
-            called.append([[self.index_of(i) for i in targets] for _, targets in calls])
+        for computation in computations:
+            calling = [each for each in computation.instructions if each.called_computations]
+            calling.sort(key=_local_id)
+            called.append([[target.index for target in each.called_computations] for each in calling])
         order = call_order(called, roots([list(chain.from_iterable(calls)) for calls in called]))
         if len(order) < len(called):
             order += sorted(set(range(len(called))).difference(order))
-        return order
+        return [computations[index] for index in order]
 
     # -- asynchronous instructions -----------------------------------------------------------
 
-    def wrapped(self, index: int) -> int | None:
-        """The index of the instruction that the computation at `index` wraps: the only one other than its parameters.
-        None if there are several."""
-        if index not in self._wrapped:
-            computation = self.computations[index]
+    def wrapped(self, computation: HloComputation) -> HloInstruction | None:
+        """The instruction that a computation wraps: the only one other than its parameters. None if there are
+        several."""
+        if computation not in self._wrapped:
             root = computation.root
-            parameters = sum(computation.templates[i].is_parameter for i in computation.notable)
+            parameters = sum(each.opcode is Opcode.PARAMETER for each in computation.instructions)
             # A computation of parameters alone wraps its root: XLA writes it as parameter-start.
-            is_alone = root >= 0 and len(computation.ids) - parameters == (not computation.templates[root].is_parameter)
-            self._wrapped[index] = root if is_alone else None
-        return self._wrapped[index]
+            is_alone = len(computation.instructions) - parameters == (root.opcode is not Opcode.PARAMETER)
+            self._wrapped[computation] = root if is_alone else None
+        return self._wrapped[computation]
 
-    def hidden(self) -> frozenset[int]:
-        """The indices of computations that have no text of their own, because the asynchronous instructions that call
-        them are written as the instruction that they wrap."""
+    def hidden(self) -> frozenset[HloComputation]:
+        """The computations that have no text of their own, because the asynchronous instructions that call them are
+        written as the instruction that they wrap."""
         called = {
-            self.index_of(target)
-            for computation in self.computations
-            for i in computation.notable
-            if computation.templates[i].row.async_step is not None
-            for target in computation.templates[i].called
+            target
+            for instruction in self.module.instructions()
+            if instruction.called_computations and instruction.kind.row.async_step is not None
+            for target in instruction.called_computations
         }
-        return frozenset(index for index in called if self.wrapped(index) is not None)
+        return frozenset(computation for computation in called if self.wrapped(computation) is not None)
 
-    def async_computation(self, computation: PrintedComputation, index: int) -> int | None:
-        """The index of the computation that the asynchronous instruction at `index` runs: the one that it or its start
-        calls. None if there is none."""
-        template = computation.templates[index]
-        if template.called:
-            return self.index_of(template.called[0])
-        operands = computation.operands[index]
-        if template.row.async_step in (None, AsyncStep.START) or not operands:
+    def async_computation(self, instruction: HloInstruction) -> HloComputation | None:
+        """The computation that an asynchronous instruction runs: the one that it or its start calls. None if there is
+        none."""
+        if instruction.called_computations:
+            return instruction.called_computations[0]
+        if instruction.kind.row.async_step in (None, AsyncStep.START) or not instruction.operands:
             return None
-        key = computation.id, index
-        if key in self._async_computations:
-            return self._async_computations[key]
-        # Instructions are written after their operands, so the answer for an update before this one is often known.
-        before = computation.id, operands[0]
-        if before in self._async_computations:
-            found = self._async_computations[before]
+        start = async_start(instruction.operands[0], self._starts)
+        # Instructions are written after their operands, so the answer for a later step is often known.
+        self._starts[instruction] = start
+        return start.called_computations[0] if start is not None and start.called_computations else None
+
+
+def _local_id(instruction: HloInstruction) -> int:
+    return instruction.id & LOCAL_ID
+
+
+def frame_of(metadata: bytes) -> int:
+    """The number of the stack frame in a serialized OpMetadata."""
+    return parse(xla.OpMetadata, metadata).stack_frame_id
+
+
+class _ShapeTexts(dict[Shape, str]):
+    """Shape → its text."""
+
+    def __init__(self, *, layout: bool) -> None:
+        super().__init__()
+        self._layout = layout
+
+    def __missing__(self, shape: Shape) -> str:
+        text = self[shape] = str(shape) if self._layout else shape_text(shape, layout=False)
+        return text
+
+
+class _MetadataTexts(dict[object, str]):
+    """What an instruction says as metadata → its text in a line."""
+
+    def __init__(self, printed: PrintedModule) -> None:
+        super().__init__({None: "", b"": ""})
+        self._printed = printed
+
+    def __missing__(self, metadata: bytes | TextMetadata) -> str:
+        printed = self._printed
+        text = ""
+        if not printed.options.print_metadata:
+            pass
+        elif isinstance(metadata, TextMetadata):
+            frame = printed.frames.number(metadata.frame)
+            text = f"{metadata.text} stack_frame_id={frame}".lstrip() if frame else metadata.text
         else:
-            found = self._origin_computation(computation, operands[0])
-        self._async_computations[key] = found
-        return found
-
-    def _origin_computation(self, computation: PrintedComputation, index: int) -> int | None:
-        """The index of the computation that an asynchronous operation runs. The instruction at `index` has the state of
-        the operation, and `find_origin` finds the instruction that calls the computation."""
-        origin = find_origin(_PrintedInstructions(self), (self.index_of(computation.id), index), self._async_origins)
-        if origin is None:
-            return None
-        called = self.computations[origin[0]].templates[origin[1]].called
-        return self.index_of(called[0]) if called else None
-
-    def caller(self, index: int) -> tuple[int, int] | None:
-        """The instruction that calls the computation at `index`: (index of its computation, its index there). None if
-        several instructions call it, or none."""
-        if self._callers is None:
-            self._callers = {}
-            for number, computation in enumerate(self.computations):
-                for i in computation.notable:
-                    for target in computation.templates[i].called:
-                        self._callers.setdefault(self.index_of(target), []).append((number, i))
-        callers = self._callers.get(index, [])
-        return callers[0] if len(callers) == 1 else None
-
-
-class _PrintedInstructions:
-    """The instructions of the module as the graph that `find_origin` searches. A node is (index of the computation,
-    index of the instruction)."""
-
-    def __init__(self, module: PrintedModule) -> None:
-        self._module = module
-
-    def _template(self, node: tuple[int, int]) -> InstructionTemplate:
-        return self._module.computations[node[0]].templates[node[1]]
-
-    def opcode(self, node: tuple[int, int], /) -> str:
-        return self._template(node).opcode
-
-    def operands(self, node: tuple[int, int], /) -> list[tuple[int, int]]:
-        return [(node[0], index) for index in self._module.computations[node[0]].operands[node[1]]]
-
-    def tuple_index(self, node: tuple[int, int], /) -> int:
-        return self._template(node).message.tuple_index
-
-    def body_root(self, node: tuple[int, int], /) -> tuple[int, int] | None:
-        template = self._template(node)
-        if template.is_parameter:
-            body = node[0]
-        elif template.called:
-            body = self._module.index_of(template.called[0])
-        else:
-            return None
-        root = self._module.computations[body].root
-        return (body, root) if root >= 0 else None
-
-    def loop(self, node: tuple[int, int], /) -> tuple[int, int] | None:
-        caller = self._module.caller(node[0])
-        if caller is None or self._template(caller).opcode != Opcode.WHILE:
-            return None
-        is_body = self._module.index_of(self._template(caller).called[0]) == node[0]
-        return caller if is_body else None
-
-    def is_origin(self, node: tuple[int, int], /) -> bool:
-        template = self._template(node)
-        if template.opcode == Opcode.ASYNC_START:
-            return True
-        return template.opcode == Opcode.ASYNC_UPDATE and bool(template.called)
+            message = parse(xla.OpMetadata, metadata)
+            text = metadata_text(message, printed.frames.number(message.stack_frame_id), printed.payloads)
+        text = self[metadata] = f", metadata={{{text}}}" if text else ""
+        return text

@@ -38,6 +38,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
+from xlashape.hlo.ops.operation import ReadPattern
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing, ReplicaIndexing, RuntimeVariable
 from xlashape.indexing.ops.op import everything, identity
 from xlashape.indexing.walk.coroutines import Coroutine
@@ -46,32 +48,15 @@ from xlashape.limits import spend
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, const, rng, rt
 from xlashape.symbolic.expr.expression import substitute_in_map, sum_terms, variables_of
 
-_COMPARED = frozenset(
-    {
-        Opcode.ADD,
-        Opcode.AND,
-        Opcode.CLAMP,
-        Opcode.COMPARE,
-        Opcode.CONSTANT,
-        Opcode.CONVERT,
-        Opcode.DIVIDE,
-        Opcode.MAXIMUM,
-        Opcode.MINIMUM,
-        Opcode.MULTIPLY,
-        Opcode.NEGATE,
-        Opcode.NOT,
-        Opcode.OR,
-        Opcode.REMAINDER,
-        Opcode.SELECT,
-        Opcode.SIGN,
-        Opcode.SUBTRACT,
-        Opcode.XOR,
-    }
-)
-"""Operations whose values are equal if the values of their operands and their attributes are equal."""
-
 MAX_DEPTH = 16
 """How many levels of operands of operands are compared. A value at a deeper level counts as equal to itself alone."""
+
+
+def _is_compared(instruction: HloInstruction) -> bool:
+    """Whether equal operands mean equal values: constants, and elementwise operations, which have no attributes except
+    those of a comparison."""
+    row = operation_of(instruction.opcode)
+    return (row.reads is ReadPattern.SAME and not row.attributes) or row.opcode in (Opcode.COMPARE, Opcode.CONSTANT)
 
 
 class ValueNumbers:
@@ -105,7 +90,7 @@ class ValueNumbers:
             proto = computed_by.details
             # A constant array may be large, so it is not compared: it counts as equal to itself alone.
             is_array_constant = proto.opcode == Opcode.CONSTANT and bool(computed_by.shape.dimensions)
-            if proto.opcode in _COMPARED and not is_array_constant and depth < MAX_DEPTH:
+            if _is_compared(computed_by) and not is_array_constant and depth < MAX_DEPTH:
                 is_constant = proto.opcode == Opcode.CONSTANT
                 literal = proto.literal.SerializeToString(deterministic=True) if is_constant else b""
                 operands = tuple([self._number(operand, 0, depth + 1) for operand in computed_by.operands])
@@ -117,7 +102,7 @@ class ValueNumbers:
     def _origin(self, instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int]:
         """Where a value is computed, seen from within the fusions and calls that it is handed to."""
         computed_by, leaf = origin(instruction, leaf)
-        while computed_by.fields.opcode == Opcode.PARAMETER and computed_by.computation is not self._body:
+        while computed_by.opcode == Opcode.PARAMETER and computed_by.computation is not self._body:
             caller = self._caller(computed_by.computation)
             if caller is None or not 0 <= computed_by.parameter_number < len(caller.operands):
                 break
@@ -144,7 +129,7 @@ class ValueNumbers:
             seen, pending = {self._body}, [self._body]
             while pending:
                 for instruction in pending.pop().instructions:
-                    is_plain_call = instruction.fields.opcode in (Opcode.FUSION, Opcode.CALL)
+                    is_plain_call = instruction.opcode in (Opcode.FUSION, Opcode.CALL)
                     for called in instruction.called_computations:
                         is_only = called not in self._callers and is_plain_call
                         self._callers[called] = instruction if is_only else None

@@ -32,7 +32,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, cast
 
-from xlashape.caches import cached
+from xlashape.base.caches import cached
+from xlashape.base.math import ceil_div
 from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.indexing.answers.leaves import leaf_sizes, scalar_value
@@ -60,7 +61,6 @@ from xlashape.indexing.walk.repeated.iterations import (
     every_element,
     start_at,
 )
-from xlashape.math import ceil_div
 from xlashape.shape import Shape
 
 
@@ -103,15 +103,15 @@ def _counted(loop: HloInstruction, body: HloComputation, condition: HloComputati
     constant to that leaf; else None.
     """
     test, _ = origin(condition.root, 0)
-    if test.fields.opcode != Opcode.COMPARE or len(test.operands) != 2:
+    if test.opcode != Opcode.COMPARE or len(test.operands) != 2:
         return None
     direction = test.details.comparison_direction
     (left, leaf), (right, right_leaf) = (origin(operand, 0) for operand in test.operands)
-    if right.fields.opcode == Opcode.PARAMETER:
+    if right.opcode == Opcode.PARAMETER:
         left, leaf, right = right, right_leaf, left
         direction = _MIRRORED.get(direction, "")
     limit = scalar_value(right)
-    if left.fields.opcode != Opcode.PARAMETER or limit is None:
+    if left.opcode != Opcode.PARAMETER or limit is None:
         return None
     start = scalar_value(origin(loop.operands[0], leaf)[0])
     step = _increment(body, leaf)
@@ -124,14 +124,14 @@ def _counted(loop: HloInstruction, body: HloComputation, condition: HloComputati
 def _increment(body: HloComputation, leaf: int) -> int | None:
     """The constant that an iteration adds to a leaf of the state; None where the iteration changes it otherwise."""
     new_value, _ = origin(body.root, leaf)
-    opcode = new_value.fields.opcode
+    opcode = new_value.opcode
     if opcode not in (Opcode.ADD, Opcode.SUBTRACT) or len(new_value.operands) != 2:
         return None
     (left, left_leaf), (right, right_leaf) = (origin(operand, 0) for operand in new_value.operands)
-    if opcode == Opcode.ADD and right.fields.opcode == Opcode.PARAMETER:
+    if opcode == Opcode.ADD and right.opcode == Opcode.PARAMETER:
         left, left_leaf, right = right, right_leaf, left
     amount = scalar_value(right)
-    if left.fields.opcode != Opcode.PARAMETER or left_leaf != leaf or amount is None:
+    if left.opcode != Opcode.PARAMETER or left_leaf != leaf or amount is None:
         return None
     return amount if opcode == Opcode.ADD else -amount
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from xlashape.base.math import product
 from xlashape.errors import InvalidArgumentError, InvalidShapeError
-from xlashape.math import product
 from xlashape.shape.arguments import array_of, permutation_of
 from xlashape.shape.parts.checks import brief
 from xlashape.shape.value.shape import Layout, Shape

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from xlashape.base.math import ceil_div, checked_int64, product
 from xlashape.errors import InvalidShapeError
-from xlashape.math import ceil_div, checked_int64, product
 from xlashape.shape.arguments import not_a_shape
 from xlashape.shape.parts.checks import brief
 from xlashape.shape.parts.primitive_type import PrimitiveType

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from xlashape.base.math import ceil_div, checked_int64, checked_product
 from xlashape.errors import InvalidArgumentError, InvalidShapeError
-from xlashape.math import ceil_div, checked_int64, checked_product
 from xlashape.shape import tiling
 from xlashape.shape.arguments import array_of
 from xlashape.shape.parts.checks import brief

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from xlashape.base.frozen import FrozenValue, set_field
 from xlashape.errors import InvalidArgumentError, InvalidIndexError, InvalidShapeError
-from xlashape.frozen import FrozenValue, set_field
 from xlashape.limits import spend
 from xlashape.shape.arguments import array_of, dimension_number, not_a_shape
 from xlashape.shape.parts.checks import brief, integer, shown

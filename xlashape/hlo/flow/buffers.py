@@ -1,6 +1,7 @@
 """Which results of a module's instructions are buffers in memory of their own, and which share the buffers of other
 results. XLA decides this in its buffer assignment. This file derives it from opcodes and declared aliases alone.
 
+>>> from xlashape.hlo import HloModule
 >>> text = '''HloModule m
 ... fused { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }
 ... ENTRY e { x = f32[8] parameter(0) f = f32[8] fusion(x), kind=kLoop, calls=fused
@@ -16,8 +17,7 @@ results. XLA decides this in its buffer assignment. This file derives it from op
   the buffers of their operands, or of the roots of the computations that they call. Parameters of called computations
   share the buffers of the caller. A result that is declared to alias an operand shares the operand's buffer.
 - Outputs that take over parameters, as `input_output_alias` says (JAX writes it for donated arguments), share the
-  buffers of these parameters. An output is followed back through tuples, bitcasts and loops to the instruction that
-  computes it.
+  buffers of these parameters. An output is followed back by `Flow.memory` to the instruction that computes it.
 
 The compiler shares more: buffers that are not live at the same time, results that are computed in place, and branches
 of which only one runs. So the sum of all buffers is an upper bound of the memory in use, and not its peak.
@@ -29,23 +29,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.flow.walk import Flow, executed_computations
+from xlashape.hlo.ir import HloInstruction, ModuleData
 from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.hlo.values.aliasing import ALIAS_KINDS
-from xlashape.limits import spend
 from xlashape.shape import Shape, ShapeIndex
 from xlashape.shape.xla_util.shape_util import get_leaf_shapes
-
-_PASSES: Final = frozenset(
-    [Opcode.BITCAST, Opcode.OPT_BARRIER, Opcode.DOMAIN, Opcode.ADD_DEPENDENCY, Opcode.WHILE, Opcode.ALL_REDUCE_DONE]
-)
-"""The result of these opcodes is their first operand, element by element. A loop works in the memory of its initial
-state.
-"""
-
-_ELEMENT_OF_START: Final = {Opcode.COPY_DONE: 0, Opcode.ALL_GATHER_DONE: 1, Opcode.COLLECTIVE_PERMUTE_DONE: 1}
-"""Opcode that ends an asynchronous operation → the index in the start's tuple of the array that is its result."""
 
 _WHOLE: Final = ShapeIndex()
 
@@ -76,10 +67,11 @@ class DonatedBuffer(NamedTuple):
         return self.parameter.name + (str(self.parameter_index) if self.parameter_index else "")
 
 
-def donated_buffers(module: HloModule) -> tuple[DonatedBuffer, ...]:
+def donated_buffers(module: ModuleData) -> tuple[DonatedBuffer, ...]:
     """The outputs that take over parameters, in the order of the module. An alias that names no parameter is left out;
     XLA refuses it.
 
+    >>> from xlashape.hlo import HloModule
     >>> text = '''HloModule m, input_output_alias={ {0}: (0, {}, may-alias) }
     ... ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p) a = f32[8] abs(p)
     ... ROOT t = (f32[8], f32[8]) tuple(n, a) }'''
@@ -92,12 +84,14 @@ def donated_buffers(module: HloModule) -> tuple[DonatedBuffer, ...]:
     return tuple(_donated(module))
 
 
-def _donated(module: HloModule) -> Iterator[DonatedBuffer]:
-    parameters = module.entry.parameters if module.head.input_output_alias.entries else ()
+def _donated(module: ModuleData) -> Iterator[DonatedBuffer]:
+    if not module.head.input_output_alias.entries:
+        return
+    parameters, flow = module.entry.parameters, Flow(module)
     for alias in module.head.input_output_alias.entries:
         if 0 <= alias.parameter_number < len(parameters):
             output = tuple(alias.output_shape_index)
-            instruction, index = source_of(module.entry.root, output)
+            instruction, index = flow.memory(module.entry.root, output)
             yield DonatedBuffer(
                 ShapeIndex(output),
                 parameters[alias.parameter_number],
@@ -106,41 +100,6 @@ def _donated(module: HloModule) -> Iterator[DonatedBuffer]:
                 instruction,
                 ShapeIndex(index),
             )
-
-
-def source_of(instruction: HloInstruction, index: tuple[int, ...]) -> tuple[HloInstruction, tuple[int, ...]]:
-    """The instruction that computes the array at `index` of an instruction's result, and the index of the array in its
-    result: the array is followed through tuples, bitcasts, loops and declared aliases.
-
-    It is not followed through conditionals and calls, nor through the ends of asynchronous operations other than
-    copies, all-reduces, all-gathers and collective permutes.
-
-    >>> text = "HloModule m ENTRY e { p = f32[8] parameter(0) b = f32[2,4] bitcast(p) ROOT t = (f32[2,4]) tuple(b) }"
-    >>> source_of(HloModule.parse(text).entry.root, (0,))
-    (<HloInstruction 'p': parameter>, ())
-    """
-    while True:
-        spend()
-        opcode, operands = instruction.opcode, instruction.operands
-        aliases = [
-            alias
-            for alias in instruction.output_operand_aliasing
-            if index[: len(alias.output_shape_index)] == tuple(alias.output_shape_index)
-        ]
-        if opcode == Opcode.TUPLE and index and 0 <= index[0] < len(operands):
-            instruction, index = operands[index[0]], index[1:]
-        elif opcode == Opcode.GET_TUPLE_ELEMENT and operands:
-            instruction, index = operands[0], (instruction.fields.tuple_index, *index)
-        elif opcode in _PASSES and operands:
-            instruction = operands[0]
-        elif isinstance(opcode, Opcode) and opcode in _ELEMENT_OF_START and operands:
-            instruction, index = operands[0], (_ELEMENT_OF_START[opcode], *index)
-        elif aliases and 0 <= aliases[0].operand_index < len(operands):
-            alias = aliases[0]
-            rest = index[len(alias.output_shape_index) :]
-            instruction, index = operands[alias.operand_index], (*alias.operand_shape_index, *rest)
-        else:
-            return instruction, index
 
 
 class InstructionBuffer(NamedTuple):
@@ -173,40 +132,38 @@ class ModuleBuffers(NamedTuple):
     """
 
 
-def executed_computations(module: HloModule) -> tuple[HloComputation, ...]:
-    """The entry computation and those that it executes instruction by instruction, in the order of the module."""
-    executed = {module.entry}
-    pending = [module.entry]
-    while pending:
-        for instruction in pending.pop().instructions:
-            if operation_of(instruction.fields.opcode).runs_called_instructions:
-                for called in instruction.called_computations:
-                    if called not in executed:
-                        executed.add(called)
-                        pending.append(called)
-    return tuple([computation for computation in module.computations if computation in executed])
+class Buffers:
+    """Which results of a module, which must not change meanwhile, have memory of their own."""
+
+    def __init__(self, module: ModuleData) -> None:
+        self.donated = donated_buffers(module)
+        self.taken = {
+            (each.instruction, each.shape_index): each
+            for each in self.donated
+            if not operation_of(each.instruction.opcode).is_given
+        }
+        """(instruction, index in its result) → the donation by which that array is computed into the memory of a
+        parameter. An output that is itself a parameter or a constant is not computed, and is left out.
+        """
+
+    def of(self, instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
+        """The arrays of an instruction's result that have memory of their own, if the instruction's computation is
+        executed.
+
+        Tokens and opaques are left out, and so are results in the memory of parameters of the module. Of the parameters
+        only those of the entry computation have buffers.
+        """
+        own, taken = own_buffers(instruction), self.taken
+        return tuple([buffer for buffer in own if (instruction, buffer.shape_index) not in taken]) if taken else own
 
 
-def instruction_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
-    """The arrays of an instruction's result that have memory of their own, if the instruction's computation is
-    executed.
-
-    Tokens and opaques are left out, and so are results in the memory of parameters of the module. Of the parameters
-    only those of the entry computation have buffers.
-    """
-    own = _own_buffers(instruction)
-    taken = taken_over(instruction.computation.module)
-    return tuple([buffer for buffer in own if (instruction, buffer.shape_index) not in taken]) if taken else own
-
-
-def _own_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
-    """As `instruction_buffers`, but with the results in the memory of parameters of the module."""
-    operation = operation_of(instruction.fields.opcode)
-    if operation.moves_no_data or operation.runs_called_instructions or operation.ends_a_start:
-        return ()
-    if joins_parts(instruction):
-        return ()
-    if operation.opcode == Opcode.PARAMETER and instruction.computation is not instruction.computation.module.entry:
+def own_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
+    """As `Buffers.of`, but with the results in the memory of parameters of the module."""
+    row = operation_of(instruction.opcode)
+    if row.source is ResultSource.ARGUMENT:
+        if instruction.computation is not instruction.computation.module.entry:
+            return ()
+    elif row.source is not ResultSource.COMPUTED or row.runs_called_instructions or joins_parts(instruction):
         return ()
     shape = instruction.shape
     if shape.is_array or shape.is_buffer:
@@ -219,51 +176,34 @@ def _own_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
             InstructionBuffer(instruction, leaf.index, leaf.shape)
             for leaf in get_leaf_shapes(shape)
             if (leaf.shape.is_array or leaf.shape.is_buffer)
-            and leaf.index[0] != operation.repeated_operand
+            and leaf.index[0] != row.repeated_operand
             and not any(leaf.index[: len(index)] == index for index in aliased)
         ]
     )
 
 
-def module_buffers(module: HloModule) -> ModuleBuffers:
+def module_buffers(module: ModuleData) -> ModuleBuffers:
     """The buffers of a module: those of `executed_computations`."""
-    executed = executed_computations(module)
-    taken = taken_over(module)
+    known = Buffers(module)
+    taken = known.taken
     written: dict[DonatedBuffer, Shape] = {}
     buffers: list[InstructionBuffer] = []
     shared: Counter[str] = Counter()
     count = 0
-    for computation in executed:
+    for computation in executed_computations(module):
         for instruction in computation.instructions:
             count += 1
-            own = _own_buffers(instruction)
-            for buffer in own if taken else ():
-                given = taken.get((instruction, buffer.shape_index))
-                if given is not None:
-                    written[given] = buffer.shape
-            own = tuple([buffer for buffer in own if (instruction, buffer.shape_index) not in taken]) if taken else own
+            own = own_buffers(instruction)
+            if taken:
+                for buffer in own:
+                    given = taken.get((instruction, buffer.shape_index))
+                    if given is not None:
+                        written[given] = buffer.shape
+                own = tuple([buffer for buffer in own if (instruction, buffer.shape_index) not in taken])
             buffers += own
             arrays = instruction.shape.leaves() if instruction.shape.is_tuple else (instruction.shape,)
             if len(own) < sum([array.is_array or array.is_buffer for array in arrays]):
                 shared[str(instruction.opcode)] += 1
-    donated = tuple([(each, written.get(each)) for each in donated_buffers(module)])
-    total = sum([len(computation.fields.instructions) for computation in module.computations])
+    donated = tuple([(each, written.get(each)) for each in known.donated])
+    total = sum([len(computation.instructions) for computation in module.computations])
     return ModuleBuffers(tuple(buffers), dict(shared), total - count, donated)
-
-
-def taken_over(module: HloModule) -> dict[tuple[HloInstruction, ShapeIndex], DonatedBuffer]:
-    """(instruction, index in its result) → the donation by which that array is computed into the memory of a parameter.
-
-    An output that is itself a parameter or a constant is not computed, and is left out.
-    """
-    if module.taken_over is None:
-        module.taken_over = _taken_over(module)
-    return module.taken_over
-
-
-def _taken_over(module: HloModule) -> dict[tuple[HloInstruction, ShapeIndex], DonatedBuffer]:
-    return {
-        (each.instruction, each.shape_index): each
-        for each in donated_buffers(module)
-        if each.instruction.opcode not in (Opcode.PARAMETER, Opcode.CONSTANT)
-    }

@@ -17,11 +17,11 @@ from enum import Enum
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from xlashape.caches import cached
-from xlashape.display import shown
+from xlashape.base.caches import cached
+from xlashape.base.display import shown
+from xlashape.base.extras import require
+from xlashape.base.frozen import Frozen, set_field
 from xlashape.errors import NotFoundError, SizeOverflowError
-from xlashape.extras import require
-from xlashape.frozen import Frozen, set_field
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Column",
+    "ColumnKind",
     "HasTable",
-    "Kind",
     "Table",
     "Tabular",
     "as_arrow",
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 
-class Kind(str, Enum):
+class ColumnKind(str, Enum):
     """The type of the values of a column. Every kind allows None: not known, or without meaning in that row."""
 
     TEXT = "text"
@@ -66,20 +66,25 @@ class Column(NamedTuple):
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     meaning: str
     unit: str = ""
     rank: int = 0
     heading: str = ""
 
 
-_PANDAS: Final = {Kind.TEXT: "string", Kind.INTEGER: "Int64", Kind.NUMBER: "Float64", Kind.BOOLEAN: "boolean"}
+_PANDAS: Final = {
+    ColumnKind.TEXT: "string",
+    ColumnKind.INTEGER: "Int64",
+    ColumnKind.NUMBER: "Float64",
+    ColumnKind.BOOLEAN: "boolean",
+}
 
 
 class Table(Frozen):
     """Rows of the same columns.
 
-    >>> columns = (Column("name", Kind.TEXT, "a name"), Column("bytes", Kind.INTEGER, "its bytes"))
+    >>> columns = (Column("name", ColumnKind.TEXT, "a name"), Column("bytes", ColumnKind.INTEGER, "its bytes"))
     >>> table = Table(columns, [("a", 12), ("b", None)])
     >>> table["bytes"], len(table), list(table)[0]
     ([12, None], 2, {'name': 'a', 'bytes': 12})
@@ -167,11 +172,11 @@ class Table(Frozen):
         import polars as pl  # an extra, and 100 ms
 
         types = {
-            Kind.TEXT: pl.String,
-            Kind.INTEGER: pl.Int64,
-            Kind.NUMBER: pl.Float64,
-            Kind.BOOLEAN: pl.Boolean,
-            Kind.TEXTS: pl.List(pl.String),
+            ColumnKind.TEXT: pl.String,
+            ColumnKind.INTEGER: pl.Int64,
+            ColumnKind.NUMBER: pl.Float64,
+            ColumnKind.BOOLEAN: pl.Boolean,
+            ColumnKind.TEXTS: pl.List(pl.String),
         }
         with self._checking_integers():
             return pl.DataFrame(self._values, schema={each.name: types[each.kind] for each in self.columns})
@@ -183,7 +188,7 @@ class Table(Frozen):
             yield
         except (OverflowError, TypeError):
             for column in self.columns:
-                if column.kind is Kind.INTEGER and any(
+                if column.kind is ColumnKind.INTEGER and any(
                     value is not None and not -(1 << 63) <= value < 1 << 63 for value in self._values[column.name]
                 ):
                     raise SizeOverflowError(f"a number of the column {column.name!r} does not fit int64") from None
@@ -228,11 +233,11 @@ def arrow_schema(columns: tuple[Column, ...]) -> Any:
     """The Arrow schema of a table with these columns. pyarrow must be installed."""
     pa: Any = import_module("pyarrow")
     types = {
-        Kind.TEXT: pa.string(),
-        Kind.INTEGER: pa.int64(),
-        Kind.NUMBER: pa.float64(),
-        Kind.BOOLEAN: pa.bool_(),
-        Kind.TEXTS: pa.list_(pa.string()),
+        ColumnKind.TEXT: pa.string(),
+        ColumnKind.INTEGER: pa.int64(),
+        ColumnKind.NUMBER: pa.float64(),
+        ColumnKind.BOOLEAN: pa.bool_(),
+        ColumnKind.TEXTS: pa.list_(pa.string()),
     }
     return pa.schema([pa.field(each.name, types[each.kind], metadata=_metadata(each)) for each in columns])
 

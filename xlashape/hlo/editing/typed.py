@@ -7,22 +7,23 @@ inferred.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from xlashape.base.similar import did_you_mean
 from xlashape.errors import InvalidArgumentError, XlashapeError
-from xlashape.hlo.editing.draft import Draft, local
-from xlashape.hlo.module_proto.structure import LOCAL_ID
+from xlashape.hlo.editing.find import callee
+from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData
+from xlashape.hlo.kind import Kind
 from xlashape.hlo.ops.attributes import CannotComplete
 from xlashape.hlo.ops.instruction_attributes import attributes_by_name, call_names, said_attributes
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Contents, Given, Operation
-from xlashape.hlo.ops.registry import OPERATIONS, operation_of
+from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.tokens import HloCursor
 from xlashape.hlo.values.attribute import Attribute
 from xlashape.proto import xla
-from xlashape.shape import Shape
-from xlashape.similar import did_you_mean
+from xlashape.shape import PrimitiveType, Shape
 
 _EVERYWHERE = frozenset(("metadata", "frontend_attributes", "statistics_viz"))
 """Fields that an instruction with any opcode may have."""
@@ -30,7 +31,7 @@ _COMMON = frozenset(("sharding", "frontend_attributes", "statistics", "origin", 
 """Attributes that stay when an instruction gets another opcode."""
 
 
-def row_of(opcode: Opcode | str) -> Operation:
+def _row_of(opcode: Opcode | str) -> Operation:
     """The row of an opcode whose instructions have operands and wrap no other operation. Raises InvalidArgumentError
     for any other opcode.
     """
@@ -45,98 +46,77 @@ def row_of(opcode: Opcode | str) -> Operation:
     return row
 
 
-def with_opcode(
-    draft: Draft, computation: xla.HloComputationProto, instruction: xla.HloInstructionProto, opcode: Opcode | str
-) -> xla.HloInstructionProto:
-    """A copy of an instruction with another opcode and the same operands, attributes and calls. Raises
+def changed_opcode(instruction: HloInstruction, opcode: Opcode | str) -> Kind:
+    """The kind of an instruction with another opcode and the same operands, attributes and calls. Raises
     InvalidArgumentError if they do not fit the opcode.
     """
-    old, new = operation_of(instruction.opcode), row_of(opcode)
+    old, new = instruction.kind.row, _row_of(opcode)
     if old.contents is not Contents.OPERANDS or old.async_step is not None:
         raise InvalidArgumentError(
             f"{instruction.name!r} is a {old.opcode}, which is not made of operands: use rewrite"
         )
-    values = {name: value for name, value in said_attributes(instruction).items() if name not in _COMMON}
-    called = [draft.computation_of(number) for number in instruction.called_computation_ids]
-    for name in (*values, *call_names(old, instruction, _is_on_predicate(computation, instruction))):
+    message = instruction.kind.message
+    values = {name: value for name, value in said_attributes(message).items() if name not in _COMMON}
+    called = instruction.called_computations
+    for name in (*values, *call_names(old, len(called), _is_on_predicate(instruction))):
         if name not in new.readable:
             raise _no_attribute(new, name)
-    made = _built(
-        new, operands_of(computation, instruction.operand_ids), called, values, Shape.from_proto(instruction.shape)
-    )
-    result = xla.HloInstructionProto()
-    result.CopyFrom(instruction)
+    made = _built(new, instruction.operands, called, values, instruction.shape)
     own = [_fields_of(attributes_by_name(old)[name], value) for name, value in values.items()]
     made.ClearField("shape")  # the instruction has its shape already
-    for message in (xla.HloInstructionProto.FromString(old.base), *own, made):
-        for field, _ in message.ListFields():
-            if field.name not in _EVERYWHERE:
-                result.ClearField(cast("Any", field.name))
-    result.MergeFrom(made)
-    return result
+
+    def change(result: xla.HloInstructionProto) -> None:
+        for each in (xla.HloInstructionProto.FromString(old.base), *own, made):
+            for field, _ in each.ListFields():
+                if field.name not in _EVERYWHERE:
+                    result.ClearField(cast("Any", field.name))
+        result.MergeFrom(made)
+
+    return instruction.kind.changed(change)
 
 
-def with_attribute(
-    draft: Draft, computation: xla.HloComputationProto, instruction: xla.HloInstructionProto, name: str, value: Any
-) -> xla.HloInstructionProto:
-    """A copy of an instruction with another value of an attribute, or without the attribute for None.
+def changed_attribute(instruction: HloInstruction, name: str, value: Any) -> tuple[Kind, tuple[HloComputation, ...]]:
+    """The kind and the called computations of an instruction with another value of an attribute, or without the
+    attribute for None.
 
     The value is a typed value as in `HloInstruction.attributes`, or its HLO text. An attribute that names computations
-    takes a name, or a list of names.
+    takes a computation or its name, or a list of them.
     """
-    row = operation_of(instruction.opcode)
-    result = xla.HloInstructionProto()
-    result.CopyFrom(instruction)
+    row, called = instruction.kind.row, instruction.called_computations
     if name in row.required and value is None:
         raise InvalidArgumentError(f"{row.opcode} needs the attribute {name}", field=name)
-    on_predicate = _is_on_predicate(computation, instruction)
-    if name in call_names(row, instruction, on_predicate) or (
-        name in row.call_names and not result.called_computation_ids
-    ):
-        result.called_computation_ids[:] = _called_ids(draft, row, instruction, name, value)
-        return result
+    names = call_names(row, len(called), _is_on_predicate(instruction))
+    if name in names or (name in row.call_names and not called):
+        return instruction.kind, _called(instruction.computation.module, row, called, name, value)
     attribute = attributes_by_name(row).get(name)
     if attribute is None:
         raise _no_attribute(row, name)
-    put(result, attribute, value)
-    return result
+    return instruction.kind.changed(lambda message: _put(message, attribute, value)), called
 
 
-def new_instruction(
-    draft: Draft,
-    computation: xla.HloComputationProto,
+def built(
+    module: ModuleData,
     opcode: Opcode | str,
-    operands: Sequence[str],
-    shape: Shape | str | None,
+    operands: Sequence[HloInstruction],
     attributes: Mapping[str, Any],
-) -> xla.HloInstructionProto:
-    """A new instruction without name and id. If `shape` is None, the shape is inferred from the operands."""
-    row = row_of(opcode)
-    taken = [draft.find_in(computation, name) for name in operands]
-    called: list[xla.HloComputationProto] = []
+    shape: Shape | None,
+) -> tuple[Kind, tuple[HloComputation, ...]]:
+    """The kind and the called computations of a new instruction. If `shape` is None, the shape is inferred from the
+    operands."""
+    row = _row_of(opcode)
+    called: list[HloComputation] = []
     values: dict[str, Any] = {}
     for name, value in attributes.items():
         if name in row.call_names:
-            names = [value] if isinstance(value, str) else list(value)
-            called += [draft.computation(each) for each in names]
+            called += _callees(module, name, value)
         elif name in row.readable and name in attributes_by_name(row):
             values[name] = value
         else:
             raise _no_attribute(row, name)
-    written = Shape.parse(shape) if isinstance(shape, str) else shape
-    result = _built(row, taken, called, values, written)
-    result.operand_ids.extend([each.id for each in taken])
-    result.called_computation_ids.extend([each.id for each in called])
-    return result
+    return module.kinds.of_message(_built(row, operands, called, values, shape)), tuple(called)
 
 
-def operands_of(computation: xla.HloComputationProto, ids: Iterable[int]) -> list[xla.HloInstructionProto]:
-    """The instructions of the computation that have these ids."""
-    by_id = {local(each): each for each in computation.instructions}
-    return [by_id[number & LOCAL_ID] for number in ids]
-
-
-def put(instruction: xla.HloInstructionProto, attribute: Attribute, value: Any) -> None:
+def _put(instruction: xla.HloInstructionProto, attribute: Attribute, value: Any) -> None:
     """Sets an attribute of an instruction to a typed value, or to a value in HLO text. Raises InvalidArgumentError for
     any other value.
     """
@@ -194,19 +174,18 @@ class _Made:
 
 def _built(
     row: Operation,
-    operands: Sequence[xla.HloInstructionProto],
-    called: Sequence[xla.HloComputationProto],
+    operands: Sequence[HloInstruction],
+    called: Sequence[HloComputation],
     values: Mapping[str, Any],
     shape: Shape | None,
 ) -> xla.HloInstructionProto:
-    """A message with the opcode, the given and filled in attributes, and the shape, all of them checked. It has no
-    name, id, operands and calls."""
+    """A message with the opcode, the given and filled in attributes, and the shape, all of them checked."""
     least, most = row.operands
     if not least <= len(operands) <= most:
         raise InvalidArgumentError(f"{row.opcode} takes {row.operands} operands, not {len(operands)}", field="operands")
     known = attributes_by_name(row)
     fields = {name: _fields_of(known[name], value) for name, value in values.items()}
-    counts = [sum(each.opcode == Opcode.PARAMETER for each in computation.instructions) for computation in called]
+    counts = [sum(each.opcode is Opcode.PARAMETER for each in computation.instructions) for computation in called]
     names = row.call_names if len(row.call_names) == len(called) else row.call_names[-1:]
     if called and not names:
         raise InvalidArgumentError(f"{row.opcode} calls no computation", field="opcode")
@@ -218,7 +197,7 @@ def _built(
     for name in row.required:
         if name not in fields and name not in parameters:
             raise InvalidArgumentError(f"{row.opcode} needs the attribute {name}", field=name)
-    shapes = [Shape.from_proto(each.shape) for each in operands]
+    shapes = [each.shape for each in operands]
     made = _Made(row, shape, shapes, fields, parameters if called else {})
     message = xla.HloInstructionProto.FromString(row.base)
     try:
@@ -230,8 +209,7 @@ def _built(
         for each in fields.values():
             message.MergeFrom(each)
         if shape is None:
-            results = [Shape.from_proto(_root(each).shape) for each in called]
-            shape = row.infer_shape(Given(message, shapes, results))
+            shape = row.infer_shape(Given(message, shapes, [each.root.shape for each in called]))
     except (CannotComplete, CannotInfer) as error:
         raise InvalidArgumentError(str(error)) from None
     message.shape.CopyFrom(shape.to_proto())
@@ -241,39 +219,39 @@ def _built(
 def _fields_of(attribute: Attribute, value: Any) -> xla.HloInstructionProto:
     """A message that has the value of an attribute and nothing else."""
     fields = xla.HloInstructionProto()
-    put(fields, attribute, value)
+    _put(fields, attribute, value)
     return fields
 
 
-def _root(computation: xla.HloComputationProto) -> xla.HloInstructionProto:
-    return next(each for each in computation.instructions if local(each) == computation.root_id & LOCAL_ID)
-
-
-def _is_on_predicate(computation: xla.HloComputationProto, instruction: xla.HloInstructionProto) -> bool:
+def _is_on_predicate(instruction: HloInstruction) -> bool:
     """Whether the first operand of an instruction is a predicate."""
-    operands = operands_of(computation, instruction.operand_ids[:1])
-    return bool(operands) and operands[0].shape.element_type == xla.PRED
+    return bool(instruction.operands) and instruction.operands[0].shape.element_type == PrimitiveType.PRED
 
 
-def _called_ids(draft: Draft, row: Operation, instruction: xla.HloInstructionProto, name: str, value: Any) -> list[int]:
-    """The ids of all called computations if the attribute `name` is set to `value`, a name or a list of names."""
-    names: list[Any] = [value] if isinstance(value, str) else list(value or ())
-    if not all(isinstance(each, str) for each in names):
-        raise InvalidArgumentError(f"{name} takes names of computations, not {value!r}", field=name)
-    found = [draft.computation(each) for each in names]
-    for each in found:
-        if draft.is_entry(each):
-            raise InvalidArgumentError(f"{each.name!r} is the entry, which nothing may call", field=name)
+def _called(
+    module: ModuleData, row: Operation, called: tuple[HloComputation, ...], name: str, value: Any
+) -> tuple[HloComputation, ...]:
+    """All called computations if the attribute `name` is set to `value`: a computation or its name, or a list."""
+    found = _callees(module, name, value)
     parts = dict(row.calls.parts)
-    if name in parts:
-        ids = list(instruction.called_computation_ids)
-        if len(found) != 1:
-            raise InvalidArgumentError(f"{name} takes one computation, not {len(found)}", field=name)
-        ids[parts[name]] = found[0].id
-        return ids
-    if not row.calls.is_list and len(found) != 1:
+    if name not in parts and row.calls.is_list:
+        return found
+    if len(found) != 1:
         raise InvalidArgumentError(f"{name} takes one computation, not {len(found)}", field=name)
-    return [each.id for each in found]
+    if name not in parts:
+        return found
+    changed = list(called)
+    changed[parts[name]] = found[0]
+    return tuple(changed)
+
+
+def _callees(module: ModuleData, name: str, value: Any) -> tuple[HloComputation, ...]:
+    """The computations in the value of the attribute `name`: a computation or its name, or a list."""
+    if isinstance(value, (str, HloComputation)):
+        return (callee(module, value, name),)
+    if not isinstance(value, (list, tuple)):
+        raise InvalidArgumentError(f"{name} takes a computation or its name, or a list, not {value!r}", field=name)
+    return tuple([callee(module, each, name) for each in cast("Sequence[Any]", value)])
 
 
 def _no_attribute(row: Operation, name: str) -> InvalidArgumentError:

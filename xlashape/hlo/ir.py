@@ -1,0 +1,1030 @@
+"""The one form of a module: instructions over shared kinds. Matches XLA's HloInstruction, HloComputation and HloModule.
+
+    bytes  ⇄  module  ⇄  text          serde and text/ are edges that read into this form and write out of it
+
+    Kind             what instructions share; immutable (`xlashape.hlo.kind`)
+    HloInstruction   which one it is: name, id, kind, operands, called computations, control predecessors, metadata
+    HloComputation   instructions in order, with a root
+    ModuleData           computations with an entry, and `head`: what the module says beside them
+
+A computation that was read from bytes is made of them when it is first touched. Reading is safe in several threads.
+The methods that change a module are those of `HloInstruction`, `HloComputation` and `HloModule`
+(`xlashape.hlo.module`); `xlashape.hlo.editing` does their work. An edit in one thread must not run beside another use
+of the module.
+
+`ModuleData` has what every file of the library needs. `HloModule`, the only class that derives from it, adds reading,
+printing and editing, which stand on files above this one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from xlashape.base.display import Displayed
+from xlashape.base.similar import did_you_mean
+from xlashape.base.tables import Table, Tabular
+from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, XlashapeError, is_a
+from xlashape.hlo.kind import Kind, Kinds
+from xlashape.hlo.module_proto.module_config import UNSAID, ModuleConfig
+from xlashape.hlo.module_proto.order import is_post_order, post_order, roots
+from xlashape.hlo.module_proto.structure import LOCAL_ID
+from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
+from xlashape.limits import spend
+from xlashape.proto import parse, xla
+from xlashape.shape import Layout, Shape
+
+if TYPE_CHECKING:
+    from xlashape.hlo.module_proto.stack_frames import Metadata, ModuleFrames
+    from xlashape.hlo.ops.instruction_attributes import Attributes
+    from xlashape.hlo.values.replica_groups import ReplicaGroups
+    from xlashape.hlo.values.sharding import Sharding
+
+# Instructions are compared by identity, so two threads that touch a computation first must get the same objects.
+_MAKING = threading.RLock()
+
+
+class TextMetadata:
+    """Metadata that stands as it was written in text, until it is asked for."""
+
+    __slots__ = ("_data", "frame", "read", "text")
+
+    def __init__(self, text: str, frame: int, read: Callable[[TextMetadata], bytes]) -> None:
+        """`read` gives the serialized OpMetadata."""
+        self.text = text
+        """The text between the braces, without the stack frame, as XLA writes it."""
+        self.frame = frame
+        """The number of the stack frame in the module's table; 0 for none."""
+        self.read = read
+        self._data: bytes | None = None
+
+    @property
+    def data(self) -> bytes:
+        """The serialized OpMetadata."""
+        if self._data is None:
+            self._data = self.read(self)
+        return self._data
+
+
+class HloInstruction(Displayed):
+    """One instruction of a computation. Compare instructions with `is`.
+
+    Attributes are typed values: `instruction.attributes.window`. Methods such as `replace_uses` and `set_attribute`
+    change the module in place; each changes everything or, where it raises, nothing.
+    """
+
+    __slots__ = (
+        "called_computations",
+        "computation",
+        "control_predecessors",
+        "id",
+        "index",
+        "kind",
+        "known_users",
+        "name",
+        "number",
+        "operands",
+        "said_metadata",
+    )
+
+    computation: HloComputation
+    """The computation that the instruction belongs to."""
+    index: int
+    """The index of the instruction in `computation.instructions`."""
+    name: str
+    """The name of the instruction, without `%`."""
+    id: int
+    """The id of the instruction in the proto: in newer modules (computation id << 32) | number."""
+    kind: Kind
+    """What the instruction is, apart from which one: shared with all instructions that are alike."""
+    number: int
+    """The parameter's number; 0 for an instruction that is not a parameter."""
+    operands: tuple[HloInstruction, ...]
+    """The instructions whose results this instruction takes, in order. One that it takes twice occurs twice."""
+    called_computations: tuple[HloComputation, ...]
+    """The computations that the instruction calls, in the proto's order: the body of a while before its condition, the
+    branches of a conditional."""
+    control_predecessors: tuple[HloInstruction, ...]
+    """The instructions that must have run before this instruction, in addition to its operands."""
+    said_metadata: bytes | TextMetadata | None
+    """The serialized OpMetadata, or its text; None for an instruction that has none. `metadata` reads it."""
+    known_users: tuple[HloInstruction, ...] | None
+    """The users once they have been found; `users` asks for them."""
+
+    def __init__(
+        self,
+        computation: HloComputation,
+        name: str,
+        ident: int,
+        kind: Kind,
+        operands: tuple[HloInstruction, ...] = (),
+        metadata: bytes | TextMetadata | None = None,
+        number: int = 0,
+    ) -> None:
+        self.computation = computation
+        self.name = name
+        self.id = ident
+        self.kind = kind
+        self.operands = operands
+        self.number = number
+        self.said_metadata = metadata
+        self.called_computations = ()
+        self.control_predecessors = ()
+        self.index = -1
+        self.known_users = None
+
+    @property
+    def opcode(self) -> Opcode | UnknownOpcode:
+        """The operation of the instruction. For an opcode that this library does not know, an UnknownOpcode with the
+        name that the module has."""
+        return self.kind.opcode
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the result. Instructions of equal shapes share one object. Raises InvalidModuleError for an
+        invalid shape."""
+        try:
+            return self.kind.shape
+        except XlashapeError as error:
+            raise self._error(f"has an invalid shape: {error}") from error
+
+    @property
+    def users(self) -> tuple[HloInstruction, ...]:
+        """The instructions that take the result of this instruction, each once, in the order of the computation; those
+        that an edit has added come last."""
+        users = self.known_users
+        if users is None:
+            self.computation.find_users()
+            users = self.known_users
+            assert users is not None
+        return users
+
+    @property
+    def parameter_number(self) -> int:
+        """Which parameter of the computation this parameter is, from 0. Raises InvalidArgumentError for an instruction
+        that is not a parameter."""
+        if self.kind.opcode is not Opcode.PARAMETER:
+            raise InvalidArgumentError(f"instruction {self.name!r} is not a parameter but {str(self.opcode)!r}")
+        return self.number
+
+    @property
+    def is_root(self) -> bool:
+        """Whether the result of this instruction is the result of its computation."""
+        return self.computation.root is self
+
+    # -- what the kind says ----------------------------------------------------------------------
+
+    @property
+    def details(self) -> xla.HloInstructionProto:
+        """The fields of the proto other than name, id, operands, called computations, control predecessors, metadata
+        and parameter number. All instructions of the kind share the message: it must not be changed."""
+        return self.kind.message
+
+    @property
+    def attributes(self) -> Attributes:
+        """The attributes as typed values, by their names in HLO text: `attributes.window`, `attributes.dimensions`.
+
+        >>> from xlashape.hlo import HloModule
+        >>> text = "HloModule m ENTRY e { p = f32[4,2] parameter(0) ROOT t = f32[2,4] transpose(p), dimensions={1,0} }"
+        >>> attributes = HloModule.parse(text).entry.root.attributes
+        >>> attributes.dimensions, dict(attributes)
+        ((1, 0), {'dimensions': (1, 0)})
+        """
+        # start-up time: it loads the codecs of attributes
+        from xlashape.hlo.ops.instruction_attributes import Attributes
+
+        return Attributes(self, self.computation.module.head.payloads)
+
+    @property
+    def sharding(self) -> Sharding | None:
+        """How the result is distributed over devices; None for an instruction without a sharding."""
+        details = self.kind.message
+        if not details.HasField("sharding"):
+            return None
+        from xlashape.hlo.values.sharding import Sharding  # start-up time: it loads the codecs of attributes
+
+        return Sharding.from_proto(details.sharding)
+
+    @property
+    def replica_groups(self) -> ReplicaGroups:
+        """The groups in which a collective exchanges data. Empty for a collective without groups and for any other
+        instruction."""
+        # start-up time: it loads the codecs of attributes
+        from xlashape.hlo.values.replica_groups import ReplicaGroups
+
+        return ReplicaGroups.from_instruction(self.kind.message)
+
+    @property
+    def output_operand_aliasing(self) -> Sequence[xla.OutputOperandAliasing]:
+        """Which parts of the result share memory with which parts of operands: the attribute
+        `output_to_operand_aliasing`. To be read only."""
+        return self.kind.message.output_operand_aliasing
+
+    # -- metadata --------------------------------------------------------------------------------
+
+    @property
+    def metadata_bytes(self) -> bytes | None:
+        """The serialized OpMetadata; None for an instruction that has none."""
+        metadata = self.said_metadata
+        return metadata.data if isinstance(metadata, TextMetadata) else metadata
+
+    @property
+    def metadata(self) -> Metadata:
+        """The operation and the lines of the user's program that the instruction comes from: `op_name`, `op_type`,
+        `source`, `frames`.
+
+        >>> from xlashape.hlo import HloModule
+        >>> text = '''HloModule m ENTRY e { ROOT p = f32[4] parameter(0),
+        ... metadata={op_name="jit(f)/x" source_file="/src/train.py" source_line=73} }'''
+        >>> metadata = HloModule.parse(text).entry.root.metadata
+        >>> metadata.op_name, metadata.source, metadata.source_file
+        ('jit(f)/x', 'train.py:73', '/src/train.py')
+        """
+        return self.computation.module.metadata_of(self.metadata_bytes or b"")
+
+    @property
+    def has_metadata(self) -> bool:
+        """Whether the instruction has metadata, which says where in the user's program it comes from."""
+        return self.said_metadata is not None
+
+    @property
+    def op_metadata(self) -> xla.OpMetadata:
+        """The metadata of the instruction as a new message."""
+        return parse(xla.OpMetadata, self.metadata_bytes or b"")
+
+    # -- edits -----------------------------------------------------------------------------------
+
+    def replace_uses(
+        self, replacement: HloInstruction | str, users: Iterable[HloInstruction | str] | None = None
+    ) -> None:
+        """Makes users of this instruction take the result of `replacement` instead. With `users`, only these; without,
+        all users, and `replacement` becomes the root if this instruction was the root.
+
+        `replacement` may be computed from this instruction: instructions that `replacement` needs keep their operands.
+        Instructions may be given by name. Raises InvalidArgumentError for a replacement of another shape or
+        computation, and for one of `users` that the replacement needs.
+
+        >>> from xlashape.hlo import HloModule
+        >>> module = HloModule.parse(
+        ...     "ENTRY e { p = f32[4] parameter(0)  c = f32[4] copy(p)  ROOT n = f32[4] negate(c) }"
+        ... )
+        >>> module.instruction("c").replace_uses("p")
+        >>> module.entry.root.to_text(), module.instruction("p").users
+        ('%n = f32[4]{0} negate(%p)', (<HloInstruction 'c': copy>, <HloInstruction 'n': negate>))
+        """
+        self._edits.replace_uses(self, replacement, users)
+
+    def set_operands(self, operands: Iterable[HloInstruction | str]) -> None:
+        """Gives the instruction other operands, in order. The shape stays: `rewrite` and `set_shape` change it.
+
+        Raises InvalidArgumentError for too many or too few, for instructions of other computations, and for operands
+        that need the instruction itself.
+        """
+        self._edits.set_operands(self, operands)
+
+    def set_opcode(self, opcode: Opcode | str) -> None:
+        """Gives the instruction another opcode, with the same operands, attributes and shape: `subtract` for `add`.
+
+        Raises InvalidArgumentError if the opcode does not take these operands or attributes, for an unknown opcode, for
+        a parameter, a constant and a step of an asynchronous operation.
+        """
+        self._edits.set_opcode(self, opcode)
+
+    def set_attribute(self, attribute: str, value: Any) -> None:
+        """Gives the instruction another value of an attribute, or none for None: `set_attribute("dimensions", (1, 0))`.
+
+        `attribute` is a name as in `attributes`. `value` is a typed value as there, or its HLO text: `"{size=3x3}"` for
+        a window. An attribute that names computations, such as `to_apply`, takes a computation or its name, or a list.
+        The shape stays: `set_shape` changes it. Raises InvalidArgumentError for an attribute that the opcode does not
+        have, for None if the opcode needs the attribute, and for an invalid value.
+
+        >>> from xlashape.hlo import HloModule
+        >>> module = HloModule.parse(
+        ...     "ENTRY e { p = f32[4,4] parameter(0)  ROOT t = f32[4,4] transpose(p), dimensions={1,0} }"
+        ... )
+        >>> module.entry.root.set_attribute("dimensions", (0, 1))
+        >>> module.entry.root.attributes.dimensions
+        (0, 1)
+        """
+        self._edits.set_attribute(self, attribute, value)
+
+    def set_shape(self, shape: Shape | str) -> None:
+        """Gives the result another shape, also in the signatures of the computation.
+
+        Raises InvalidArgumentError for a constant, whose elements would not fit: use `rewrite`.
+        """
+        self._edits.set_shape(self, shape)
+
+    def set_layout(self, layout: Layout | str, index: Sequence[int] = ()) -> None:
+        """Gives the result another layout. For a tuple, `index` says which array gets the layout.
+
+        Signatures get the layout too, and the elements of a constant are reordered. Other instructions stay as they
+        are. Raises InvalidShapeError if the layout does not fit the array.
+        """
+        self._edits.set_layout(self, layout, index)
+
+    def rewrite(self, text: str) -> None:
+        """Gives the instruction the opcode, operands, attributes and shape of `text`, such as `multiply(p, q)`.
+
+        The instruction keeps its name, users and control predecessors. Metadata, frontend attributes and sharding are
+        kept where the text has none; the sharding only if the dimensions stay. `text` may begin with a shape, and with
+        the name and `=`. Raises ParseError with lines and columns of `text`, InvalidArgumentError for a parameter, and
+        for operands that need the instruction itself.
+        """
+        self._edits.rewrite(self, text)
+
+    def rename(self, name: str) -> None:
+        """Renames the instruction, also in signatures and in the buffer assignment. Raises InvalidArgumentError if an
+        instruction of the module has the name already, or if it is not a valid name."""
+        self._edits.rename(self, name)
+
+    def delete(self, replace_with: HloInstruction | str | None = None) -> None:
+        """Removes the instruction from its computation, the schedule and control dependencies.
+
+        Instructions that must run after it must then run after its control predecessors. `replace_with` is an
+        instruction of the same computation and shape: users take its result instead, and it becomes the root if this
+        instruction was the root. Computations that are no longer called are removed too.
+
+        Raises InvalidArgumentError for a parameter, for an instruction with users or a root without `replace_with`, and
+        for a replacement that does not fit or depends on this instruction.
+        """
+        self._edits.delete(self, replace_with)
+
+    @property
+    def _edits(self) -> Any:
+        return self.computation.module.edits()
+
+    def take(self, operands: tuple[HloInstruction, ...]) -> None:
+        """Sets the operands, and the users of the old and new ones. The order of instructions is not looked at: for
+        edits alone."""
+        old, self.operands = self.operands, operands
+        if self.computation.has_users:
+            for each in set(old).difference(operands):
+                each.known_users = tuple([user for user in each.users if user is not self])
+            for each in set(operands).difference(old):
+                each.known_users = (*each.users, self)
+
+    # -- edges -----------------------------------------------------------------------------------
+
+    @property
+    def proto(self) -> xla.HloInstructionProto:
+        """A new message of the instruction; changes of it change nothing."""
+        return self.computation.module.instruction_proto(self)
+
+    def to_text(self, style: Any = "default", **options: Any) -> str:
+        """The line of the instruction as `HloModule.to_text` writes it, without indentation and `ROOT`.
+
+        >>> from xlashape.hlo import HloModule
+        >>> HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").entry.root.to_text()
+        '%p = f32[4]{0} parameter(0)'
+        """
+        return self.computation.module.instruction_text(self, style, options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _instruction_of, (self.computation, self.index)
+
+    def _error(self, what: str) -> InvalidModuleError:
+        source = self.metadata.source
+        origin = f" ({source})" if source else ""
+        return InvalidModuleError(f"computation {self.computation.name!r}: instruction {self.name!r}{origin} {what}")
+
+    def __repr__(self) -> str:
+        return f"<HloInstruction {self.name!r}: {self.opcode}>"
+
+
+class HloComputation(Displayed, Tabular):
+    """A named list of instructions with a root. Compare computations with `is`."""
+
+    __slots__ = (
+        "_by_local_id",
+        "_by_name",
+        "_has_users",
+        "_instructions",
+        "_order",
+        "_parameters",
+        "_root",
+        "count",
+        "execution_thread",
+        "id",
+        "index",
+        "is_fused",
+        "is_ordered",
+        "module",
+        "name",
+        "rest",
+        "source",
+    )
+
+    module: ModuleData
+    """The module that the computation belongs to."""
+    name: str
+    """The name of the computation, without `%`."""
+    index: int
+    """The index of the computation in `module.computations`."""
+    id: int
+    """The id of the computation in the proto."""
+    execution_thread: str
+    """The name of the thread that runs the computation; empty for the main thread, which XLA's text leaves out."""
+    source: memoryview | bytes | None
+    """The serialized computation, as long as nothing of it has changed; None where there is none."""
+    count: int
+    """The number of instructions in `source`."""
+    rest: bytes | None
+    """The serialized fields beside name, id, root, thread and instructions, once the computation was touched. None for
+    one that was made without a proto: its signature then follows from its instructions."""
+    is_fused: bool
+    """Whether a fusion calls the computation, as its text or proto says."""
+    is_ordered: bool
+    """Whether operands and control predecessors come before their users in `instructions`."""
+
+    def __init__(self, module: ModuleData, name: str, ident: int, *, thread: str = "") -> None:
+        self.module = module
+        self.name = name
+        self.id = ident
+        self.execution_thread = thread
+        self.index = -1
+        self.source = None
+        self.count = 0
+        self.rest = None
+        self.is_fused = False
+        self.is_ordered = True
+        self._instructions: tuple[HloInstruction, ...] | None = None
+        self._root: HloInstruction | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drops what follows from the list of instructions."""
+        self._by_local_id: dict[int, HloInstruction] | None = None
+        self._by_name: dict[str, HloInstruction] | None = None
+        self._parameters: tuple[HloInstruction, ...] | None = None
+        self._order: tuple[HloInstruction, ...] | None = None
+        self._has_users = False
+
+    @property
+    def instructions(self) -> tuple[HloInstruction, ...]:
+        """The instructions in the order of the proto. XLA writes operands before their users."""
+        return self._instructions or self.touched()
+
+    def touched(self) -> tuple[HloInstruction, ...]:
+        """The instructions, which are made of the bytes of the computation if this was not done yet."""
+        with _MAKING:
+            if self._instructions is None:
+                self.module.read_computation(self)
+        assert self._instructions is not None
+        return self._instructions
+
+    def fill(self, instructions: Sequence[HloInstruction], root: HloInstruction, *, is_ordered: bool = True) -> None:
+        """Gives a computation that has no instructions its instructions."""
+        for index, instruction in enumerate(instructions):
+            instruction.index = index
+        self._root = root
+        self.is_ordered = is_ordered
+        self._parameters = None
+        self._instructions = tuple(instructions)
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether the computation has its instructions already."""
+        return self._instructions is not None
+
+    def set_post_order(self) -> None:
+        """Says that the instructions are in XLA's order."""
+        self._order = self._instructions
+
+    def set_parameters(self, parameters: Sequence[HloInstruction]) -> None:
+        """Sets the parameters of a computation that was filled, in the order of their numbers."""
+        self._parameters = tuple(parameters)
+
+    @property
+    def root(self) -> HloInstruction:
+        """The instruction whose result is the result of the computation."""
+        if self._root is None:
+            self.touched()
+        assert self._root is not None
+        return self._root
+
+    @property
+    def parameters(self) -> tuple[HloInstruction, ...]:
+        """The parameters in the order of their numbers. Raises InvalidModuleError if a number is missing or occurs
+        twice."""
+        parameters = self._parameters
+        if parameters is None:
+            by_number = [each for each in self.instructions if each.kind.opcode is Opcode.PARAMETER]
+            by_number.sort(key=lambda parameter: parameter.number)
+            for expected, parameter in enumerate(by_number):
+                if parameter.number != expected:
+                    raise InvalidModuleError(
+                        f"computation {self.name!r}: instruction {parameter.name!r} is parameter {parameter.number} "
+                        f"where parameter {expected} was expected"
+                    )
+            parameters = self._parameters = tuple(by_number)
+        return parameters
+
+    def instruction(self, name: str) -> HloInstruction:
+        """The instruction called `name`, which may begin with `%`. If two have that name, the first. Raises
+        NotFoundError."""
+        by_name = self.by_name()
+        instruction = by_name.get(without_percent(name))
+        if instruction is None:
+            hint = did_you_mean(without_percent(name), by_name)
+            message = f"computation {self.name!r} has no instruction {name!r}{hint}"
+            raise NotFoundError(message, kind="instruction", name=name, field="instruction")
+        return instruction
+
+    def by_name(self) -> dict[str, HloInstruction]:
+        """Name → instruction; of two with one name the first."""
+        by_name = self._by_name
+        if by_name is None:
+            by_name = self._by_name = {each.name: each for each in reversed(self.instructions)}
+        return by_name
+
+    def by_local_id(self) -> dict[int, HloInstruction]:
+        """Local id → instruction."""
+        found = self._by_local_id
+        if found is None:
+            found = self._by_local_id = {each.id & LOCAL_ID: each for each in self.instructions}
+        return found
+
+    def resolve(self, ids: Iterable[int]) -> tuple[HloInstruction, ...]:
+        """The instructions with these ids, in the order of `ids`. Raises InvalidModuleError for an id that no
+        instruction has."""
+        by_local_id = self.by_local_id()
+        try:
+            return tuple([by_local_id[number & LOCAL_ID] for number in ids])
+        except KeyError as error:
+            raise InvalidModuleError(f"computation {self.name!r} has no instruction of id {error.args[0]}") from None
+
+    def find_users(self) -> None:
+        """Finds the users of all instructions."""
+        with _MAKING:
+            if self._has_users:
+                return
+            instructions = self.instructions
+            users: list[list[HloInstruction]] = [[] for _ in instructions]
+            for user in instructions:
+                operands = user.operands
+                for operand in operands if len(operands) < 2 else dict.fromkeys(operands):
+                    users[operand.index].append(user)
+            for instruction, found in zip(instructions, users, strict=True):
+                instruction.known_users = tuple(found)
+            self._has_users = True
+
+    def post_order(self) -> tuple[HloInstruction, ...]:
+        """The instructions in XLA's order: operands before their users, as `xlashape.hlo.module_proto.order` says."""
+        order = self._order
+        if order is None:
+            order = self._order = _post_order(self.instructions)
+        return order
+
+    # -- edits -----------------------------------------------------------------------------------
+
+    def insert(self, text: str, before: HloInstruction | str | None = None) -> HloInstruction:
+        """Adds an instruction, a line of HLO text: `n = f32[4] negate(p)`, and returns it. With ROOT it becomes the
+        root. The shape may be left out where it follows from the operands.
+
+        The instruction goes before the instruction `before`, or else after its last operand. Raises ParseError with
+        lines and columns of `text`, InvalidArgumentError for a name that is taken or missing, and for a parameter.
+
+        >>> from xlashape.hlo import HloModule
+        >>> module = HloModule.parse("ENTRY e { p = f32[4] parameter(0)  ROOT n = f32[4] negate(p) }")
+        >>> twice = module.entry.insert("twice = add(n, n)")
+        >>> module.entry.set_root(twice)
+        >>> [each.to_text() for each in module.entry.instructions][1:]
+        ['%n = f32[4]{0} negate(%p)', '%twice = f32[4]{0} add(%n, %n)']
+        """
+        return self.module.edits().insert(self, text, before)
+
+    def insert_instruction(
+        self,
+        name: str,
+        opcode: Opcode | str,
+        operands: Sequence[HloInstruction | str] = (),
+        *,
+        shape: Shape | str | None = None,
+        attributes: Mapping[str, Any] = MappingProxyType({}),
+        before: HloInstruction | str | None = None,
+    ) -> HloInstruction:
+        """Adds an instruction as `insert` does, from typed values in place of text, and returns it. The shape is
+        inferred from the operands unless it is given.
+
+        `attributes` are values by name, as for `HloInstruction.set_attribute`. Raises InvalidArgumentError for operands
+        or attributes that do not fit the opcode.
+
+        >>> from xlashape.hlo import HloModule
+        >>> module = HloModule.parse("ENTRY e { p = f32[4,8] parameter(0)  ROOT n = f32[4,8] negate(p) }")
+        >>> t = module.entry.insert_instruction("t", "transpose", ["n"], attributes={"dimensions": (1, 0)})
+        >>> t.to_text(print_percent=False)
+        't = f32[8,4]{0,1} transpose(n), dimensions={1,0}'
+        """
+        return self.module.edits().insert_instruction(self, name, opcode, operands, shape, attributes, before)
+
+    def set_root(self, root: HloInstruction | str) -> None:
+        """Makes an instruction the root."""
+        self.module.edits().set_root(self, root)
+
+    def rename(self, name: str) -> None:
+        """Renames the computation. Raises InvalidArgumentError if another has the name, or if it is not valid."""
+        self.module.edits().rename_computation(self, name)
+
+    def replace_calls(self, replacement: HloComputation | str) -> None:
+        """Makes every instruction that calls this computation call `replacement` instead. Raises InvalidArgumentError
+        if `replacement` is the entry, or calls one of the callers."""
+        self.module.edits().replace_calls(self, replacement)
+
+    def set_instructions(self, instructions: Sequence[HloInstruction]) -> None:
+        """Sets the list of instructions. For edits alone."""
+        by_name, had_users = self._by_name, self._has_users
+        if by_name is not None and len(by_name) == len(self.instructions):  # no two have one name
+            for each in set(self.instructions).symmetric_difference(instructions):
+                if by_name.pop(each.name, None) is None:
+                    by_name[each.name] = each
+        else:
+            by_name = None
+        for index, each in enumerate(instructions):
+            each.index = index
+            if had_users and each.known_users is None:
+                each.known_users = ()
+        self._instructions = tuple(instructions)
+        self._forget()
+        self._by_name, self._has_users = by_name, had_users
+        self.module.forget()
+
+    def set_root_to(self, root: HloInstruction) -> None:
+        """Sets the root. For edits alone."""
+        self._root = root
+
+    def rename_in_list(self, instruction: HloInstruction, name: str) -> None:
+        """Sets the name of an instruction, which no other instruction has. For edits alone."""
+        by_name = self._by_name
+        if by_name is not None and len(by_name) == len(self.instructions):  # no two have one name
+            del by_name[instruction.name]
+            by_name[name] = instruction
+        else:
+            self._by_name = None
+        instruction.name = name
+        self.module.forget()
+
+    def begin_change(self) -> None:
+        """Gives up the bytes of the computation, whose instructions were made of them: something changes now."""
+        self.source = None
+        self._order = None
+
+    @property
+    def has_users(self) -> bool:
+        """Whether the users of the instructions are known."""
+        return self._has_users
+
+    # -- edges -----------------------------------------------------------------------------------
+
+    @property
+    def proto(self) -> xla.HloComputationProto:
+        """A new message of the computation; changes of it change nothing."""
+        return self.module.computation_proto(self)
+
+    def fingerprint(self, **counted: bool) -> str:
+        """A hash of the computation and of all computations that it calls. `HloModule.fingerprint` describes the hash
+        and `counted`."""
+        return self.module.computation_fingerprint(self, counted)
+
+    def to_text(self, style: Any = "default", **options: Any) -> str:
+        """The text of the computation, from ENTRY or the name to the closing brace, as `HloModule.to_text` writes it.
+
+        >>> from xlashape.hlo import HloModule
+        >>> print(
+        ...     HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").entry.to_text(
+        ...         print_percent=False
+        ...     )
+        ... )
+        ENTRY e (p: f32[4]) -> f32[4] {
+          ROOT p = f32[4]{0} parameter(0)
+        }
+        """
+        return self.module.computation_text(self, style, options)
+
+    def table(self) -> Table:
+        """A row for each instruction of the computation, with the columns of `HloModule.table`."""
+        return self.module.computation_table(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _computation_of, (self.module, self.index)
+
+    def __len__(self) -> int:
+        """The number of instructions, which are not made of bytes for it."""
+        return self.count if self._instructions is None else len(self._instructions)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __repr__(self) -> str:
+        return f"<HloComputation {self.name!r}: {len(self)} instructions>"
+
+
+def _post_order(instructions: tuple[HloInstruction, ...]) -> tuple[HloInstruction, ...]:
+    operands = [[operand.index for operand in each.operands] for each in instructions]
+    controlled = [each for each in instructions if each.control_predecessors]
+    ids = [each.id & LOCAL_ID for each in instructions]
+    if not controlled and is_post_order(operands, ids):
+        return instructions
+    starts = roots(operands)
+    starts.sort(key=ids.__getitem__)
+    for each in controlled:
+        spend(len(each.control_predecessors))
+        operands[each.index][:0] = [predecessor.index for predecessor in reversed(each.control_predecessors)]
+    order = post_order(operands, starts)
+    if len(order) < len(instructions):
+        order += sorted(set(range(len(instructions))).difference(order))
+    return tuple([instructions[index] for index in order])
+
+
+class ModuleData(Displayed, Tabular):
+    """The data of a module. `HloModule` is the class that users meet."""
+
+    __slots__ = (
+        "__weakref__",
+        "_by_local_id",
+        "_callers",
+        "_computations",
+        "_content",
+        "_data",
+        "_frames",
+        "_head",
+        "_highest",
+        "_instruction_by_name",
+        "_metadata",
+        "beside",
+        "config",
+        "kinds",
+    )
+
+    _data: bytes | None
+    """The serialized module as it came, as long as nothing was changed; None for a module that was changed, or made of
+    text."""
+    _content: bytes
+    """The HloModuleProto in `_data`."""
+    _head: xla.HloModuleProto | None
+    beside: bytes | None
+    """The serialized fields of the HloProto around the module, such as the buffer assignment; None if the module came
+    without one."""
+    config: ModuleConfig
+    """The part of the module's text that the proto has no field for; `UNSAID`, the defaults, for a module made from a
+    proto."""
+    kinds: Kinds
+    """The kinds of the module's instructions."""
+
+    def __init__(self) -> None:
+        self._data = None
+        self._content = b""
+        self._head = None
+        self.beside = None
+        self.config = UNSAID
+        self.kinds = Kinds()
+        self._computations: tuple[HloComputation, ...] = ()
+        self._frames: ModuleFrames | None = None
+        self._metadata: dict[bytes, Metadata] = {}
+        self._highest: int | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drops what follows from the lists of computations and of instructions."""
+        self._by_local_id: dict[int, HloComputation] | None = None
+        self._instruction_by_name: dict[str, HloInstruction | None] | None = None
+        self._callers: dict[HloComputation, list[HloInstruction]] | None = None
+
+    def fill(
+        self,
+        head: xla.HloModuleProto | None,
+        computations: Sequence[HloComputation],
+        data: bytes = b"",
+        content: bytes = b"",
+    ) -> None:
+        """Sets the computations, and the message with the module's other fields. None for a module that was read from
+        the bytes `data`, in which `content` is its HloModuleProto."""
+        self._head, self._data, self._content = head, data or None, content
+        self._computations = tuple(computations)
+        for index, computation in enumerate(self._computations):
+            computation.index = index
+        self._forget()
+
+    # -- edits -----------------------------------------------------------------------------------
+
+    def begin_change(self, computations: Sequence[HloComputation]) -> None:
+        """Gives up the bytes of the module and of these computations: something of them changes now. All of them are
+        read before; broken bytes raise an error and change nothing."""
+        _ = self.head, [each.instructions for each in computations]
+        for each in computations:
+            each.begin_change()
+        self._data = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops what follows from the lists of computations and of instructions."""
+        self._forget()
+
+    def set_computations(self, computations: Sequence[HloComputation]) -> None:
+        """Sets the list of computations."""
+        self._computations = tuple(computations)
+        for index, computation in enumerate(self._computations):
+            computation.index = index
+        self._highest = None
+        self.forget()
+
+    def new_instruction_id(self, computation: HloComputation) -> int:
+        """A new id for an instruction of a computation. Its local id is greater than any other of the module, as older
+        modules need it; newer ones need it unique within a computation."""
+        highest = self._highest
+        if highest is None:
+            highest = max([each.id & LOCAL_ID for each in self.instructions()], default=0)
+        self._highest = _next(highest)
+        return computation.instructions[0].id & ~LOCAL_ID | self._highest
+
+    def new_computation_ids(self, count: int) -> int:
+        """The first of `count` successive ids above those of all computations."""
+        first = _next(max([each.id & LOCAL_ID for each in self._computations]))
+        _next(first + count - 2)
+        return first
+
+    @property
+    def head(self) -> xla.HloModuleProto:
+        """A message with the module's fields other than its computations. To be read only."""
+        head = self._head
+        if head is None:
+            head = self._head = self.read_head(self._content)
+        return head
+
+    def source(self) -> tuple[bytes, bytes]:
+        """The bytes that the module was read from, and the HloModuleProto in them; empty for a module that was changed,
+        or made of text."""
+        return (b"", b"") if self._data is None else (self._data, self._content)
+
+    @property
+    def name(self) -> str:
+        """The module's name."""
+        return self.head.name
+
+    @property
+    def computations(self) -> tuple[HloComputation, ...]:
+        """The computations in the order of the proto. XLA writes called computations before their callers."""
+        return self._computations
+
+    @property
+    def entry(self) -> HloComputation:
+        """The computation where execution starts."""
+        return self.by_local_id()[self.head.entry_computation_id & LOCAL_ID]
+
+    def by_local_id(self) -> dict[int, HloComputation]:
+        """Local id → computation."""
+        found = self._by_local_id
+        if found is None:
+            found = self._by_local_id = {each.id & LOCAL_ID: each for each in self._computations}
+        return found
+
+    def computation(self, name: str) -> HloComputation:
+        """The computation called `name`, which may begin with `%`. If two have that name, the first. Raises
+        NotFoundError."""
+        key = without_percent(name)
+        for computation in self._computations:
+            if computation.name == key:
+                return computation
+        hint = did_you_mean(key, [each.name for each in self._computations])
+        message = f"module {self.name!r} has no computation {name!r}{hint}"
+        raise NotFoundError(message, kind="computation", name=name, field="computation")
+
+    def instructions(self) -> Iterator[HloInstruction]:
+        """Every instruction, computation by computation."""
+        for computation in self._computations:
+            yield from computation.instructions
+
+    def instruction(self, name: str) -> HloInstruction:
+        """The instruction called `name`, which may begin with `%`, in whichever computation it is.
+
+        XLA keeps names unique in a module. Where a name is not unique, the entry computation's instruction is returned.
+        A name that several computations other than the entry have raises InvalidArgumentError: ask one of those
+        computations instead. Raises NotFoundError if no instruction has the name.
+        """
+        by_name = self.instruction_by_name()
+        key = without_percent(name)
+        instruction = by_name.get(key)
+        if instruction is None:
+            if key in by_name:
+                raise InvalidArgumentError(
+                    f"module {self.name!r} has several instructions {name!r}; ask the computation for its own",
+                    field="instruction",
+                )
+            hint = did_you_mean(key, by_name)
+            message = f"module {self.name!r} has no instruction {name!r}{hint}"
+            raise NotFoundError(message, kind="instruction", name=name, field="instruction")
+        return instruction
+
+    def instruction_by_name(self) -> dict[str, HloInstruction | None]:
+        """Name → instruction; None where several computations other than the entry have the name."""
+        by_name = self._instruction_by_name
+        if by_name is None:
+            by_name = {}
+            for instruction in self.instructions():
+                name = instruction.name
+                by_name[name] = instruction if name not in by_name else None
+            by_name.update(self.entry.by_name())
+            self._instruction_by_name = by_name
+        return by_name
+
+    def callers_of(self, computation: HloComputation) -> Sequence[HloInstruction]:
+        """The instructions that call a computation, once for each time that they name it."""
+        callers = self._callers
+        if callers is None:
+            callers = {}
+            for instruction in self.instructions():
+                for called in instruction.called_computations:
+                    callers.setdefault(called, []).append(instruction)
+            self._callers = callers
+        return callers.get(computation, ())
+
+    def resolve(self, ids: Iterable[int]) -> tuple[HloComputation, ...]:
+        """The computations with these ids, in the order of `ids`. Raises InvalidModuleError for an id that no
+        computation has."""
+        by_local_id = self.by_local_id()
+        try:
+            return tuple([by_local_id[number & LOCAL_ID] for number in ids])
+        except KeyError as error:
+            raise InvalidModuleError(f"module {self.name!r} has no computation of id {error.args[0]}") from None
+
+    @property
+    def stack_frames(self) -> ModuleFrames:
+        """The module's table of stack frames: the lines of the program that instructions refer to by number.
+        `HloInstruction.metadata` shows them."""
+        frames = self._frames
+        if frames is None:
+            # start-up time: few programs ask
+            from xlashape.hlo.module_proto.stack_frames import ModuleFrames
+
+            frames = self._frames = ModuleFrames(self.head.stack_frame_index)
+        return frames
+
+    def metadata_of(self, data: bytes) -> Metadata:
+        """The Metadata in a serialized OpMetadata. Equal ones are one object."""
+        found = self._metadata.get(data)
+        if found is None:
+            # start-up time: few programs ask
+            from xlashape.hlo.module_proto.stack_frames import Metadata
+
+            found = self._metadata[data] = Metadata.of_proto(data, self.stack_frames)
+        return found
+
+    def shape_of(self, proto: xla.ShapeProto | bytes) -> Shape:
+        """The Shape of a ShapeProto, or of its bytes. Equal protos give the same object."""
+        return self.kinds.shape_of(proto)
+
+    def __repr__(self) -> str:
+        return f"<HloModule {self.name!r}: {len(self._computations)} computations>"
+
+    # -- edges, which HloModule has ------------------------------------------------------------------
+
+    def edits(self) -> Any:
+        """The module `xlashape.hlo.editing.edits`."""
+        raise NotImplementedError
+
+    def read_head(self, content: bytes) -> xla.HloModuleProto:
+        raise NotImplementedError
+
+    def read_computation(self, computation: HloComputation) -> None:
+        raise NotImplementedError
+
+    def instruction_proto(self, instruction: HloInstruction) -> xla.HloInstructionProto:
+        raise NotImplementedError
+
+    def computation_proto(self, computation: HloComputation) -> xla.HloComputationProto:
+        raise NotImplementedError
+
+    def instruction_text(self, instruction: HloInstruction, style: Any, options: dict[str, Any]) -> str:
+        raise NotImplementedError
+
+    def computation_text(self, computation: HloComputation, style: Any, options: dict[str, Any]) -> str:
+        raise NotImplementedError
+
+    def computation_table(self, computation: HloComputation) -> Table:
+        raise NotImplementedError
+
+    def computation_fingerprint(self, computation: HloComputation, counted: dict[str, bool]) -> str:
+        raise NotImplementedError
+
+
+def _next(highest: int) -> int:
+    if highest >= LOCAL_ID >> 1:
+        raise InvalidArgumentError("the module has an id beyond which there are no further ones of 32 bits")
+    return highest + 1
+
+
+def _computation_of(module: ModuleData, index: int) -> HloComputation:
+    return module.computations[index]
+
+
+def _instruction_of(computation: HloComputation, index: int) -> HloInstruction:
+    return computation.instructions[index]
+
+
+def without_percent(name: str) -> str:
+    """A name without the `%` that text may have before it. Raises InvalidArgumentError for a value that is not text."""
+    if not is_a(name, str):
+        raise InvalidArgumentError(f"name takes text, not {type(name).__name__}", field="name")
+    return name.removeprefix("%")
