@@ -327,7 +327,9 @@ def safe_name(name: str) -> str:
 
 def safe_names(names: Sequence[str]) -> Sequence[str]:
     """`safe_name` of each name, found out for all at once where all are safe already."""
-    return names if _SAFE_LINES.fullmatch("\n".join(names)) else [safe_name(name) for name in names]
+    lines = "\n".join(names)
+    is_safe = lines.count("\n") == len(names) - 1 and _SAFE_LINES.fullmatch(lines)
+    return names if is_safe else [safe_name(name) for name in names]
 
 
 def without_comments(text: str) -> str:
