@@ -370,7 +370,7 @@ class HloInstruction(Displayed):
 
     @property
     def proto(self) -> xla.HloInstructionProto:
-        """A new message of the instruction; changes of it change nothing."""
+        """A new HloInstructionProto of the instruction. Changing the message does not change the instruction."""
         return self.computation.module.instruction_proto(self)
 
     def to_text(self, style: Any = "default", **options: Any) -> str:
@@ -762,7 +762,7 @@ class ModuleData(Displayed, Tabular):
     """The serialized module as it came, as long as nothing was changed; None for a module that was changed, or made of
     text."""
     _content: bytes
-    """The HloModuleProto in `_data`."""
+    """The bytes of the HloModuleProto that `_data` holds."""
     _head: xla.HloModuleProto | None
     beside: bytes | None
     """The serialized fields of the HloProto around the module, such as the buffer assignment; None if the module came

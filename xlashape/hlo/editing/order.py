@@ -74,7 +74,7 @@ def _settled(instructions: Sequence[HloInstruction]) -> list[HloInstruction] | N
 
 
 def settle_calls(module: ModuleData) -> None:
-    """Puts computations after those that they call."""
+    """Sorts computations so that each stands after the computations that it calls."""
     computations = module.computations
     calls = [
         [called.index for instruction in each.instructions for called in instruction.called_computations]

@@ -158,7 +158,7 @@ class Buffers:
 
 
 def own_buffers(instruction: HloInstruction) -> tuple[InstructionBuffer, ...]:
-    """As `Buffers.of`, but with the results in the memory of parameters of the module."""
+    """As `Buffers.of`, including results that share the memory of parameters of the module."""
     row = operation_of(instruction.opcode)
     if row.source is ResultSource.ARGUMENT:
         if instruction.computation is not instruction.computation.module.entry:

@@ -267,7 +267,7 @@ class PrintedModule:
         self.percent = "%" if options.print_percent else ""
         self.frames = FrameTables(head.stack_frame_index, self._used_frames() if options.print_metadata else ())
         self.pieces: dict[Kind, Pieces] = {}
-        """The texts of the kinds whose texts hold for all their instructions."""
+        """Kind → the texts that all instructions of the kind are printed with."""
         self.shapes_with_layout = _ShapeTexts(layout=True)
         self.shapes_without_layout = _ShapeTexts(layout=False)
         self.shapes = self.shapes_with_layout if options.include_layout_in_shapes else self.shapes_without_layout
