@@ -77,6 +77,7 @@ class HloInstruction(Displayed):
 
     __slots__ = (
         "called_computations",
+        "channel",
         "computation",
         "control_predecessors",
         "id",
@@ -101,6 +102,8 @@ class HloInstruction(Displayed):
     """What the instruction is, apart from which one: shared with all instructions that are alike."""
     number: int
     """The parameter's number; 0 for an instruction that is not a parameter."""
+    channel: int
+    """The channel of a collective or a transfer, from 1; 0 for an instruction without one."""
     operands: tuple[HloInstruction, ...]
     """The instructions whose results this instruction takes, in order. One that it takes twice occurs twice."""
     called_computations: tuple[HloComputation, ...]
@@ -122,6 +125,7 @@ class HloInstruction(Displayed):
         operands: tuple[HloInstruction, ...] = (),
         metadata: bytes | TextMetadata | None = None,
         number: int = 0,
+        channel: int = 0,
     ) -> None:
         self.computation = computation
         self.name = name
@@ -129,6 +133,7 @@ class HloInstruction(Displayed):
         self.kind = kind
         self.operands = operands
         self.number = number
+        self.channel = channel
         self.said_metadata = metadata
         self.called_computations = ()
         self.control_predecessors = ()
@@ -179,7 +184,8 @@ class HloInstruction(Displayed):
     @property
     def details(self) -> xla.HloInstructionProto:
         """The fields of the proto other than name, id, operands, called computations, control predecessors, metadata
-        and parameter number. All instructions of the kind share the message: it must not be changed."""
+        and parameter number; `channel_id` is 1 for any channel above 0. All instructions of the kind share the message:
+        it must not be changed."""
         return self.kind.message
 
     @property

@@ -92,9 +92,18 @@ _Checked: Final = _message_class(
     _COMPUTATION_FIELDS,
     _IDS,
 )
-_Read: Final = _message_class("HloComputationProto", (), _COMPUTATION_FIELDS, (*OWN_FIELDS, "opcode", "shape"))
+_Read: Final = _message_class(
+    "HloComputationProto", (), _COMPUTATION_FIELDS, (*OWN_FIELDS, "channel_id", "opcode", "shape")
+)
 _own: Final = attrgetter(
-    "name", "id", "operand_ids", "metadata", "called_computation_ids", "control_predecessor_ids", "parameter_number"
+    "name",
+    "id",
+    "operand_ids",
+    "metadata",
+    "called_computation_ids",
+    "control_predecessor_ids",
+    "parameter_number",
+    "channel_id",
 )
 
 
@@ -148,7 +157,7 @@ def read_computation(computation: HloComputation) -> None:
     later: list[tuple[HloInstruction, list[int]]] = []
     controlled: list[tuple[HloInstruction, list[int]]] = []
     for each in message.instructions:
-        name, ident, repeated, metadata, called, control, number = _own(each)
+        name, ident, repeated, metadata, called, control, number, channel = _own(each)
         clear = each.ClearField
         clear("name")
         clear("id")
@@ -173,9 +182,11 @@ def read_computation(computation: HloComputation) -> None:
         if control:
             control = control[:]
             clear("control_predecessor_ids")
+        if channel > 1:
+            each.channel_id = 1
         data = each.SerializePartialToString()
         kind = find(data) or kinds.add(data, each.opcode, each.shape)
-        instruction = HloInstruction(computation, name, ident, kind, operands, metadata, number)
+        instruction = HloInstruction(computation, name, ident, kind, operands, metadata, number, channel)
         if called:
             instruction.called_computations = module.resolve(called)
         if control:
@@ -219,7 +230,8 @@ def copied(module: ModuleData, copy: _ModuleT) -> _ModuleT:
         if not each.is_filled:
             continue
         made = [
-            HloInstruction(computation, i.name, i.id, i.kind, (), i.said_metadata, i.number) for i in each.instructions
+            HloInstruction(computation, i.name, i.id, i.kind, (), i.said_metadata, i.number, i.channel)
+            for i in each.instructions
         ]
         for old, new in zip(each.instructions, made, strict=True):
             new.operands = tuple([made[operand.index] for operand in old.operands])
@@ -241,6 +253,8 @@ def instruction_bytes(instruction: HloInstruction) -> bytes:
     """The serialized HloInstructionProto of an instruction."""
     parts = [_INSTRUCTION.string("name", instruction.name), _INSTRUCTION.integer("id", instruction.id)]
     parts.append(instruction.kind.data)
+    if instruction.channel > 1:  # the kind says 1, and of a field that stands twice the last counts
+        parts.append(_INSTRUCTION.integer("channel_id", instruction.channel))
     metadata = instruction.metadata_bytes
     if metadata is not None:
         parts.append(_INSTRUCTION.message("metadata", metadata))

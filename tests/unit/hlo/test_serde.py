@@ -20,7 +20,7 @@ from tests.support.corpus import text_of
 from xlashape import HloModule
 from xlashape.errors import DecodeError, InvalidModuleError
 from xlashape.hlo import verify
-from xlashape.hlo.kind import OWN_FIELDS
+from xlashape.hlo.kind import OWN_FIELDS, own_channel
 from xlashape.hlo.module_proto.structure import check_module
 from xlashape.proto import xla
 from xlashape.proto.wire import BYTES, VARINT, sized, tag, varint
@@ -44,6 +44,7 @@ def without_own_fields(instruction: xla.HloInstructionProto) -> xla.HloInstructi
     result.CopyFrom(instruction)
     for name in OWN_FIELDS:
         result.ClearField(name)
+    own_channel(result)
     return result
 
 
@@ -64,6 +65,7 @@ def test_a_module_says_what_its_message_says(path: Path) -> None:
         for instruction, each in zip(computation.instructions, proto.instructions, strict=True):
             assert (instruction.name, instruction.id, instruction.opcode) == (each.name, each.id, each.opcode)
             assert instruction.number == each.parameter_number
+            assert instruction.channel == each.channel_id
             assert [one.id & 0xFFFFFFFF for one in instruction.operands] == [i & 0xFFFFFFFF for i in each.operand_ids]
             assert [one.id for one in instruction.control_predecessors] == list(each.control_predecessor_ids)
             assert [one.id for one in instruction.called_computations] == list(each.called_computation_ids)

@@ -106,16 +106,13 @@ def _hash(*parts: bytes) -> bytes:
 
 
 class _Local:
-    """The canonical parts of an instruction without its operands, with their hash and the instruction's channel (0: no
-    channel).
-    """
+    """The canonical parts of an instruction without its operands and its channel, with their hash."""
 
-    __slots__ = ("channel", "digest", "parts")
+    __slots__ = ("digest", "parts")
 
-    def __init__(self, parts: dict[str, str], channel: int) -> None:
+    def __init__(self, parts: dict[str, str]) -> None:
         self.parts = parts
         self.digest = _hash(repr(sorted(parts.items())).encode("utf-8", "surrogateescape"))
-        self.channel = channel
 
 
 class _Context:
@@ -307,7 +304,7 @@ class Canonical:
                 parts["backend_config"] = text
         if message.channel_id:
             parts["channel"] = "yes"
-        return _Local(parts, message.channel_id)
+        return _Local(parts)
 
     # -- hashing ------------------------------------------------------------------------------
 
@@ -403,9 +400,9 @@ class Canonical:
         """For each channel that several instructions share, a hash of these instructions."""
         members: dict[int, list[bytes]] = {}
         for computation in self.computations:
-            for index, local in enumerate(computation.locals):
-                if local.channel:
-                    members.setdefault(local.channel, []).append(computation.down[index])
+            for instruction in computation.computation.instructions:
+                if instruction.channel:
+                    members.setdefault(instruction.channel, []).append(computation.down[instruction.index])
         return sorted([_hash(*sorted(each)) for each in members.values() if len(each) > 1])
 
 

@@ -285,9 +285,10 @@ def set_opcode(instruction: HloInstruction, opcode: Opcode | str) -> None:
 def set_attribute(instruction: HloInstruction, attribute: str, value: Any) -> None:
     """Does the work of `HloInstruction.set_attribute`."""
     computation = owner_of(instruction)
-    kind, called = changed_attribute(instruction, attribute, value)
+    kind, called, channel = changed_attribute(instruction, attribute, value)
     check_calls(computation, called, attribute)
     _set_kind(instruction, kind, called)
+    instruction.channel = channel
 
 
 def set_shape(instruction: HloInstruction, shape: Shape | str) -> None:
@@ -358,7 +359,7 @@ def rewrite(instruction: HloInstruction, text: str) -> None:
     first = _room(computation.module, fragment)
     _begin(computation.module, computation)
     _add(computation.module, fragment, first)
-    instruction.kind, instruction.said_metadata = new.kind, new.said_metadata
+    instruction.kind, instruction.channel, instruction.said_metadata = new.kind, new.channel, new.said_metadata
     instruction.called_computations = new.called_computations
     instruction.control_predecessors = new.control_predecessors
     instruction.take(new.operands)
@@ -413,8 +414,8 @@ def insert_instruction(
     anchor = None if before is None else within(computation, before, "before")
     taken = all_within(computation, operands, "operands")
     written = None if shape is None else _shape_of(shape)
-    kind, called = built(computation.module, opcode, taken, attributes, written)
-    new = HloInstruction(computation, name, 0, kind, taken, b"")
+    kind, called, channel = built(computation.module, opcode, taken, attributes, written)
+    new = HloInstruction(computation, name, 0, kind, taken, b"", channel=channel)
     new.called_computations = called
     _place(new, anchor, Fragment(new, [], [], []), is_root=False)
     return new

@@ -17,8 +17,9 @@ from xlashape.base.text import Source
 from xlashape.errors import InvalidArgumentError, ParseError
 from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData
 from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.text.reader.body import parse_body
 from xlashape.hlo.text.reader.header import StackFrames
-from xlashape.hlo.text.reader.instruction import begins_instruction, parse_body, parse_right
+from xlashape.hlo.text.reader.instruction import begins_instruction, parse_right
 from xlashape.hlo.text.reader.module import finish, parse_computations
 from xlashape.hlo.text.reader.state import Body, State
 

@@ -14,7 +14,7 @@ from xlashape.base.similar import did_you_mean
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.hlo.editing.find import callee
 from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData
-from xlashape.hlo.kind import Kind
+from xlashape.hlo.kind import Kind, own_channel
 from xlashape.hlo.ops.attributes import CannotComplete
 from xlashape.hlo.ops.instruction_attributes import attributes_by_name, call_names, said_attributes
 from xlashape.hlo.ops.opcode import Opcode
@@ -22,6 +22,7 @@ from xlashape.hlo.ops.operation import CannotInfer, Contents, Given, Operation
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.tokens import HloCursor
 from xlashape.hlo.values.attribute import Attribute
+from xlashape.hlo.values.plain import CHANNEL_ID
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
 
@@ -75,9 +76,11 @@ def changed_opcode(instruction: HloInstruction, opcode: Opcode | str) -> Kind:
     return instruction.kind.changed(change)
 
 
-def changed_attribute(instruction: HloInstruction, name: str, value: Any) -> tuple[Kind, tuple[HloComputation, ...]]:
-    """The kind and the called computations of an instruction with another value of an attribute, or without the
-    attribute for None.
+def changed_attribute(
+    instruction: HloInstruction, name: str, value: Any
+) -> tuple[Kind, tuple[HloComputation, ...], int]:
+    """The kind, the called computations and the channel of an instruction with another value of an attribute, or
+    without the attribute for None.
 
     The value is a typed value as in `HloInstruction.attributes`, or its HLO text. An attribute that names computations
     takes a computation or its name, or a list of them.
@@ -87,11 +90,14 @@ def changed_attribute(instruction: HloInstruction, name: str, value: Any) -> tup
         raise InvalidArgumentError(f"{row.opcode} needs the attribute {name}", field=name)
     names = call_names(row, len(called), _is_on_predicate(instruction))
     if name in names or (name in row.call_names and not called):
-        return instruction.kind, _called(instruction.computation.module, row, called, name, value)
+        called = _called(instruction.computation.module, row, called, name, value)
+        return instruction.kind, called, instruction.channel
     attribute = attributes_by_name(row).get(name)
     if attribute is None:
         raise _no_attribute(row, name)
-    return instruction.kind.changed(lambda message: _put(message, attribute, value)), called
+    kind = instruction.kind.changed(lambda message: _put(message, attribute, value))
+    channel = _fields_of(attribute, value).channel_id if attribute is CHANNEL_ID else instruction.channel
+    return kind, called, channel
 
 
 def built(
@@ -100,9 +106,9 @@ def built(
     operands: Sequence[HloInstruction],
     attributes: Mapping[str, Any],
     shape: Shape | None,
-) -> tuple[Kind, tuple[HloComputation, ...]]:
-    """The kind and the called computations of a new instruction. If `shape` is None, the shape is inferred from the
-    operands."""
+) -> tuple[Kind, tuple[HloComputation, ...], int]:
+    """The kind, the called computations and the channel of a new instruction. If `shape` is None, the shape is inferred
+    from the operands."""
     row = _row_of(opcode)
     called: list[HloComputation] = []
     values: dict[str, Any] = {}
@@ -113,7 +119,9 @@ def built(
             values[name] = value
         else:
             raise _no_attribute(row, name)
-    return module.kinds.of_message(_built(row, operands, called, values, shape)), tuple(called)
+    message = _built(row, operands, called, values, shape)
+    channel = own_channel(message)
+    return module.kinds.of_message(message), tuple(called), channel
 
 
 def _put(instruction: xla.HloInstructionProto, attribute: Attribute, value: Any) -> None:

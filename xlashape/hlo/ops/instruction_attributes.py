@@ -24,7 +24,7 @@ from xlashape.hlo.values.dimension_numbers import (
     SCATTER_DIMENSION_NUMBERS,
 )
 from xlashape.hlo.values.metadata import payload_bytes
-from xlashape.hlo.values.plain import BACKEND_CONFIG, PARAMETER_REPLICATION, config_value
+from xlashape.hlo.values.plain import BACKEND_CONFIG, CHANNEL_ID, PARAMETER_REPLICATION, config_value
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType
 
@@ -48,6 +48,8 @@ class HasAttributes(Protocol):
 
     name: str
     """The name of the instruction."""
+    channel: int
+    """Its channel; 0 for none."""
 
     @property
     def opcode(self) -> str:
@@ -180,6 +182,8 @@ class Attributes(Frozen, Mapping[str, Any]):
         instruction = self._instruction
         attribute = attributes_by_name(self._operation).get(name)
         try:
+            if attribute is CHANNEL_ID:
+                return instruction.channel
             if attribute is not None:
                 details = instruction.details
                 if attribute is BACKEND_CONFIG and details.HasField("backend_config_payload"):

@@ -292,7 +292,7 @@ def _collective_problem(done: HloInstruction, started: HloInstruction, states: _
 def _transfer_problem(done: HloInstruction, started: HloInstruction, states: _States) -> str | None:
     if started.opcode not in _TRANSFERS:
         return None
-    of_done, of_start = done.details.channel_id, started.details.channel_id
+    of_done, of_start = done.channel, started.channel
     if of_done != of_start or (done.name in states.with_channel_0) != (started.name in states.with_channel_0):
         return f"ends channel {of_done}, {started.name!r} has started channel {of_start}"
     if done.details.is_host_transfer != started.details.is_host_transfer:
@@ -306,11 +306,11 @@ def _host_channels(asynchronous: Sequence[HloInstruction]) -> Iterator[Problem]:
     """
     users: dict[int, HloInstruction] = {}
     for instruction in asynchronous:
-        details = instruction.details
-        if instruction.opcode in _TRANSFERS and details.is_host_transfer and details.channel_id:
-            other = users.setdefault(details.channel_id, instruction)
+        channel = instruction.channel
+        if channel and instruction.opcode in _TRANSFERS and instruction.details.is_host_transfer:
+            other = users.setdefault(channel, instruction)
             if _transfer(other) != _transfer(instruction):
-                message = f"uses channel {details.channel_id} of {other.name!r}"
+                message = f"uses channel {channel} of {other.name!r}"
                 yield Problem(instruction.computation.name, instruction.name, message)
 
 

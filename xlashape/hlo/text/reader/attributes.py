@@ -327,6 +327,8 @@ def complete_instruction(
         _check_replication(state, row, shape, attributes["parameter_replication"].data, at)
     made = HloInstruction(computation, name, 0, state.kind_of(shape, pieces), operands, b"")
     if attributes:
+        if "channel_id" in attributes:
+            made.channel = xla.HloInstructionProto.FromString(attributes["channel_id"].data).channel_id
         if "metadata" in attributes:
             made.said_metadata = attributes["metadata"].metadata
         called = _called(row, attributes)

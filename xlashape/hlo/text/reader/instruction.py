@@ -1,4 +1,4 @@
-r"""Reads the instructions of a computation from HLO text. `parse_body` reads all of them, up to the closing brace.
+r"""Reads one instruction of HLO text, token by token.
 
     instruction := 'ROOT'? name '=' right
     right       := shape? opcode '(' operands ')' (',' attribute)*
@@ -8,10 +8,9 @@ r"""Reads the instructions of a computation from HLO text. `parse_body` reads al
 The parentheses of `parameter(INT)` and `constant(literal)` have a number and a literal instead of operands. The
 operand `%x#1#0` is element 0 of element 1 of the tuple %x.
 
-Three regular expressions match an instruction that is written as XLA writes it: its head, its operands, and each of its
-attributes. Shapes and attributes are kept by their text, so that equal texts are read once. Everything else, such as
-comments in unusual places and operations within operands, is read token by token with the cursor, which also finds out
-what is wrong with the text.
+Regular expressions match an instruction that is written as XLA writes it: its head, its operands, and each of its
+attributes. Shapes and attributes are kept by their text, so that equal texts are read once. Everything else is read
+with the cursor.
 """
 
 from __future__ import annotations
@@ -19,11 +18,10 @@ from __future__ import annotations
 import re
 
 from xlashape.errors import ParseError
-from xlashape.hlo.ir import HloComputation, HloInstruction, TextMetadata
+from xlashape.hlo.ir import HloInstruction
 from xlashape.hlo.literal import parse_literal
-from xlashape.hlo.ops.calls import CALLED
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import AsyncStep, Contents, Operation
+from xlashape.hlo.ops.operation import AsyncStep, Contents
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.hlo.text.reader.asynchronous import complete_step, complete_wrapped_start
 from xlashape.hlo.text.reader.attributes import (
@@ -35,10 +33,9 @@ from xlashape.hlo.text.reader.attributes import (
     origin_of_element,
     parse_attributes,
 )
-from xlashape.hlo.text.reader.state import MAX_DEPTH, Body, ParsedShape, State
+from xlashape.hlo.text.reader.state import MAX_DEPTH, Body, ParsedShape
 from xlashape.hlo.tokens import KEYWORDS, NAME, RESERVED, SHAPE, HloCursor
 from xlashape.hlo.values.attribute import FIELDS
-from xlashape.hlo.values.metadata import OP_METADATA, parse_metadata
 from xlashape.limits import spend
 
 MAX_PARAMETER = 1 << 24
@@ -86,290 +83,24 @@ def parse_constant(body: Body, shape: ParsedShape | None, at: int) -> bytes:
     return data
 
 
-_NO_NAME = RESERVED | KEYWORDS
-_OPERANDS_INSIDE, _NUMBER_INSIDE = Contents.OPERANDS, Contents.PARAMETER_NUMBER
+NO_NAME = RESERVED | KEYWORDS
+"""Words that an instruction cannot have as its name."""
 
-_SPACE = r"[ \t\r\n]*"
-_HEAD = re.compile(rf"{_SPACE}(?:(ROOT)[ \t\r\n]+)?(%?)({NAME})[ \t]+=[ \t]*({SHAPE})[ \t]*([a-z][a-z0-9\-]*)\(")
-_OTHER_SHAPE = re.compile(rf"b{_SPACE}\(|unknown_-?[0-9]+{_SPACE}\[")
+SPACE = r"[ \t\r\n]*"
+HEAD = re.compile(rf"{SPACE}(?:(ROOT)[ \t\r\n]+)?(%?)({NAME})[ \t]+=[ \t]*({SHAPE})[ \t]*([a-z][a-z0-9\-]*)\(")
+"""The head of an instruction as XLA writes it, up to the opening parenthesis."""
+_OTHER_SHAPE = re.compile(rf"b{SPACE}\(|unknown_-?[0-9]+{SPACE}\[")
 """The beginning of the shape of a buffer, or of an array whose type has a number and no name."""
 _SEPARATOR = r",[ \t\r\n]*(?:/\*[^*]*\*/[ \t\r\n]*)?"
 _REFERENCE = rf"%?{NAME}(?:#[0-9]{{1,7}})*"
 _OPERANDS = re.compile(rf"[ \t]*(?:({_REFERENCE}(?:{_SEPARATOR}{_REFERENCE}){{0,10000}})[ \t]*)?\)")
 _ELEMENTS = re.compile(rf"({NAME})((?:#[0-9]+)*)")
-_OPERAND = re.compile(rf"{_SPACE}(?:/\*[^*]*\*/{_SPACE})?(?:({SHAPE}){_SPACE})?(%?)({NAME}){_SPACE}([,)])")
+_OPERAND = re.compile(rf"{SPACE}(?:/\*[^*]*\*/{SPACE})?(?:({SHAPE}){SPACE})?(%?)({NAME}){SPACE}([,)])")
 _NAME = re.compile(NAME)
 _COMMENT = re.compile(r"/\*[^*]*\*/")
-_INDEX_COMMENT = re.compile(r"(?<=, )/\*[^*]*\*/")
-_BEGIN = re.compile(rf"{_SPACE}(?:ROOT[ \t\r\n]+)?%?({NAME})")
-_RESYNC = re.compile(rf"\n[ \t]*(?:(?:ROOT[ \t]+)?%?{NAME}[ \t]+=[ \t]|\}})")
-
-_STEPS = 10
-"""How many steps of the budget of `xlashape.limits` reading an instruction takes."""
 
 
-def parse_body(state: State, computation: HloComputation) -> None:
-    """Reads instructions into `computation`, and the '}' that ends it. The '{' before them has been consumed."""
-    body = Body(state, computation, parse_body)
-    cursor = state.cursor
-    last: HloInstruction | None = None
-    while True:
-        spend(_STEPS)
-        body.start = cursor.at
-        try:
-            last = _read_lines(body, last)
-            match = _HEAD.match(state.text, cursor.at)
-            if match is None and cursor.accept("}"):
-                break
-            body.start = cursor.at
-            last = _parse_instruction(body, match)
-        except ParseError as error:
-            start = body.start
-            if state.depth:
-                # The computation is written within an instruction. Reading goes on after that instruction.
-                raise
-            state.note(error)
-            # The name is defined, so that instructions that use it are not reported as further errors.
-            begin = _BEGIN.match(state.text, start)
-            body.names.setdefault(begin.group(1) if begin is not None else body.current, None)
-            last = None
-            # Reading goes on at the next line that begins an instruction or ends the computation. That may be the line
-            # of the mistake itself, if the instruction began on a line before it.
-            start = begin.start(1) if begin is not None else cursor.at
-            newline = state.text.rfind("\n", start, cursor.at)
-            match = _RESYNC.search(state.text, cursor.at if newline < 0 else newline)
-            if match is None:
-                state.raise_errors()
-                return
-            cursor.at = match.start() + 1
-    if not body.names:
-        cursor.at -= 1
-        cursor.fail("an instruction")
-    if body.root is None:
-        body.root = last
-    body.finish()
-
-
-# -- lines as XLA writes them ---------------------------------------------------------------
-
-_PRINTED = r"[ !#-&(-\[\]-~]+"  # a text in quotes that is written as it is read
-_NUMBER_FROM_1 = "[1-9][0-9]{0,8}"
-_NEXT = r"(?: (?!\})|(?=\}))"
-_METADATA_FIELDS = "".join(
-    rf"(?:{name}={value}{_NEXT})?"
-    for name, value in (
-        ("op_type", f'"{_PRINTED}"'),
-        ("op_name", f'"{_PRINTED}"'),
-        ("source_file", f'"{_PRINTED}"'),
-        ("source_line", _NUMBER_FROM_1),
-        ("source_end_line", _NUMBER_FROM_1),
-        ("source_column", _NUMBER_FROM_1),
-        ("source_end_column", _NUMBER_FROM_1),
-        ("deduplicated_name", f'"{_PRINTED}"'),
-        ("scheduling_name", f'"{_PRINTED}"'),
-    )
-)
-_METADATA = re.compile(
-    rf", metadata=\{{(?=op_type|op_name|source_file)({_METADATA_FIELDS})(?:stack_frame_id=({_NUMBER_FROM_1}))?\}}"
-)
-"""Metadata that is written as XLA writes it, so that it is printed as it stands."""
-_METADATA_BEGINS = ", metadata={"
-_INSIDE = r"[^()\n\"]*(?:\([^()\n\"]*(?:\([^()\n\"]*\)[^()\n\"]*){0,100}\)[^()\n\"]*){0,1000}"
-_LINE = re.compile(
-    rf"{_SPACE}(ROOT )?%?({NAME}) = ({SHAPE}) ([a-z][a-z0-9\-]*)\(({_INSIDE})\)([^\n]*)(?=\n[ \t]*[%A-Za-z_}}])"
-)
-_SHAPED = re.compile(rf"({SHAPE}) %?({NAME})(?:, |\Z)")
-_STRINGS = re.compile(r'[^"]*(?:"[^"\\]*(?:\\.[^"\\]*)*"[^"]*)*')
-_CALLED_BY_NAME = re.compile(
-    rf"(?<=[, ])({'|'.join(sorted(CALLED, key=len, reverse=True))})=(%?{NAME}|\{{%?{NAME}(?:, %?{NAME})*\}})"
-)
-
-
-def _read_lines(body: Body, last: HloInstruction | None) -> HloInstruction | None:
-    """Reads instructions as long as each is a line that XLA could have written. Returns the last that was read, or
-    `last` if there was none.
-
-    What a line says beside name, operands, called computations, parameter number and metadata is the key of its kind.
-    The first line with a key is read token by token; the kind that it gets is the kind of all further ones. So the text
-    of such a line is looked at by these regular expressions alone.
-    """
-    state, text, cursor, computation = body.state, body.text, body.cursor, body.computation
-    names, instructions, find = body.names, body.instructions, state.fast.get
-    texts, has_origins = state.metadata, state.has_origins
-    at, count = cursor.at, 0
-    while True:
-        match = _LINE.match(text, at)
-        if match is None:
-            break
-        root, name, shape_text, opcode, inside, rest = match.groups()
-        row = OPERATIONS.get(opcode)
-        if row is None or row.async_step is not None or name in names or name in _NO_NAME:
-            break
-        said: bytes | TextMetadata = b""
-        begin = rest.find(_METADATA_BEGINS) if rest else -1
-        if begin >= 0:
-            end = rest.find("}", begin) + 1
-            known = texts.get(rest[begin:end])
-            if known is None:
-                known, end = _metadata_text(state, rest, begin)
-                if known is None:
-                    break
-            if '"' in rest[:begin] and _STRINGS.fullmatch(rest, 0, begin) is None:
-                break
-            said = known
-            rest = rest[:begin] + rest[end:]
-        called: tuple[HloComputation, ...] = ()
-        if rest:
-            if "control-predecessors" in rest or "channel_id=0" in rest:
-                break
-            if row.call_names:
-                found = _called_by_name(state, row, rest)
-                if found is None:
-                    break
-                called, rest = found
-        operands: tuple[HloInstruction, ...] = ()
-        number = 0
-        key: object = (shape_text, opcode, rest)
-        if row.contents is _OPERANDS_INSIDE:
-            if inside:
-                read = _operands_by_name(body, inside)
-                if read is None:
-                    break
-                operands = read
-            least, most = row.operands
-            if not least <= len(operands) <= most or (has_origins and opcode == "get-tuple-element"):
-                break
-            if row.kind_depends_on_operands:
-                key = (
-                    key,
-                    tuple([id(each.kind.shape) for each in operands]),
-                    tuple([len(each.parameters) for each in called]),
-                )
-        elif row.contents is _NUMBER_INSIDE:
-            if not inside.isdecimal() or len(inside) > 7 or int(inside) in body.parameters:
-                break
-            number = int(inside)
-        elif "..." in inside and state.elided.is_filled:
-            break  # each elided constant gets other values
-        else:
-            key = key, inside
-        if root and body.root is not None:
-            break
-        kind = find(key)
-        if kind is None:
-            cursor.at = body.start = at
-            last = _parse_instruction(body, _HEAD.match(text, at))
-            at = cursor.at
-            if (
-                last is not None
-                and at == match.end()
-                and last.operands == operands
-                and last.called_computations == called
-                and _is_like(last.said_metadata, said)
-            ):
-                state.fast[key] = last.kind
-                last.said_metadata = said
-            continue
-        last = HloInstruction(computation, name, 0, kind, operands, said, number)
-        if called:
-            last.called_computations = called
-            if row.fuses_called_computation:
-                state.fused += called
-        last.index = len(instructions)
-        instructions.append(last)
-        names[name] = last
-        if row.contents is _NUMBER_INSIDE:
-            body.parameters[number] = last
-        if root:
-            body.root = last
-        at = match.end()
-        count += 1
-        if count & 63 == 0:
-            spend(64 * _STEPS)
-    cursor.at = at
-    return last
-
-
-def _operands_by_name(body: Body, inside: str) -> tuple[HloInstruction, ...] | None:
-    """The operands that a text names, `%a, %b`, `a, b` or `f32[4] %a, f32[] %b`; None for any other text."""
-    names = body.names
-    if "/" in inside:
-        inside = _INDEX_COMMENT.sub("", inside)
-    found: list[HloInstruction | None]
-    try:
-        if inside.startswith("%"):
-            found = [names[name] for name in inside[1:].split(", %")]
-        else:
-            found = [names[name] for name in inside.split(", ")]
-    except KeyError:
-        found, at, state = [], 0, body.state
-        while at < len(inside):
-            match = _SHAPED.match(inside, at)
-            if match is None:
-                return None
-            shape, operand = state.shapes.get(match[1]), names.get(match[2])
-            if shape is None or operand is None:
-                return None
-            if shape.shape is not operand.kind.shape and not state.shape_of(operand).is_like(shape):
-                return None
-            found.append(operand)
-            at = match.end()
-    return None if None in found else tuple(found)  # pyright: ignore[reportReturnType] # none is None
-
-
-def _called_by_name(state: State, row: Operation, rest: str) -> tuple[tuple[HloComputation, ...], str] | None:
-    """The computations that the attributes of a line name, in the order of the proto, and the attributes with `*` for
-    each such name. None where a computation is not known, or is written in place."""
-    quote = rest.find('"')
-    area = rest if quote < 0 else rest[:quote]
-    by_label: dict[str, list[HloComputation]] = {}
-    for label, value in _CALLED_BY_NAME.findall(area):
-        named: list[HloComputation] = []
-        for name in value.strip("{}").replace("%", "").split(", "):
-            computation = state.computation_by_name.get(name)
-            if computation is None:
-                return None
-            named.append(computation)
-        by_label[label] = named
-    if not by_label:
-        return (), rest
-    called = tuple([each for label in row.call_names for each in by_label.pop(label, ())])
-    if by_label:  # an attribute that replaces another
-        return None
-    return called, _CALLED_BY_NAME.sub(_without_names, area) + rest[len(area) :]
-
-
-def _without_names(match: re.Match[str]) -> str:
-    label, value = match.groups()
-    return f"{label}={{{'*' * (value.count(',') + 1)}}}" if value[0] == "{" else f"{label}=*"
-
-
-def _metadata_text(state: State, rest: str, begin: int) -> tuple[TextMetadata | None, int]:
-    """The metadata at `begin`, and the offset after it. None for metadata that is written otherwise than XLA does."""
-    match = _METADATA.match(rest, begin)
-    if match is None:
-        return None, begin
-    metadata = state.metadata[match[0]] = TextMetadata(match[1].rstrip(" "), int(match[2] or 0), _read_metadata)
-    return metadata, match.end()
-
-
-def _read_metadata(metadata: TextMetadata) -> bytes:
-    """The serialized OpMetadata of metadata that stands as text."""
-    data, _, _ = parse_metadata(HloCursor(f"{{{metadata.text}}}"))
-    return data + OP_METADATA.integer("stack_frame_id", metadata.frame)
-
-
-def _is_like(one: bytes | TextMetadata | None, other: bytes | TextMetadata) -> bool:
-    """Whether the metadata that was read token by token, `one`, is what the regular expression has found."""
-    if not isinstance(one, TextMetadata) or not isinstance(other, TextMetadata):
-        return one == other
-    return one.frame == other.frame and one.data == parse_metadata(HloCursor(f"{{{other.text}}}"))[0]
-
-
-# -- instructions token by token ------------------------------------------------------------
-
-
-def _parse_instruction(body: Body, match: re.Match[str] | None) -> HloInstruction | None:
+def parse_instruction(body: Body, match: re.Match[str] | None) -> HloInstruction | None:
     """Reads one instruction. `match` is the match of its head; None if the head is not written as XLA writes it. The
     result is None for an instruction with an operand that could not be read."""
     cursor, text = body.cursor, body.text
@@ -377,7 +108,7 @@ def _parse_instruction(body: Body, match: re.Match[str] | None) -> HloInstructio
     if match is not None:
         root, percent, name, shape_text, opcode = match.groups()
         name_at = match.start(3)
-        if name in _NO_NAME and (not percent or name in RESERVED):
+        if name in NO_NAME and (not percent or name in RESERVED):
             raise cursor.error(f"{name!r} cannot be a name", at=name_at, expected="a name", found=name)
         if name in body.names:
             raise _twice(body, name, name_at)
@@ -402,10 +133,10 @@ def _parse_instruction(body: Body, match: re.Match[str] | None) -> HloInstructio
         if (not has_mark and text.startswith("=", cursor.at)) or not cursor.accept("="):
             cursor.fail("' = '")
         body.current = name
-        shape, opcode, opcode_at = _shape_and_opcode(body)
+        shape, opcode, opcode_at = shape_and_opcode(body)
         cursor.expect("(")
     body.current = name
-    instruction = _finish_right(body, name, shape, opcode, opcode_at, 0)
+    instruction = finish_right(body, name, shape, opcode, opcode_at, 0)
     body.names[name] = instruction
     if root:
         if body.root is not None:
@@ -429,7 +160,7 @@ def _accept_root(cursor: HloCursor) -> str | None:
     return None
 
 
-def _shape_and_opcode(body: Body) -> tuple[ParsedShape | None, str, int]:
+def shape_and_opcode(body: Body) -> tuple[ParsedShape | None, str, int]:
     """Reads `shape? opcode`. Returns the shape, None if the text leaves it out, the opcode, and the opcode's offset."""
     cursor = body.cursor
     cursor.skip_space()
@@ -462,41 +193,18 @@ def begins_instruction(cursor: HloCursor) -> bool:
         cursor.at = start
 
 
-def parse_instruction_text(state: State, computation: HloComputation) -> None:
-    """Reads a text of one instruction, `(ROOT? name =)? shape opcode(operands), attributes`.
-
-    An operand that no instruction defines becomes a parameter of `computation`, with the shape written before it.
-    """
-    body = Body(state, computation, parse_body)
-    body.open = True
-    cursor = state.cursor
-    cursor.skip_space()
-    if begins_instruction(cursor):
-        _parse_instruction(body, _HEAD.match(cursor.text, cursor.at))
-        body.root = body.instructions[-1]
-        body.finish()
-        return
-    shape, opcode, at = _shape_and_opcode(body)
-    if shape is None:
-        cursor.at = at
-        cursor.fail("an instruction: its name and ' = ', or its shape")
-    cursor.expect("(")
-    body.root = _finish_right(body, "_", shape, opcode, at, 0)
-    body.finish()
-
-
 def parse_right(body: Body, name: str) -> HloInstruction | None:
     """Reads `shape? opcode(operands), attributes` as the instruction `name`."""
-    shape, opcode, at = _shape_and_opcode(body)
+    shape, opcode, at = shape_and_opcode(body)
     body.cursor.expect("(")
     body.current = name
-    return _finish_right(body, name, shape, opcode, at, 0)
+    return finish_right(body, name, shape, opcode, at, 0)
 
 
 # -- the right side -------------------------------------------------------------------------
 
 
-def _finish_right(
+def finish_right(
     body: Body, name: str, shape: ParsedShape | None, opcode: str, opcode_at: int, depth: int
 ) -> HloInstruction | None:
     """Reads operands and attributes, and adds the instruction. The '(' has been consumed. None if an operand could not
@@ -695,7 +403,7 @@ def _operand(body: Body, depth: int) -> list[HloInstruction | None]:
     if depth >= MAX_DEPTH:
         raise cursor.error(f"operations nest deeper than {MAX_DEPTH} levels", at=at)
     cursor.expect("(")
-    return [_finish_right(body, f"{name}.anon", shape, name, at, depth + 1)]
+    return [finish_right(body, f"{name}.anon", shape, name, at, depth + 1)]
 
 
 def _outside(body: Body, name: str, shape: ParsedShape) -> HloInstruction:

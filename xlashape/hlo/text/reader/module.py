@@ -33,8 +33,8 @@ from xlashape.errors import InvalidArgumentError, InvalidModuleError, ParseError
 from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData, TextMetadata
 from xlashape.hlo.module_proto.module_config import ModuleConfig
 from xlashape.hlo.serde import module_bytes
+from xlashape.hlo.text.reader.body import parse_body, parse_instruction_text
 from xlashape.hlo.text.reader.header import Header, StackFrames, parse_header
-from xlashape.hlo.text.reader.instruction import parse_body, parse_instruction_text
 from xlashape.hlo.text.reader.state import MAIN_THREAD, ParsedShape, State, UnnumberedMetadata
 from xlashape.hlo.tokens import KEYWORDS, NAME, RESERVED, SHAPE
 from xlashape.hlo.values.metadata import OP_METADATA

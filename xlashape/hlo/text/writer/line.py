@@ -82,6 +82,18 @@ _COMPACT: Final = 4
 """The number of operands that are written with the option `compact_operands`."""
 
 
+_CHANNEL: Final = ", channel_id=1"
+"""The channel in the attributes of a kind. No text in quotes precedes it."""
+
+
+def _channel_end(attributes: str, instruction: HloInstruction) -> int:
+    """The index after the channel in the attributes of an instruction's opcode; 0 if they have none."""
+    if instruction.channel < 1 or "channel_id" not in instruction.kind.row.readable:
+        return 0
+    at = attributes.find(_CHANNEL)
+    return at + len(_CHANNEL) if at >= 0 else 0
+
+
 class LineWriter:
     """Writes the instructions of one computation. It is the `xlashape.hlo.values.attribute.Context` that attributes ask
     about the instruction that is being written."""
@@ -157,6 +169,9 @@ class LineWriter:
                 attributes = self._linked(instruction, pieces)
             else:
                 attributes = pieces.attributes
+            end = pieces.channel_end
+            if end:
+                attributes = f"{attributes[: end - 1]}{instruction.channel}{attributes[end:]}"
             said = instruction.said_metadata
             append(
                 f"{indent}{names[instruction.index]}{pieces.head}{inside}{attributes}"
@@ -193,6 +208,7 @@ class LineWriter:
                 raise InvalidModuleError(f"{opcode!r} is not the name of an opcode")
             pieces.before_calls = self._own_attributes(instruction)
             pieces.after_calls = self._texts(row.attributes_after_calls, message)
+            pieces.channel_end = _channel_end(f"){pieces.before_calls}", instruction)
         pieces.before_calls = f"){pieces.before_calls}"
         pieces.before_control, pieces.after_control = self._common(message)
         shape = f"{module.shapes[kind.shape]} " if options.print_result_shape else ""
@@ -316,6 +332,9 @@ class LineWriter:
         writer.instruction = instruction
         row, message = instruction.kind.row, instruction.kind.message
         text = writer._own_attributes(instruction)
+        end = _channel_end(text, instruction)
+        if end:
+            text = f"{text[: end - 1]}{instruction.channel}{text[end:]}"
         if instruction.called_computations:
             text += writer._called(instruction) + writer._texts(row.attributes_after_calls, message)
         before, after = writer._common(message)

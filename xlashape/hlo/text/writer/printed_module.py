@@ -230,6 +230,7 @@ class Pieces:
         "backend_config",
         "before_calls",
         "before_control",
+        "channel_end",
         "head",
         "inside",
     )
@@ -243,6 +244,8 @@ class Pieces:
         """The text from the closing parenthesis to the called computations."""
         self.after_calls = ""
         """The attributes after the called computations, if there are some."""
+        self.channel_end = 0
+        """The index in `before_calls` after the channel, which is 1 there; 0 where there is none."""
         self.before_control = ""
         """The text from there to the control predecessors."""
         self.after_control = ""
