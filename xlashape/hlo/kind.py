@@ -164,9 +164,9 @@ class Kinds:
             shape = self._shapes[data] = Shape.from_proto(proto)
         return shape
 
-    def same_shape(self, shape: Shape) -> Shape:
-        """The object that stands for a shape in this module."""
-        return self._shapes.setdefault(shape.to_proto().SerializeToString(), shape)
+    def same_shape(self, data: bytes, shape: Shape) -> Shape:
+        """The object that stands in this module for a shape, whose serialized ShapeProto is `data`."""
+        return self._shapes.setdefault(data, shape)
 
     def __len__(self) -> int:
         return len(self._by_data)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from xlashape.base.text import Source
 from xlashape.errors import ParseError
 from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData, TextMetadata
-from xlashape.hlo.kind import Kind
+from xlashape.hlo.kind import Kind, Kinds
 from xlashape.hlo.literal import Elided
 from xlashape.hlo.tokens import SHAPE, HloCursor
 from xlashape.hlo.values.attribute import FIELDS, Attribute
@@ -42,9 +42,10 @@ class ParsedShape:
 
     __slots__ = ("_bare", "_of_literal", "data", "field", "shape")
 
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
+    def __init__(self, shape: Shape, kinds: Kinds | None = None) -> None:
+        """With the kinds of a module, `shape` becomes the object that stands for it there."""
         self.data = shape.to_proto().SerializeToString()
+        self.shape = shape if kinds is None else kinds.same_shape(self.data, shape)
         self.field = FIELDS.message("shape", self.data)
         self._bare: Shape | None = None
         self._of_literal: ParsedShape | None = None
@@ -252,7 +253,7 @@ class State:
         text = str(shape)
         known = self.shapes.get(text)
         if known is None or known.shape != shape:
-            known = ParsedShape(self.module.kinds.same_shape(shape))
+            known = ParsedShape(shape, self.module.kinds)
         return known
 
     def shape_of(self, instruction: HloInstruction) -> ParsedShape:
@@ -298,7 +299,7 @@ class State:
         if match is not None and known is not None and _AFTER_SHAPE.match(self.text, match.end()) is not None:
             cursor.at = match.end()
             return known
-        found = ParsedShape(self.module.kinds.same_shape(cursor.parse_shape()))
+        found = ParsedShape(cursor.parse_shape(), self.module.kinds)
         self._shapes_kept += cursor.at - at
         if self._shapes_kept > _SHAPES_KEPT:
             self._shapes_kept = 0

@@ -11,8 +11,7 @@ The text is made of the module's proto. The values that HloModuleProto has no fi
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from operator import attrgetter, itemgetter
 from typing import Final
 
@@ -66,16 +65,20 @@ class ComputationWriter:
             names = list(names)
             for each, number in compact.items():  # operands are before their users
                 names[each.index] = f"{names[each.operands[0].index]}#{number}"
-        head = "ENTRY " if not nested and computation is module.module.entry else ""
+        head = "ENTRY " if not nested and computation is module.entry else ""
         if not nested and not options.is_in_nested_computation:
             head += f"{module.name(computation)} " if options.print_ids else module.percent
         writer = LineWriter(module, names, own_names, level, self._body, frontend=frontend)
         lines = [""]
-        with _errors_name_instruction(computation, writer):
+        try:
             writer.write(order, f"{tab}  ", lines)
             if options.print_program_shape:
                 head += self._signature(computation, own_names)
-            lines[0] = f"{tab}{head}{{"
+        except LimitExceededError:
+            raise
+        except XlashapeError as error:
+            raise _at_instruction(error, computation, writer) from error
+        lines[0] = f"{tab}{head}{{"
         thread = computation.execution_thread
         shows_thread = thread and thread != "main" and options.print_ids
         lines.append(f'{tab}}}, execution_thread="{thread}"' if shows_thread else f"{tab}}}")
@@ -97,8 +100,12 @@ class ComputationWriter:
         # Level -1 gives the bodies of called computations the same indentation as the instruction.
         writer = LineWriter(module, names, own_names, -1, self._body, shows_names=shows_names)
         lines: list[str] = []
-        with _errors_name_instruction(computation, writer):
+        try:
             writer.write([instruction], "  " * module.options.indent_amount, lines)
+        except LimitExceededError:
+            raise
+        except XlashapeError as error:
+            raise _at_instruction(error, computation, writer) from error
         text = "\n".join(lines)
         indent = "  " * module.options.indent_amount
         text = text.removeprefix(indent)
@@ -149,10 +156,10 @@ class ComputationWriter:
     def _signature(self, computation: HloComputation, names: list[str]) -> str:
         percent = len(self._module.percent)
         shapes = self._module.shapes_without_layout
-        parameters = [each for each in computation.instructions if each.opcode is Opcode.PARAMETER]
+        parameters = [each for each in computation.instructions if each.kind.opcode is Opcode.PARAMETER]
         parameters.sort(key=attrgetter("number"))
-        texts = [f"{names[each.index][percent:]}: {shapes[each.shape]}" for each in parameters]
-        return f"({', '.join(texts)}) -> {shapes[computation.root.shape]} "
+        texts = [f"{names[each.index][percent:]}: {shapes[each.kind.shape]}" for each in parameters]
+        return f"({', '.join(texts)}) -> {shapes[computation.root.kind.shape]} "
 
     def _body(self, computation: HloComputation, level: int, frontend: bool) -> str:
         """The text of a called computation, from its opening brace on, as it is written where it is called."""
@@ -171,17 +178,10 @@ class ComputationWriter:
         return "\n".join(self.lines(computation, level=level, nested=True, frontend=frontend))
 
 
-@contextmanager
-def _errors_name_instruction(computation: HloComputation, writer: LineWriter) -> Generator[None, None, None]:
-    """Turns errors within the block into an InvalidModuleError that names the computation and the instruction that is
-    being written. LimitExceededError stays as it is."""
-    try:
-        yield
-    except LimitExceededError:
-        raise
-    except XlashapeError as error:
-        name = f"instruction {writer.instruction.name!r}: " if writer.instruction is not None else ""
-        raise InvalidModuleError(f"computation {computation.name!r}: {name}{error.message}") from error
+def _at_instruction(error: XlashapeError, computation: HloComputation, writer: LineWriter) -> InvalidModuleError:
+    """An error that names the computation and the instruction that was being written."""
+    name = f"instruction {writer.instruction.name!r}: " if writer.instruction is not None else ""
+    return InvalidModuleError(f"computation {computation.name!r}: {name}{error.message}")
 
 
 # -- modules -----------------------------------------------------------------------------------

@@ -263,6 +263,7 @@ class PrintedModule:
     def __init__(self, module: ModuleData, options: PrintOptions) -> None:
         head = module.head
         self.module = module
+        self.entry = module.entry
         self.options = options
         self.channels_0 = frozenset(module.config.channels_0) if options.print_extra_attributes else frozenset[str]()
         """The names of the instructions that are written with channel_id=0."""
@@ -339,7 +340,7 @@ class PrintedModule:
         several."""
         if computation not in self._wrapped:
             root = computation.root
-            parameters = sum(each.opcode is Opcode.PARAMETER for each in computation.instructions)
+            parameters = sum(each.kind.opcode is Opcode.PARAMETER for each in computation.instructions)
             # A computation of parameters alone wraps its root: XLA writes it as parameter-start.
             is_alone = len(computation.instructions) - parameters == (root.opcode is not Opcode.PARAMETER)
             self._wrapped[computation] = root if is_alone else None
