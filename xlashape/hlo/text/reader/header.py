@@ -368,6 +368,9 @@ def _has_entry(cursor: HloCursor) -> bool:
     return True
 
 
+# Numbers of nine digits are within int32.
+_NUMBERS_ROW = re.compile(r"[ \t\r\n]*[0-9]{1,18} \{((?:[a-z_]{1,30}=[0-9]{1,9} ){0,5}[a-z_]{1,30}=[0-9]{1,9})\}(?=\n)")
+_FIELD = re.compile(r"([a-z_]{1,30})=([0-9]{1,9})")
 _STRING_ROW = re.compile(r'[ \t\r\n]*[0-9]{1,18} "([^"\\\n]*)"(?=\n)')
 
 
@@ -387,12 +390,11 @@ def _records(cursor: HloCursor, table: str, fields: tuple[str, ...]) -> list[tup
     if not cursor.accept_word(table):
         cursor.fail(f"the table {table}")
     entries: list[tuple[int, ...]] = []
-    # A row as XLA writes it. It leaves no field out, and numbers of nine digits are within int32.
-    row = re.compile(
-        rf"[ \t\r\n]*[0-9]{{1,18}} \{{{' '.join([f'{field}=([0-9]{{1,9}})' for field in fields])}\}}(?=\n)"
-    )
-    while (match := row.match(cursor.text, cursor.at)) is not None:
-        entries.append(tuple(map(int, match.groups())))
+    while (match := _NUMBERS_ROW.match(cursor.text, cursor.at)) is not None:  # a row as XLA writes it
+        row = _FIELD.findall(match[1])
+        if tuple([name for name, _ in row]) != fields:
+            break
+        entries.append(tuple([int(value) for _, value in row]))
         cursor.at = match.end()
     while _has_entry(cursor):
         values: dict[str, int] = {}
