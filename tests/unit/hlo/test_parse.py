@@ -3,6 +3,8 @@
 import base64
 import gzip
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -134,3 +136,50 @@ def test_whole_models_give_the_proto_that_xla_makes(path):
                 for one in computation.instructions:
                     one.ClearField("literal")
     assert made == without_ids(expected)
+
+
+def test_headers_with_a_token_more_or_less() -> None:
+    """What XLA accepts of the headers of modules and computations, with each token left out, doubled or replaced."""
+    parse = Jaxlib().hlo.hlo_module_from_text
+    body = " {\n  p = f32[3] parameter(0)\n  ROOT q = (s32[], f32[2]) parameter(1)\n}\n"
+    texts = {
+        f"{before}{changed}{after}{body}"
+        for before, header, after in [
+            ("HloModule m\n\nENTRY ", "%e (p: f32[3], q: (s32[], f32[2])) -> (s32[], f32[2]{0})", ""),
+            (
+                "HloModule m, ",
+                "buffer_donor={ (0, {}) }, input_output_alias={ {1}: (1, {1}, may-alias) }",
+                "\n\nENTRY e",
+            ),
+            (
+                "HloModule m, ",
+                "entry_computation_layout={(f32[3], (s32[], f32[2]))->(s32[], f32[2]{0})}",
+                "\n\nENTRY e",
+            ),
+        ]
+        for changed in _with_a_token_changed(header)
+    }
+    different: list[str] = []
+    for text in sorted(texts):
+        # No order of dimensions, an entry that does not say which parameter it means, an index of no array.
+        if any(piece in text for piece in ("{1})", "{10})", "{01})", "(, {", "( , {", "{11}", "{1 1}")):
+            continue
+        outcomes: list[bool] = []
+        for read in (parse, HloModule.parse):
+            try:
+                read(text)
+                outcomes.append(True)
+            except Exception:  # jaxlib has a class of its own
+                outcomes.append(False)
+        if outcomes[0] != outcomes[1]:
+            different.append(f"jaxlib {'accepts' if outcomes[0] else 'refuses'} {text}")
+    assert len(texts) > 900
+    assert not different, different
+
+
+def _with_a_token_changed(header: str) -> Iterator[str]:
+    tokens = re.findall(r"%?[A-Za-z_][A-Za-z0-9_\-]*[:=]?|->|[0-9]+|.", header)
+    for i, token in enumerate(tokens):
+        for changed in ("", " ", token * 2, f"{token} {token}", ":", ",", "%p", "p", "f32", "{", ")"):
+            yield "".join([*tokens[:i], changed, *tokens[i + 1 :]])
+            yield "".join([*tokens[:i], token, " ", changed, *tokens[i + 1 :]])

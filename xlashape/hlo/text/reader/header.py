@@ -7,8 +7,8 @@ and stack frames that the metadata of instructions refers to.
                  | 'allow_spmd_sharding_propagation_to_output=' bools
                  | 'entry_computation_layout=' '{' '(' (shape (',' shape)* ','?)? ')' '->' shape '}'
                  | 'frontend_attributes=' …
-                 | 'input_output_alias=' '{' (ints ':' '(' INT ',' ints (',' kind)? ')' (',' …)*)? '}'
-                 | 'buffer_donor=' '{' ('(' INT ',' ints ')' (',' …)*)? '}'
+                 | 'input_output_alias=' '{' (ints ':' '(' INT ',' ints (',' kind)? ')' (',' …)* ','?)? '}'
+                 | 'buffer_donor=' '{' ('(' INT ',' ints ')' (',' …)* ','?)? '}'
                  | 'debug_attributes=' …
                  | 'origin_recovery_table=' '{' (array ':' array (',' string)? ','?)* '}'
     kind        := 'may-alias' | 'must-alias' | 'unknown_' INT
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, MutableSequence, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from xlashape.hlo.text.reader.state import ParsedShape, State
 from xlashape.hlo.tokens import RESERVED, HloCursor
@@ -34,6 +34,8 @@ from xlashape.hlo.values.metadata import parse_debug_attributes, parse_original_
 from xlashape.hlo.values.plain import parse_frontend_attributes
 from xlashape.proto import xla
 from xlashape.proto.wire import Fields
+
+_T = TypeVar("_T")
 
 
 class Location(NamedTuple):
@@ -249,15 +251,25 @@ def _count(field: str) -> Reader:
 def _layout(state: State, header: Header) -> None:
     cursor = state.cursor
     cursor.expect("{")
-    cursor.expect("(")
-    parameters: list[ParsedShape] = []
-    while not cursor.accept(")"):
-        parameters.append(state.parse_shape())
-        if not cursor.accept(",") and not cursor.looking_at(")"):
-            cursor.fail("',' or ')'")
+    parameters = _list(cursor, state.parse_shape, "(", ")")
     cursor.expect("->")
     header.layout = (parameters, state.parse_shape())
     cursor.expect("}")
+
+
+def _list(cursor: HloCursor, read: Callable[[], _T], first: str = "{", last: str = "}") -> list[_T]:
+    """Reads a list in which a ',' may follow the last entry, as in XLA."""
+    entries: list[_T] = []
+    cursor.expect(first)
+    while not cursor.accept(last):
+        entries.append(read())
+        if not cursor.accept(",") and not cursor.looking_at(last):
+            cursor.fail(f"',' or '{last}'")
+    return entries
+
+
+def _index(cursor: HloCursor, what: str) -> tuple[int, ...]:
+    return tuple(_list(cursor, lambda: cursor.parse_int(what)))
 
 
 def _aliases(state: State, header: Header) -> None:
@@ -266,19 +278,19 @@ def _aliases(state: State, header: Header) -> None:
     def parse_alias() -> Alias:
         cursor.skip_space()
         at = cursor.at
-        output = tuple(cursor.parse_ints(what="an index into the result"))
+        output = _index(cursor, "an index into the result")
         cursor.expect(":")
         cursor.expect("(")
         number = cursor.parse_int("a parameter's number")
         cursor.expect(",")
-        index = tuple(cursor.parse_ints(what="an index into the parameter"))
+        index = _index(cursor, "an index into the parameter")
         kind: int = xla.MAY_ALIAS
         if cursor.accept(","):
             kind = parse_alias_kind(cursor)
         cursor.expect(")")
         return Alias(output, number, index, kind, at)
 
-    header.aliases = cursor.parse_list(parse_alias)
+    header.aliases = _list(cursor, parse_alias)
 
 
 def _donors(state: State, header: Header) -> None:
@@ -288,11 +300,11 @@ def _donors(state: State, header: Header) -> None:
         cursor.expect("(")
         number = cursor.parse_int("a parameter's number")
         cursor.expect(",")
-        index = tuple(cursor.parse_ints(what="an index into the parameter"))
+        index = _index(cursor, "an index into the parameter")
         cursor.expect(")")
         return number, index
 
-    header.donors = cursor.parse_list(parse_donor)
+    header.donors = _list(cursor, parse_donor)
 
 
 def _frontend_attributes(state: State, header: Header) -> None:

@@ -2,7 +2,7 @@
 and the protos of the modules are the same.
 
     text        := header computation+  |  computation+  |  instruction        'HloModule' begins a header
-    computation := 'ENTRY'? name ('(' (name ':'? shape (',' …)*)? ')' '->' shape)? '{' instruction+ '}' (',' attribute)?
+    computation := 'ENTRY'? name ('(' (reference shape (',' …)*)? ')' '->' shape)? '{' instruction+ '}' (',' attribute)?
     attribute   := 'execution_thread=' string
 
 The entry computation is the one marked ENTRY; without this mark it is the last. A text without a header is a module
@@ -200,7 +200,7 @@ def executed(computation: HloComputation) -> Sequence[HloInstruction]:
 
 _PARAMETER = re.compile(rf"{NAME}: ({SHAPE})")
 _SIGNATURE = re.compile(
-    rf"[ ]*\(((?:{NAME}: (?:{SHAPE})(?:, {NAME}: (?:{SHAPE})){{0,5000}})?)\)[ ]*->[ ]*({SHAPE})[ ]*\{{"
+    rf"[ ]*\(((?:{NAME}: (?:{SHAPE})(?:, {NAME}: (?:{SHAPE})){{0,5000}})?)\)[ ]*->[ ]*({SHAPE})[ ]*\{{(?![ ]*[-0-9:])"
 )
 
 
@@ -350,12 +350,13 @@ def _computation(state: State) -> HloComputation:
 
 
 def _signature_parameter(state: State) -> None:
+    """Reads `name: shape`, `name shape` or `%name shape`; the ':' belongs to the name, so no space stands before it."""
     cursor = state.cursor
     cursor.skip_space()
-    if cursor.text.startswith("%", cursor.at):
-        cursor.fail("the name of a parameter, without '%'")
-    cursor.parse_name("the name of a parameter")
-    cursor.accept(":")
+    at = cursor.at
+    name = cursor.parse_name("the name of a parameter")
+    if name in RESERVED and not (cursor.text.startswith("%", at) or cursor.text.startswith(":", cursor.at - 1)):
+        raise cursor.error(f"{name!r} cannot be a name", at=at, expected="a name", found=name)
     state.parse_shape()
 
 
