@@ -238,7 +238,7 @@ def copy_joined(array: _Array, buffer: _Array, block: Block, bits: int, mask: in
             for i in range(joined):
                 if i:
                     np.right_shift(words, words.dtype.type(bits), out=words)
-                np.bitwise_and(together, np.uint8(mask), out=rows[i])
+                np.bitwise_and(together, np.uint8(mask), out=rows[i, ...])  # of one byte too, which has no axes
 
 
 def _join(parts: _Array, together: _Array, bits: int, mask: int) -> None:
