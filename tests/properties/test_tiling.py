@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from xlashape.shape import COMBINE, Layout, Shape, Tile, tiling
+from xlashape.shape import COMBINE, WHOLE_DIMENSION, Layout, Shape, Tile, tiling
 
 PADDING = -1
 
@@ -36,6 +36,7 @@ def image(shape: Shape) -> NDArray[np.int64]:
                 running = 1
         array = array.reshape(kept + merged)
         sizes = [t for t in tile.dimensions if t != COMBINE]
+        sizes = [max(d, 1) if t == WHOLE_DIMENSION else t for d, t in zip(merged, sizes, strict=True)]
         array = np.pad(
             array,
             [(0, 0)] * len(kept) + [(0, -d % t) for d, t in zip(merged, sizes, strict=True)],
@@ -54,8 +55,8 @@ def image(shape: Shape) -> NDArray[np.int64]:
 @st.composite
 def tiles(draw: st.DrawFn) -> Tile:
     length = draw(st.integers(1, 4))
-    sizes = [draw(st.sampled_from([1, 2, 3, 4, 5, 8, COMBINE])) for _ in range(length - 1)]
-    return Tile([*sizes, draw(st.sampled_from([1, 2, 3, 4, 6, 8]))])
+    sizes = [draw(st.sampled_from([1, 2, 3, 4, 5, 8, COMBINE, WHOLE_DIMENSION])) for _ in range(length - 1)]
+    return Tile([*sizes, draw(st.sampled_from([1, 2, 3, 4, 6, 8, WHOLE_DIMENSION]))])
 
 
 @st.composite

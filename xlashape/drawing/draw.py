@@ -11,7 +11,7 @@ from xlashape.drawing.marks.arrays import array_scene, relayout_scene, tuple_sce
 from xlashape.drawing.marks.cells import Options, PictureSpace, Scene, options_of
 from xlashape.drawing.picture import Picture
 from xlashape.errors import InvalidArgumentError
-from xlashape.shape import COMBINE, Layout, Shape
+from xlashape.shape import Layout, Shape
 from xlashape.shape.parts.checks import integer
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def example_of(layout: Layout) -> Shape:
         first = layout.tiles[0].dimensions
         order = layout.minor_to_major
         for number, t in zip(order, reversed(first), strict=False):
-            if t != COMBINE:
+            if t > 0:
                 sizes[number] = 2 * t + t // 2 if t > 1 else 4
     return Shape.array("f32", sizes, layout)
 

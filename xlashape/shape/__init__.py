@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from xlashape.shape.parts.primitive_type import PrimitiveType
 from xlashape.shape.parts.target import Target
-from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, SplitConfig, Tile
+from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, WHOLE_DIMENSION, SplitConfig, Tile
 from xlashape.shape.value.program_shape import ProgramShape
 from xlashape.shape.value.shape import Layout, Shape
 from xlashape.shape.value.shape_index import ShapeIndex
@@ -59,6 +59,7 @@ __all__ = [
     "Target",
     "Tile",
     "UNBOUNDED_SIZE",
+    "WHOLE_DIMENSION",
 ]  # pyright: ignore[reportUnsupportedDunderAll] - `__getattr__` imports the names in `_LAZY`
 
 

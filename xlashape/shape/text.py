@@ -9,7 +9,7 @@
     layout   := '{' (INT (',' INT)*)? (':' part*)? '}'              {1,0:T(8,128)(2,1)S(1)}
     part     := in this order, each at most once:
         'D' '(' level (',' level)* ')'        dimension level types of sparse arrays; read and dropped
-        'T' ('(' size (',' size)* ')')+       tiles; a size is INT or '*'
+        'T' ('(' size (',' size)* ')')+       tiles; a size is INT, '*' or 'd'
         'L' '(' INT ')'                       tail_padding_alignment_in_elements
         '#' '(' type ')'                      index_primitive_type, an integer type
         '*' '(' type ')'                      pointer_primitive_type, an integer type
@@ -42,7 +42,7 @@ from xlashape.limits import INT64_MAX
 from xlashape.shape.parts.checks import with_article
 from xlashape.shape.parts.fields import LayoutFields, ShapeFields
 from xlashape.shape.parts.primitive_type import PrimitiveType, type_spelled, unknown_type_message
-from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, SplitConfig, Tile
+from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, WHOLE_DIMENSION, SplitConfig, Tile
 
 _Shape = TypeVar("_Shape", bound=ShapeFields)
 _Layout = TypeVar("_Layout", bound=LayoutFields)
@@ -63,6 +63,7 @@ _PART = re.compile(r"[A-Z]+|#|\*")
 _LEVEL = re.compile(r"[DCSH]\+?~?")
 _TYPE = re.compile(r"unknown_-?[0-9]+|[A-Za-z_][A-Za-z0-9_]*")
 _PARTS = ("D", "T", "L", "#", "*", "E", "S", "SC", "P", "M")
+_TILE_LETTERS = (("*", COMBINE), ("d", WHOLE_DIMENSION))
 _INVALID = PrimitiveType.PRIMITIVE_TYPE_INVALID
 
 
@@ -399,7 +400,8 @@ class _Parts:
         start = cursor.at - 1
         for at in cursor.items(")", "the tile"):
             positions["dimensions", len(sizes)] = at
-            sizes.append(COMBINE if cursor.accept("*") else cursor.parse_int("a tile size or '*'"))
+            letter = next((size for letter, size in _TILE_LETTERS if cursor.accept(letter)), None)
+            sizes.append(cursor.parse_int("a tile size, '*' or 'd'") if letter is None else letter)
         try:
             self.tiles.append(Tile(sizes))
         except InvalidArgumentError as error:

@@ -21,14 +21,14 @@ from xlashape.drawing.geometry.grids import (
     window_of,
 )
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, UnsupportedError
-from xlashape.shape import COMBINE, Layout, Shape, Tile, tiling
+from xlashape.shape import COMBINE, WHOLE_DIMENSION, Layout, Shape, Tile, tiling
 
 
 @st.composite
 def tiles(draw: st.DrawFn) -> Tile:
     length = draw(st.integers(1, 4))
     sizes = [draw(st.sampled_from([1, 2, 3, 4, 5, 8, COMBINE])) for _ in range(length - 1)]
-    return Tile([*sizes, draw(st.sampled_from([1, 2, 3, 4, 6, 8]))])
+    return Tile([*sizes, draw(st.sampled_from([1, 2, 3, 4, 6, 8, WHOLE_DIMENSION]))])
 
 
 @st.composite

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array as stdlib_array
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,23 @@ def test_the_first_element_is_in_the_low_order_bits() -> None:
     assert tiling.pack(Shape.parse("s4[3]{0:E(4)}"), [-1, -8, 7]).tolist() == [0x8F, 0x07]
     assert tiling.pack(Shape.parse("u2[5]{0:E(2)}"), [0, 1, 2, 3, 3]).tolist() == [0b11100100, 3]
     assert tiling.pack(Shape.parse("pred[10]{0:E(1)}"), [1, 0, 0, 1, 0, 0, 0, 0, 0, 1]).tolist() == [9, 2]
+
+
+@pytest.mark.parametrize("kind", NARROW_TYPES, ids=str)
+def test_arrays_of_up_to_three_bytes(kind: PrimitiveType) -> None:
+    """Any rank, scalars and empty arrays too, in every way to share out so few elements."""
+    bits = kind.bit_width if kind is not PrimitiveType.PRED else 1
+    joined = max(8 // bits, 1)
+    for dims in product((0, 1, 2, 3, joined), repeat=3):
+        for sizes in (dims, dims[:2], dims[:1], ()):
+            if np.prod(sizes) > 3 * joined:
+                continue
+            for order in (range(len(sizes)), range(len(sizes))[::-1]):
+                shape = Shape.array(kind, sizes, Layout(order, element_size_in_bits=bits))
+                values = every_value(kind, int(np.prod(sizes))).reshape(sizes)
+                buffer = tiling.pack(shape, values)
+                assert buffer.size == -(-values.size * bits // 8)
+                assert raw(tiling.unpack(shape, buffer)) == raw(values)
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4])

@@ -136,7 +136,7 @@ def test_match() -> None:
         (lambda: Layout((0,), memory_space=2**63), InvalidShapeError, "memory_space"),
         (lambda: Layout((0,), split_configs=[SplitConfig(1, (1,))]), InvalidShapeError, "split_configs[0].dimension"),
         (lambda: Layout.default(-1), InvalidShapeError, "rank"),
-        (lambda: Tile((8, COMBINE)), InvalidShapeError, "dimensions[1]"),
+        (lambda: Tile((8, COMBINE + 2)), InvalidShapeError, "dimensions[1]"),
         (lambda: SplitConfig(-1), InvalidShapeError, "dimension"),
         (lambda: SplitConfig(0, (-1,)), InvalidShapeError, "split_indices[0]"),
         (lambda: Shape("f33"), ParseError, None),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from xlashape.errors import InvalidIndexError
-from xlashape.shape import PrimitiveType, Shape, tiling
+from xlashape.errors import InvalidIndexError, InvalidShapeError
+from xlashape.shape import COMBINE, WHOLE_DIMENSION, Layout, PrimitiveType, Shape, tiling
 from xlashape.symbolic import IndexingMap, Interval, dim
 
 ROWS = [json.loads(line) for line in (Path(__file__).parents[2] / "vectors" / "shapes.jsonl").read_text().splitlines()]
@@ -57,6 +58,38 @@ def test_combine() -> None:
     for index in [(0, 0, 0, 0, 0), (1, 6, 7, 10, 9), (1, 2, 3, 4, 5)]:
         a, b, c, d, e = index
         assert tiling.linear_index(shape, index) == tiling.linear_index(merged, ((a * 7 + b) * 8 + c, d * 10 + e))
+
+
+def test_tiles_as_long_as_their_dimension() -> None:
+    """Every tile of up to three of 2, 3, `*` and `d`: as with the size that `d` stands for. Positions are those of
+    LayoutUtil::LinearIndex in jaxlib 0.12.0.1."""
+    for text, byte_size, position in (("T(d,2)", 96, 19), ("T(2,d)", 96, 15), ("T(d,2)(2,1)", 96, 19)):
+        shape = Shape.parse(f"f32[6,4]{{1,0:{text}}}")
+        assert str(shape.layout) == f"{{1,0:{text}}}" and Shape.from_proto(shape.to_proto()) == shape
+        assert (tiling.physical_bytes(shape), tiling.linear_index(shape, (3, 3))) == (byte_size, position)
+    assert str(Shape.parse(f"f32[6,4]{{1,0:T({WHOLE_DIMENSION},2)}}")) == "f32[6,4]{1,0:T(d,2)}"
+    for dims in ((6, 4), (4,), (2, 3, 4), (5, 1), (0, 4)):
+        order = tuple(range(len(dims)))[::-1]
+        for tile in (tile for length in (1, 2, 3) for tile in product((2, 3, COMBINE, WHOLE_DIMENSION), repeat=length)):
+            shape = Shape.array("f32", dims, Layout(order, [tile]))
+            assert Shape.parse(str(shape)) == Shape.from_proto(shape.to_proto()) == shape
+            if tile[-1] == COMBINE:
+                with pytest.raises(InvalidShapeError, match="its last size is '\\*', and there is no more minor"):
+                    tiling.physical_bytes(shape)
+                with pytest.raises(InvalidShapeError, match="its last size is '\\*', and there is no more minor"):
+                    tiling.linear_indices(shape, [[0] * len(dims)])
+                continue
+            plain: list[int] = []
+            merged = 1
+            for size, t in zip([1] * len(tile) + list(dims), [1] * len(dims) + list(tile), strict=True):
+                merged *= size
+                plain.append(max(merged, 1) if t == WHOLE_DIMENSION else t)
+                merged = merged if t == COMBINE else 1
+            same = shape.replace(layout=Layout(order, [plain[len(dims) :]]))
+            index = [list(index) for index in np.ndindex(dims)]
+            assert tiling.physical_elements(shape) == tiling.physical_elements(same)
+            if index:
+                assert (tiling.linear_indices(shape, index) == tiling.linear_indices(same, index)).all()
 
 
 def test_a_tile_longer_than_the_shape() -> None:

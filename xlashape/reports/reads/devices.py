@@ -135,9 +135,9 @@ def _named(module: HloModule, file: str) -> tuple[Target, str]:
                 return GPU, f"fusion {instruction.name} of kind kInput"
             has_fusions = True
         layout = instruction.shape.layout
-        if layout is not None and layout.tiles and layout.tiles[0].dimensions[-1:]:
-            if layout.tiles[0].dimensions[-1] % _LANES == 0:
-                return TPU, "layouts with tiles of 128 lanes"
+        lanes = layout.tiles[0].dimensions[-1:] if layout is not None and layout.tiles else ()
+        if lanes and lanes[0] > 0 and lanes[0] % _LANES == 0:
+            return TPU, "layouts with tiles of 128 lanes"
         if each.backend_config:
             target = next((one for pattern, one in _CONFIGS if pattern.search(each.backend_config)), None)
             if target is not None:

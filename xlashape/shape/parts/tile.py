@@ -1,5 +1,5 @@
 """XLA's `Tile` and `SplitConfig`, the parts of a layout that say where elements lie beyond the order of dimensions.
-Also the two sizes that have a special meaning.
+Also the sizes that have a special meaning.
 """
 
 from __future__ import annotations
@@ -14,17 +14,23 @@ from xlashape.shape.parts.checks import bytes_of, int64, int64s
 COMBINE = INT64_MIN
 """The tile size printed `*`: the dimension merges with the next more minor one before the tile applies."""
 
+WHOLE_DIMENSION = INT64_MIN + 1
+"""The tile size printed `d`: as long as the dimension that it cuts. A `*` before it merges first."""
+
 UNBOUNDED_SIZE = INT64_MIN
 """The size of an unbounded dynamic dimension, printed `?`."""
+
+_LETTERS = {COMBINE: "*", WHOLE_DIMENSION: "d"}
 
 
 class Tile(FrozenValue):
     """One tile: sizes, most major first, for the last `len(dimensions)` physical dimensions.
 
-    >>> str(Tile((8, 128))), str(Tile((COMBINE, 2)))
-    ('(8,128)', '(*,2)')
+    >>> str(Tile((8, 128))), str(Tile((COMBINE, 2))), str(Tile((WHOLE_DIMENSION, 2)))
+    ('(8,128)', '(*,2)', '(d,2)')
 
-    A size is 1 or more, or COMBINE. The last size is not COMBINE. InvalidShapeError otherwise.
+    A size is 1 or more, COMBINE or WHOLE_DIMENSION. InvalidShapeError otherwise. Where the last size is COMBINE, as XLA
+    reads and prints it, the array has no size and its elements have no positions.
     `unknown_fields` are the bytes of protobuf fields that this version does not know; `to_proto` writes them back.
     """
 
@@ -37,21 +43,38 @@ class Tile(FrozenValue):
     def __init__(self, dimensions: Iterable[int], unknown_fields: bytes = b"") -> None:
         sizes = int64s(dimensions, "dimensions")
         for i, size in enumerate(sizes):
-            if size <= 0 and size != COMBINE:
+            if size <= 0 and size not in _LETTERS:
                 raise InvalidShapeError(f"a tile size is 1 or more, not {size}", field=("dimensions", i))
-        if sizes and sizes[-1] == COMBINE:
-            raise InvalidShapeError(
-                "the last size of a tile cannot be '*': there is no more minor dimension to combine with",
-                field=("dimensions", len(sizes) - 1),
-            )
         set_field(self, "dimensions", sizes)
         set_field(self, "unknown_fields", bytes_of(unknown_fields, "unknown_fields"))
 
     def __str__(self) -> str:
-        return "(" + ",".join(["*" if size == COMBINE else str(size) for size in self.dimensions]) + ")"
+        return "(" + ",".join([_LETTERS.get(size) or str(size) for size in self.dimensions]) + ")"
 
     def __repr__(self) -> str:
         return f"Tile('{self}')"
+
+    def groups(self) -> tuple[tuple[int, int], ...]:
+        """For each size that is not COMBINE: how many dimensions it cuts, those that merge included, and the size.
+
+        InvalidShapeError where the last size is COMBINE: there is no more minor dimension to combine with.
+
+        >>> Tile((COMBINE, 2, 4)).groups()
+        ((2, 2), (1, 4))
+        """
+        groups: list[tuple[int, int]] = []
+        merged = 1
+        for size in self.dimensions:
+            if size != COMBINE:
+                groups.append((merged, size))
+            merged = merged + 1 if size == COMBINE else 1
+        if merged > 1:
+            raise InvalidShapeError(
+                f"the tile {self} places no elements: its last size is '*', and there is no more minor dimension to "
+                "combine with",
+                field="shape",
+            )
+        return tuple(groups)
 
 
 class SplitConfig(FrozenValue):

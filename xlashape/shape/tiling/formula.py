@@ -10,7 +10,7 @@ tiles:
     sizes (…, d, …)  →  (…, ⌈d/t⌉, …, t, …)        coordinate e  →  ⌊e/t⌋, e mod t
 
 If a tile is longer than the array has dimensions, dimensions of size 1 are added at the major end first. A `*` first
-merges its dimension into the next more minor one. Source of the fact: XLA's documentation of tiled layouts, and
+merges its dimension into the next more minor one. A tile size `d` is the size that it cuts. Source of the fact: XLA's documentation of tiled layouts, and
 `xla.TileProto`.
 """
 
@@ -25,7 +25,7 @@ from xlashape.base.math import ceil_div, checked_product, product, round_up
 from xlashape.errors import InvalidShapeError
 from xlashape.shape.arguments import array_of, guarded
 from xlashape.shape.parts.checks import brief
-from xlashape.shape.parts.tile import COMBINE, UNBOUNDED_SIZE, Tile
+from xlashape.shape.parts.tile import UNBOUNDED_SIZE, WHOLE_DIMENSION, Tile
 from xlashape.shape.value.shape import Layout, Shape, shape_bytes
 
 MAX_TILED_DIMENSIONS = 1 << 17
@@ -138,19 +138,17 @@ def tile_steps(sizes: tuple[int, ...], tiles: Sequence[Tile]) -> tuple[TileStep,
 def _tile_step(sizes: tuple[int, ...], tile: Tile) -> TileStep:
     added = max(0, len(tile.dimensions) - len(sizes))
     sizes = (1,) * added + sizes
-    head = len(sizes) - len(tile.dimensions)
-    groups: list[tuple[int, ...]] = []
-    pending: tuple[int, ...] = ()
-    for size, t in zip(sizes[head:], tile.dimensions, strict=True):
-        pending += (size,)
-        if t != COMBINE:
-            groups.append(pending)
-            pending = ()
+    at = head = len(sizes) - len(tile.dimensions)
     kept = sizes[:head]
-    plain = tuple([t for t in tile.dimensions if t != COMBINE])
+    groups: list[tuple[int, ...]] = []
+    plain: list[int] = []
+    for count, t in tile.groups():
+        groups.append(sizes[at : at + count])
+        at += count
+        plain.append(max(product(groups[-1]), 1) if t == WHOLE_DIMENSION else t)
     merged = tuple([product(group) for group in groups])
     counts = tuple([ceil_div(size, t) for size, t in zip(merged, plain, strict=True)])
-    return TileStep(added, kept, tuple(groups), merged, plain, counts, (*kept, *counts, *plain))
+    return TileStep(added, kept, tuple(groups), merged, tuple(plain), counts, (*kept, *counts, *plain))
 
 
 @guarded

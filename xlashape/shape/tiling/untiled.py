@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from xlashape.base.math import product
-from xlashape.shape.parts.tile import COMBINE, Tile
+from xlashape.shape.parts.tile import WHOLE_DIMENSION, Tile
 
 
 class _Digit(NamedTuple):
@@ -36,17 +36,15 @@ def moves_nothing(tiles: Iterable[Tile], sizes: Sequence[int]) -> bool:
         first = len(dimensions) - len(tile.dimensions)
         outer: list[list[_Digit]] = []
         inner: list[list[_Digit]] = []
-        combined: list[_Digit] = []
-        for digits, size in zip(dimensions[first:], tile.dimensions, strict=True):
-            combined = [*combined, *digits]
-            if size == COMBINE:
-                continue
-            parts = _split(_merged(combined), size)
+        at = first
+        for count, size in tile.groups():
+            digits = _merged([digit for part in dimensions[at : at + count] for digit in part])
+            at += count
+            parts = ([], digits) if size == WHOLE_DIMENSION else _split(digits, size)
             if parts is None:
                 return False
             outer.append(parts[0])
             inner.append(parts[1])
-            combined = []
         dimensions = [*dimensions[:first], *outer, *inner]
     weights = [digit.weight for digits in dimensions for digit in digits]
     return weights == sorted(weights, reverse=True)
