@@ -10,8 +10,8 @@ tiles:
     sizes (…, d, …)  →  (…, ⌈d/t⌉, …, t, …)        coordinate e  →  ⌊e/t⌋, e mod t
 
 If a tile is longer than the array has dimensions, dimensions of size 1 are added at the major end first. A `*` first
-merges its dimension into the next more minor one. A tile size `d` is the size that it cuts. Source of the fact: XLA's documentation of tiled layouts, and
-`xla.TileProto`.
+merges its dimension into the next more minor one. A tile size `d` is as long as the dimension that it cuts. Source of
+the fact: XLA's documentation of tiled layouts, and `xla.TileProto`.
 """
 
 from __future__ import annotations
