@@ -106,9 +106,8 @@ def _check_computation(computation: ComputationFields, computation_by_id: dict[i
     """Checks the ids in a computation, and returns the indices of the computations that it calls, each once."""
     instructions = computation.instructions
     index_by_id: dict[int, int] = {}
-    is_ordered = True  # whether every operand so far is before its user
+    is_ordered = True  # whether all that every instruction so far waits for is before it
     calls: dict[int, None] | None = None
-    controlled: list[InstructionFields] = []
     # `[:]` copies a repeated field to a list, which is iterated over in half the time.
     for index, instruction in enumerate(instructions):
         for operand in instruction.operand_ids[:]:
@@ -122,51 +121,46 @@ def _check_computation(computation: ComputationFields, computation_by_id: dict[i
                 )
             calls = {} if calls is None else calls
             calls[called_index] = None
+        for predecessor in instruction.control_predecessor_ids:
+            if predecessor & LOCAL_ID not in index_by_id:
+                is_ordered = False
         local_id = instruction.id & LOCAL_ID
         if local_id in index_by_id:
             first = instructions[index_by_id[local_id]].name
             raise _error(computation, instruction, f"has the same id {instruction.id} as instruction {first!r}")
         index_by_id[local_id] = index
-        if instruction.control_predecessor_ids:
-            controlled.append(instruction)
     if computation.root_id & LOCAL_ID not in index_by_id:
         raise InvalidModuleError(
             f"computation {computation.name!r}: its root, id {computation.root_id}, is not among its "
             f"{len(instructions)} instructions"
         )
     if not is_ordered:
-        _check_operands(computation, index_by_id)
-    for instruction in controlled:
-        for predecessor in instruction.control_predecessor_ids:
-            if predecessor & LOCAL_ID not in index_by_id:
-                raise _error(
-                    computation,
-                    instruction,
-                    f"names a control predecessor of id {predecessor}, which is not in its computation",
-                )
+        _check_order(computation, index_by_id)
     return () if calls is None else tuple(calls)
 
 
-def _check_operands(computation: ComputationFields, index_by_id: dict[int, int]) -> None:
-    """Raises InvalidModuleError for an operand that is not in the computation, and for a cycle of operands."""
-    operands_of: list[list[int]] = []
+def _check_order(computation: ComputationFields, index_by_id: dict[int, int]) -> None:
+    """Raises InvalidModuleError for an operand or control predecessor that is not in the computation, and for a cycle
+    of them.
+    """
+    operands: list[list[int]] = []
+    all_before: list[list[int]] = []
     for instruction in computation.instructions:
-        operands: list[int] = []
-        for number, operand in enumerate(instruction.operand_ids):
-            index = index_by_id.get(operand & LOCAL_ID)
-            if index is None:
-                raise _error(
-                    computation,
-                    instruction,
-                    f"has as operand {number} the id {operand}, which is not in its computation",
-                )
-            operands.append(index)
-        operands_of.append(operands)
-    cycle = find_cycle(operands_of)
-    if cycle is not None:
-        names = " → ".join(repr(computation.instructions[index].name) for index in cycle[:8])
-        first = computation.instructions[cycle[0]]
-        raise _error(computation, first, f"is its own operand, through {names}{' → …' if len(cycle) > 8 else ''}")
+        named = [
+            (f"has as operand {number} the id {each}", each) for number, each in enumerate(instruction.operand_ids)
+        ]
+        named += [(f"names a control predecessor of id {each}", each) for each in instruction.control_predecessor_ids]
+        for role, each in named:
+            if each & LOCAL_ID not in index_by_id:
+                raise _error(computation, instruction, f"{role}, which is not in its computation")
+        all_before.append([index_by_id[each & LOCAL_ID] for _, each in named])
+        operands.append(all_before[-1][: len(instruction.operand_ids)])
+    for before, role in ((operands, "operand"), (all_before, "operand or control predecessor")):
+        cycle = find_cycle(before)
+        if cycle is not None:
+            names = " → ".join(repr(computation.instructions[index].name) for index in cycle[:8])
+            first = computation.instructions[cycle[0]]
+            raise _error(computation, first, f"is its own {role}, through {names}{' → …' if len(cycle) > 8 else ''}")
 
 
 def _caller(computation: ComputationFields, called: int) -> str:
