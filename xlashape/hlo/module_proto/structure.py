@@ -146,9 +146,7 @@ def _check_order(computation: ComputationFields, index_by_id: dict[int, int]) ->
     operands: list[list[int]] = []
     all_before: list[list[int]] = []
     for instruction in computation.instructions:
-        named = [
-            (f"has as operand {number} the id {each}", each) for number, each in enumerate(instruction.operand_ids)
-        ]
+        named = [(f"has as operand {k} the id {each}", each) for k, each in enumerate(instruction.operand_ids)]
         named += [(f"names a control predecessor of id {each}", each) for each in instruction.control_predecessor_ids]
         for role, each in named:
             if each & LOCAL_ID not in index_by_id:
