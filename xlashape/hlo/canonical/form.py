@@ -105,7 +105,7 @@ def _hash(*parts: bytes) -> bytes:
     return blake2b(b"".join(parts), digest_size=_DIGEST).digest()
 
 
-class _Local:
+class Local:
     """The canonical parts of an instruction without its operands and its channel, with their hash."""
 
     __slots__ = ("digest", "parts")
@@ -164,105 +164,40 @@ def _with_layouts(shape: Shape) -> Shape:
     return shape.with_default_layout() if shape.is_array and shape.layout is None else shape
 
 
-class CanonicalComputation:
-    """A computation with its hashes. The lists are parallel, with an element for each instruction in the order of the
-    proto, except `order`.
+class Locals:
+    """What counts of a module's instructions without their operands, and of the module without its computations. The
+    parts of instructions are computed once a kind, when they are first asked for.
     """
 
-    __slots__ = ("called", "computation", "digest", "down", "locals", "operands", "order", "predecessors", "up")
-
-    computation: HloComputation
-    operands: list[list[int]]
-    """The indices of the operands of each instruction."""
-    locals: list[_Local]
-    order: list[int]
-    """The indices of the instructions, operands before their users."""
-    predecessors: dict[int, tuple[int, ...]]
-    """Index of an instruction with control predecessors → their indices."""
-    called: dict[int, tuple[int, ...]]
-    """Index of an instruction that calls computations → the indices of these computations in the module."""
-    up: list[bytes]
-    """A hash of what each instruction computes."""
-    down: list[bytes]
-    """A hash of what each instruction computes and of what uses it."""
-    digest: bytes
-    """The hash of the computation."""
-
-
-class Canonical:
-    """A module in canonical form. Raises InvalidModuleError for shapes and attributes that are invalid."""
-
-    __slots__ = ("_context", "_hashed", "_locals", "_shapes", "computations", "counted", "module", "order")
+    __slots__ = ("_context", "_known", "_module", "_shapes", "counted")
 
     def __init__(self, module: ModuleData, counted: Counted) -> None:
-        self.module = module
         self.counted = counted
+        self._module = module
         self._shapes = _ShapeTexts(counted.layouts)
         self._context = _Context(module, self._shapes)
-        self._locals: dict[object, _Local] = {}
-        self._hashed: dict[object, CanonicalComputation] = {}
-        """What the hashes of a computation are made of → the first such computation. Large programs repeat many."""
-        schedule_of = dict(sequences(module)) if counted.schedule else {}
-        self.computations = [self._read(computation) for computation in module.computations]
-        calls = [
-            [target for i in computation.called for target in computation.called[i]]
-            for computation in self.computations
-        ]
-        self.order = post_order(calls, range(len(calls)))
-        """The indices of the computations, each after those that it calls."""
-        for index in self.order:
-            computation = self.computations[index]
-            self._hash(computation, schedule_of.get(computation.computation))
+        self._known: dict[object, Local] = {}
 
-    # -- reading ------------------------------------------------------------------------------
+    def of(self, instruction: HloInstruction) -> Local:
+        """The local parts of an instruction. Raises InvalidModuleError for a shape or an attribute that is invalid."""
+        key: object = instruction.kind
+        if instruction.number:
+            key = key, instruction.number
+        elif instruction.kind.row.text_depends_on_operands:
+            key = key, tuple([each.shape for each in instruction.operands])
+        local = self._known.get(key)
+        if local is None:
+            try:
+                local = self._known[key] = self._local(instruction)
+            except XlashapeError as error:
+                place = f"computation {instruction.computation.name!r}: instruction {instruction.name!r}"
+                raise InvalidModuleError(f"{place}: {error.message}") from error
+        return local
 
-    def _read(self, computation: HloComputation) -> CanonicalComputation:
-        """The canonical form of a computation without its hashes."""
-        canonical = CanonicalComputation()
-        canonical.computation = computation
-        instructions = computation.instructions
-        spend(1 + len(instructions))
-        canonical.called, canonical.predecessors = {}, {}
-        known = self._locals
-        found: list[_Local] = []
-        operands: list[list[int]] = []
-        canonical.locals, canonical.operands = found, operands
-        for index, instruction in enumerate(instructions):
-            kind = instruction.kind
-            row = kind.row
-            if instruction.called_computations and row.async_step in (None, AsyncStep.START):
-                canonical.called[index] = tuple([each.index for each in instruction.called_computations])
-            if instruction.control_predecessors:
-                spend(len(instruction.control_predecessors))
-                canonical.predecessors[index] = tuple([each.index for each in instruction.control_predecessors])
-            key: object = kind
-            if instruction.number:
-                key = kind, instruction.number
-            elif row.text_depends_on_operands:
-                key = kind, tuple([each.shape for each in instruction.operands])
-            local = known.get(key)
-            if local is None:
-                self._context.instruction = instruction
-                try:
-                    local = known[key] = self._local(instruction)
-                except XlashapeError as error:
-                    raise InvalidModuleError(
-                        f"computation {computation.name!r}: instruction {instruction.name!r}: {error.message}"
-                    ) from error
-            found.append(local)
-            operands.append([each.index for each in instruction.operands])
-        before: Sequence[Sequence[int]] = operands
-        if canonical.predecessors:
-            more = canonical.predecessors
-            before = [[*targets, *more.get(i, ())] for i, targets in enumerate(operands)]
-        is_ordered = computation.is_ordered
-        canonical.order = list(range(len(before))) if is_ordered else post_order(before, range(len(before)))
-        return canonical
-
-    def _local(self, instruction: HloInstruction) -> _Local:
+    def _local(self, instruction: HloInstruction) -> Local:
         """The local parts of an instruction."""
-        message, row, counted = instruction.kind.message, instruction.kind.row, self.counted
-        context = self._context
+        message, row, counted, context = instruction.kind.message, instruction.kind.row, self.counted, self._context
+        context.instruction = instruction
         parts = {"opcode": str(instruction.opcode), "shape": self._shapes[instruction.shape]}
         if row.contents is Contents.PARAMETER_NUMBER:
             parts["parameter"] = str(instruction.number)
@@ -304,7 +239,111 @@ class Canonical:
                 parts["backend_config"] = text
         if message.channel_id:
             parts["channel"] = "yes"
-        return _Local(parts)
+        return Local(parts)
+
+    def head(self) -> dict[str, str]:
+        """The parts of a module beside its computations that count, in canonical form: name of the part → text."""
+        proto, shape_of = self._module.head, self._module.shape_of
+        parts: dict[str, str] = {}
+        if proto.HasField("host_program_shape") and proto.host_program_shape.HasField("result"):
+            shape = proto.host_program_shape
+            parameters = [self._shapes[shape_of(each)] for each in shape.parameters]
+            result = self._shapes[shape_of(shape.result)]
+        else:
+            entry = self._module.entry
+            numbered = [each for each in entry.instructions if each.opcode is Opcode.PARAMETER]
+            numbered.sort(key=lambda each: each.number)
+            parameters = [self._shapes[each.shape] for each in numbered]
+            result = self._shapes[entry.root.shape]
+        parts["entry_computation_layout"] = f"({', '.join(parameters)})->{result}"
+        spend(len(proto.input_output_alias.entries))
+        aliases = [
+            (tuple(e.output_shape_index), e.parameter_number, tuple(e.parameter_shape_index), ALIAS_KINDS.text(e.kind))
+            for e in proto.input_output_alias.entries
+        ]
+        donors = [(e.parameter_number, tuple(e.parameter_shape_index)) for e in proto.buffer_donor.entries]
+        attributes = {k: v for k, v in proto.frontend_attributes.map.items() if k not in _COMPILER_NOTES}
+        if aliases:
+            parts["input_output_alias"] = repr(sorted(aliases))
+        if donors:
+            parts["buffer_donor"] = repr(sorted(donors))
+        if attributes:
+            parts["frontend_attributes"] = repr(sorted(attributes.items()))
+        return parts
+
+
+class CanonicalComputation:
+    """A computation with its hashes. The lists are parallel, with an element for each instruction in the order of the
+    proto, except `order`.
+    """
+
+    __slots__ = ("called", "computation", "digest", "down", "locals", "operands", "order", "predecessors", "up")
+
+    computation: HloComputation
+    operands: list[list[int]]
+    """The indices of the operands of each instruction."""
+    locals: list[Local]
+    order: list[int]
+    """The indices of the instructions, operands before their users."""
+    predecessors: dict[int, tuple[int, ...]]
+    """Index of an instruction with control predecessors → their indices."""
+    called: dict[int, tuple[int, ...]]
+    """Index of an instruction that calls computations → the indices of these computations in the module."""
+    up: list[bytes]
+    """A hash of what each instruction computes."""
+    down: list[bytes]
+    """A hash of what each instruction computes and of what uses it."""
+    digest: bytes
+    """The hash of the computation."""
+
+
+class Canonical:
+    """A module in canonical form. Raises InvalidModuleError for shapes and attributes that are invalid."""
+
+    __slots__ = ("_hashed", "computations", "counted", "locals", "module", "order")
+
+    def __init__(self, module: ModuleData, counted: Counted) -> None:
+        self.module = module
+        self.counted = counted
+        self.locals = Locals(module, counted)
+        self._hashed: dict[object, CanonicalComputation] = {}
+        """What the hashes of a computation are made of → the first such computation. Large programs repeat many."""
+        schedule_of = dict(sequences(module)) if counted.schedule else {}
+        self.computations = [self._read(computation) for computation in module.computations]
+        calls = [
+            [target for i in computation.called for target in computation.called[i]]
+            for computation in self.computations
+        ]
+        self.order = post_order(calls, range(len(calls)))
+        """The indices of the computations, each after those that it calls."""
+        for index in self.order:
+            computation = self.computations[index]
+            self._hash(computation, schedule_of.get(computation.computation))
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def _read(self, computation: HloComputation) -> CanonicalComputation:
+        """The canonical form of a computation without its hashes."""
+        canonical = CanonicalComputation()
+        canonical.computation = computation
+        instructions = computation.instructions
+        spend(1 + len(instructions))
+        canonical.called, canonical.predecessors = {}, {}
+        for index, instruction in enumerate(instructions):
+            if instruction.called_computations and instruction.kind.row.async_step in (None, AsyncStep.START):
+                canonical.called[index] = tuple([each.index for each in instruction.called_computations])
+            if instruction.control_predecessors:
+                spend(len(instruction.control_predecessors))
+                canonical.predecessors[index] = tuple([each.index for each in instruction.control_predecessors])
+        canonical.locals = [self.locals.of(each) for each in instructions]
+        canonical.operands = operands = [[x.index for x in each.operands] for each in instructions]
+        before: Sequence[Sequence[int]] = operands
+        if canonical.predecessors:
+            more = canonical.predecessors
+            before = [[*targets, *more.get(i, ())] for i, targets in enumerate(operands)]
+        is_ordered = computation.is_ordered
+        canonical.order = list(range(len(before))) if is_ordered else post_order(before, range(len(before)))
+        return canonical
 
     # -- hashing ------------------------------------------------------------------------------
 
@@ -362,39 +401,9 @@ class Canonical:
     def fingerprint(self) -> str:
         """The fingerprint of the module."""
         entry = self.computations[self.module.entry.index]
-        head = repr((tuple(self.counted), self.head())).encode("utf-8", "surrogateescape")
+        head = repr((tuple(self.counted), self.locals.head())).encode("utf-8", "surrogateescape")
         digests = sorted([each.digest for each in self.computations])
         return _text(_hash(head, entry.digest, b"computations", *digests, b"channels", *self._channels()))
-
-    def head(self) -> dict[str, str]:
-        """The parts of a module beside its computations that count, in canonical form: name of the part → text."""
-        proto, shape_of = self.module.head, self.module.shape_of
-        parts: dict[str, str] = {}
-        if proto.HasField("host_program_shape") and proto.host_program_shape.HasField("result"):
-            shape = proto.host_program_shape
-            parameters = [self._shapes[shape_of(each)] for each in shape.parameters]
-            result = self._shapes[shape_of(shape.result)]
-        else:
-            entry = self.module.entry
-            numbered = [each for each in entry.instructions if each.opcode is Opcode.PARAMETER]
-            numbered.sort(key=lambda each: each.number)
-            parameters = [self._shapes[each.shape] for each in numbered]
-            result = self._shapes[entry.root.shape]
-        parts["entry_computation_layout"] = f"({', '.join(parameters)})->{result}"
-        spend(len(proto.input_output_alias.entries))
-        aliases = [
-            (tuple(e.output_shape_index), e.parameter_number, tuple(e.parameter_shape_index), ALIAS_KINDS.text(e.kind))
-            for e in proto.input_output_alias.entries
-        ]
-        donors = [(e.parameter_number, tuple(e.parameter_shape_index)) for e in proto.buffer_donor.entries]
-        attributes = {k: v for k, v in proto.frontend_attributes.map.items() if k not in _COMPILER_NOTES}
-        if aliases:
-            parts["input_output_alias"] = repr(sorted(aliases))
-        if donors:
-            parts["buffer_donor"] = repr(sorted(donors))
-        if attributes:
-            parts["frontend_attributes"] = repr(sorted(attributes.items()))
-        return parts
 
     def _channels(self) -> list[bytes]:
         """For each channel that several instructions share, a hash of these instructions."""

@@ -49,8 +49,8 @@ def executed_computations(module: ModuleData) -> tuple[HloComputation, ...]:
     executed = {module.entry}
     pending = [module.entry]
     while pending:
-        for instruction in pending.pop().instructions:
-            if instruction.called_computations and instruction.kind.row.runs_called_instructions:
+        for instruction in [each for each in pending.pop().instructions if each.called_computations]:
+            if instruction.kind.row.runs_called_instructions:
                 for called in instruction.called_computations:
                     if called not in executed:
                         executed.add(called)

@@ -117,10 +117,9 @@ def movers_of(module: HloModule) -> Iterator[Mover]:
     starts: dict[HloComputation, HloInstruction] = {}
     for computation in executed:
         spend(2 * len(computation.instructions))
-        for instruction in computation.instructions:
-            if len(instruction.operands) > _FEW:
-                spend(len(instruction.operands))
-            if instruction.called_computations and instruction.kind.row.async_step is AsyncStep.START:
+        spend(sum([len(each.operands) for each in computation.instructions if len(each.operands) > _FEW]))
+        for instruction in [each for each in computation.instructions if each.called_computations]:
+            if instruction.kind.row.async_step is AsyncStep.START:
                 for called in instruction.called_computations:
                     if sum([each.opcode != Opcode.PARAMETER for each in called.instructions]) == 1:
                         starts[called] = instruction

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from xlashape.errors import InvalidModuleError, SizeOverflowError
@@ -36,6 +37,7 @@ from xlashape.shape import PrimitiveType
 _R = TypeVar("_R")
 
 _MAX_BITS: Final = 128
+_KIND: Final = attrgetter("kind")
 
 
 class Sums(NamedTuple):
@@ -107,6 +109,10 @@ class Flops(NamedTuple):
     known: dict[HloComputation, list[int | None]]
     """Each of these computations → the FLOPs of its instructions in one run of the program; None where they are not
     known. A fusion, a call, a loop and a conditional have 0: the instructions in the called computation have the FLOPs.
+    """
+    classes: dict[HloComputation, list[int]]
+    """Computation that the entry reaches → a number for each instruction. Instructions of one kind whose operands have the same
+    shapes, and that cost the same, have the same number.
     """
 
 
@@ -231,15 +237,17 @@ class _Walk:
         known: dict[HloComputation, list[int | None]] = {}
         for computation, count in times.items():
             is_known = computation in exact
-            rows: list[int | None] = []
-            for number in self._classes[computation]:
+            classes = self._classes[computation]
+            of_class: dict[int, int | None] = {}
+            for number in set(classes):
                 own = self._own[number]
                 if self._firsts[number].kind.row.calls.arguments is Arguments.OPERANDS:
-                    rows.append(0)
+                    of_class[number] = 0
                 else:
-                    rows.append(own.flops * count if own.is_complete and (is_known or not own.flops) else None)
-            known[computation] = rows
-        return Flops(times, known)
+                    is_complete = own.is_complete and (is_known or not own.flops)
+                    of_class[number] = own.flops * count if is_complete else None
+            known[computation] = [of_class[number] for number in classes]
+        return Flops(times, known, self._classes)
 
     def _called(self, instruction: HloInstruction, sums: dict[HloComputation, Sums]) -> Sums | None:
         """The cost of the computations that an instruction executes; None for an instruction that executes none. `sums`
@@ -337,7 +345,7 @@ class _Walk:
         classes: list[int] = []
         for each in instructions:
             operands = each.operands
-            key: tuple[Any, ...] = (each.kind, *[operand.kind for operand in operands])
+            key: tuple[Any, ...] = (each.kind, *map(_KIND, operands))
             if len(operands) > 1 and len(set(operands)) < len(operands):
                 numbers: dict[HloInstruction, int] = {}
                 key += (tuple([numbers.setdefault(operand, number) for number, operand in enumerate(operands)]),)

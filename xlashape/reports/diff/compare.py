@@ -17,7 +17,7 @@ from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import INT64_MAX
-from xlashape.reports.diff.graph import Side
+from xlashape.reports.diff.graph import Side, are_equal, sides
 from xlashape.reports.diff.matching import match
 from xlashape.reports.diff.measures import ModuleMeasures
 from xlashape.reports.diff.rows import Change, changes
@@ -140,14 +140,12 @@ class Diff(Answer, Frozen):
     memory, for numbers that are not known, and for rows that are ignored.
     """
 
-    __slots__ = ("_by_name", "changes", "fingerprint_a", "fingerprint_b", "ignored", "modules", "sums")
+    __slots__ = ("_by_name", "changes", "ignored", "modules", "sums")
 
     report = REPORT
 
     changes: tuple[Change, ...]
     """The changes, those that cost most first."""
-    fingerprint_a: str
-    fingerprint_b: str
     ignored: int
     modules: tuple[HloModule, HloModule]
     sums: tuple[Measure, ...]
@@ -158,11 +156,19 @@ class Diff(Answer, Frozen):
         self, modules: tuple[HloModule, HloModule], changes: Sequence[Change], measures: Iterable[Measure], ignored: int
     ) -> None:
         set_field(self, "modules", modules)
-        set_field(self, "fingerprint_a", modules[0].fingerprint())
-        set_field(self, "fingerprint_b", modules[1].fingerprint())
         set_field(self, "changes", tuple(changes))
         set_field(self, "sums", tuple(measures))
         set_field(self, "ignored", ignored)
+
+    @property
+    def fingerprint_a(self) -> str:
+        """The fingerprint of the first module, as it is now."""
+        return self.modules[0].fingerprint()
+
+    @property
+    def fingerprint_b(self) -> str:
+        """The fingerprint of the second module, as it is now."""
+        return self.modules[1].fingerprint()
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -230,7 +236,7 @@ class Diff(Answer, Frozen):
         A                                        B
         ROOT %n = f32[8]{0} negate(%p)         | ROOT %n = f32[8]{0} abs(%p)
         """
-        return beside(match(*map(Side, self.modules)), name, width)
+        return beside(match(*sides(*self.modules)), name, width)
 
 
 _MEASURE_OF: Final[dict[str, str]] = {
@@ -275,13 +281,13 @@ def diff(a: Any, b: Any, *, ignore: Iterable[str] = (), schedule: bool = False, 
 
 
 def _compared(modules: tuple[HloModule, HloModule], ignored_words: frozenset[str], schedule: bool) -> Diff:
-    if modules[0].fingerprint() == modules[1].fingerprint() and not _other_schedules(*modules):
-        known = ModuleMeasures(modules[0])
-        return Diff(modules, (), _measures(known, known), 0)
-    one, other = Side(modules[0]), Side(modules[1])
+    one, other = sides(*modules)
+    is_same = are_equal(one, other)
+    if is_same and not _other_schedules(*modules):
+        return Diff(modules, (), _measures(one.measures, one.measures), 0)
     units = Units(match(one, other))
     rows = changes(one, other, units.units(), units.module_aspects)
-    if not rows and modules[0].fingerprint() != modules[1].fingerprint():
+    if not rows and not is_same:
         rows = (_other_order(modules),)
     peak = peak_of(*modules) if units.rescheduled else None
     if peak is not None and (peak.delta or schedule):
@@ -305,7 +311,7 @@ def _with_schedule(
     (first, second), moved, count = max(rescheduled, key=lambda each: each[1])
     assert first is not None and second is not None
     a, b = one.computations[first[0]], other.computations[second[0]]
-    names = a.canonical.computation.name, b.canonical.computation.name
+    names = a.hlo.name, b.hlo.name
     details = f"{moved:,} of {count:,} instructions run at another place, first {b.name(second[1])}"
     if peak.a is not None and peak.b is not None:
         details += f"; the peak of memory is {short_bytes(peak.a)} → {short_bytes(peak.b)}"

@@ -1,146 +1,278 @@
-"""A module in the form that `diff` compares: each computation as lists of hashes, operands and users, with an element
-for each instruction. They are derived from the canonical form (`xlashape.hlo.canonical`), in which nothing depends on
-names and ids.
+"""Two modules in the form in which `diff` compares them: each instruction by what it is (`xlashape.hlo.canonical`), by
+its operands and by its users, in all of which nothing depends on names and ids.
+
+What is compared often is replaced by numbers: equal values, of either module, have equal numbers (`Numbers`). Nothing
+is computed for an instruction before it is asked for, so that instructions that did not change cost little.
 """
 
 from __future__ import annotations
 
-from hashlib import blake2b
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Generic, TypeVar
 
-from xlashape.hlo.canonical import Canonical, CanonicalComputation
-from xlashape.hlo.module import HloInstruction, HloModule
+from xlashape.hlo.canonical import Counted, Local, Locals
+from xlashape.hlo.kind import Kind
+from xlashape.hlo.module import HloComputation, HloModule
+from xlashape.hlo.module_proto.order import post_order
 from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import AsyncStep
+from xlashape.limits import spend
 from xlashape.proto import xla
 from xlashape.reports.diff.measures import ModuleMeasures
 
+_T = TypeVar("_T")
 
-def digest(*parts: bytes) -> bytes:
-    """A hash of several byte strings."""
-    return blake2b(b"|".join(parts), digest_size=12).digest()
+
+class Numbers(dict[Hashable, int]):
+    """Value → its number, from 1. A value gets the next number when it is first asked for."""
+
+    def __missing__(self, value: Hashable) -> int:
+        number = self[value] = len(self) + 1
+        return number
+
+
+class _Computed(dict[int, _T], Generic[_T]):
+    """Index of an instruction → a value, which is computed when it is first asked for."""
+
+    def __init__(self, compute: Callable[[int], _T]) -> None:
+        super().__init__()
+        self._compute = compute
+
+    def __missing__(self, i: int) -> _T:
+        value = self[i] = self._compute(i)
+        return value
 
 
 class Computation:
-    """A computation as lists, each with an element for each instruction, in the order of the module."""
+    """A computation. Instructions are numbered in the order of the module."""
 
-    __slots__ = ("_op_names", "_use", "_users", "base", "canonical", "index", "is_entry", "rich", "side")
-
-    def __init__(self, side: Side, index: int, canonical: CanonicalComputation) -> None:
+    def __init__(self, side: Side, hlo: HloComputation) -> None:
         self.side = side
-        self.index = index
-        self.canonical = canonical
-        self.base = [side.bases[local] for local in canonical.locals]
-        """A hash of each instruction, without its operands and, of a parameter, without its number."""
-        self.rich = self.base
-        """A hash of each instruction as in `base`, together with the computations that the instruction calls."""
-        if canonical.called:
-            self.rich = list(self.base)
-            for i, targets in canonical.called.items():
-                digests = [side.canonical.computations[target].digest for target in targets]
-                self.rich[i] = digest(self.base[i], *digests)
-        self._users: list[list[tuple[int, int]]] | None = None
-        self._use: list[bytes] | None = None
-        self._op_names: list[str] | None = None
+        self.hlo = hlo
+        self.index = hlo.index
+        self.instructions = hlo.instructions
+        self.size = len(self.instructions)
+        self.root = hlo.root.index
+        spend(1 + self.size)
+        callers = [each for each in self.instructions if each.called_computations]
+        self.called = {
+            each.index: tuple([called.index for called in each.called_computations])
+            for each in callers
+            if each.kind.row.async_step in (None, AsyncStep.START)
+        }
+        """Index of an instruction that calls computations → the indices of these computations in the module."""
+        controlled = [each for each in self.instructions if each.control_predecessors]
+        self.predecessors = {
+            each.index: tuple([before.index for before in each.control_predecessors]) for each in controlled
+        }
+        """Index of an instruction with control predecessors → their indices."""
 
-    @property
-    def size(self) -> int:
-        """The number of its instructions."""
-        return len(self.base)
-
-    @property
-    def operands(self) -> list[list[int]]:
+    @cached_property
+    def operands(self) -> Mapping[int, list[int]]:
         """The indices of each instruction's operands."""
-        return self.canonical.operands
+        return _Computed(lambda i: [each.index for each in self.instructions[i].operands])
 
-    @property
-    def root(self) -> int:
-        """The index of its root."""
-        return self.canonical.computation.root.index
-
-    @property
-    def users(self) -> list[list[tuple[int, int]]]:
+    @cached_property
+    def users(self) -> Mapping[int, list[tuple[int, int]]]:
         """The users of each instruction: the index of the user, and which of its operands the instruction is."""
-        if self._users is None:
-            users: list[list[tuple[int, int]]] = [[] for _ in self.base]
-            for user, operands in enumerate(self.operands):
-                for position, operand in enumerate(operands):
-                    users[operand].append((user, position))
-            self._users = users
-        return self._users
 
-    @property
-    def use(self) -> list[bytes]:
-        """A hash of each instruction and of all that depends on it."""
-        if self._use is None:
-            use = [b""] * self.size
-            users, rich, root = self.users, self.rich, self.root
-            for i in reversed(self.canonical.order):
-                parts = [b"%d:%b" % (position, use[user]) for user, position in users[i]]
-                if len(parts) > 1:
-                    parts.sort()
-                use[i] = digest(rich[i], b"root" if i == root else b"", *parts)
-            self._use = use
-        return self._use
+        def users(i: int) -> list[tuple[int, int]]:
+            found = sorted([each.index for each in self.instructions[i].users])
+            return [(user, position) for user in found for position in self._positions[user][i]]
 
-    @property
-    def op_names(self) -> list[str]:
+        return _Computed(users)
+
+    @cached_property
+    def _positions(self) -> Mapping[int, dict[int, list[int]]]:
+        """For each instruction: index of an operand → at which positions the instruction has it."""
+
+        def positions(user: int) -> dict[int, list[int]]:
+            found: dict[int, list[int]] = {}
+            for position, operand in enumerate(self.operands[user]):
+                found.setdefault(operand, []).append(position)
+            return found
+
+        return _Computed(positions)
+
+    @cached_property
+    def base(self) -> Mapping[int, Hashable]:
+        """What each instruction is, without its operands and, of a parameter, without its number."""
+
+        def base(i: int) -> Hashable:
+            local = self.local(i)
+            if self.instructions[i].kind.opcode is not Opcode.PARAMETER:
+                return local.digest
+            return tuple(sorted([part for part in local.parts.items() if part[0] != "parameter"]))
+
+        return _Computed(base)
+
+    @cached_property
+    def rich(self) -> Mapping[int, Hashable]:
+        """What each instruction is as in `base`, together with the computations that the instruction calls."""
+
+        def rich(i: int) -> Hashable:
+            called = self.called.get(i)
+            return (self.base[i], *map(self.side.digest, called)) if called else self.base[i]
+
+        return _Computed(rich)
+
+    @cached_property
+    def op_names(self) -> Mapping[int, str]:
         """The op_name of each instruction, "" for none."""
-        if self._op_names is None:
-            self._op_names = [
-                self.side.op_name(each.metadata_bytes) for each in self.canonical.computation.instructions
-            ]
-        return self._op_names
+        return _Computed(lambda i: self.side.op_name(self.instructions[i].metadata_bytes))
 
-    def opcode(self, i: int) -> str:
-        """The opcode of an instruction."""
-        return str(self.canonical.computation.instructions[i].opcode)
+    @cached_property
+    def order(self) -> Sequence[int]:
+        """The instructions, operands and control predecessors before their users."""
+        numbers = range(self.size)
+        if self.hlo.is_ordered:
+            return numbers
+        return post_order([[*self.operands[i], *self.predecessors.get(i, ())] for i in numbers], numbers)
+
+    def local(self, i: int) -> Local:
+        """The canonical parts of an instruction, without its operands."""
+        return self.side.locals.of(self.instructions[i])
 
     def parts(self, i: int) -> dict[str, str]:
         """The canonical parts of an instruction: the texts of its opcode, shape and attributes, by name."""
-        return self.canonical.locals[i].parts
+        return self.local(i).parts
+
+    def opcode(self, i: int) -> str:
+        """The opcode of an instruction."""
+        return str(self.instructions[i].kind.opcode)
 
     def name(self, i: int) -> str:
         """The name of an instruction."""
-        return self.canonical.computation.instructions[i].name
+        return self.instructions[i].name
 
-    def view(self, i: int) -> HloInstruction:
-        """The instruction."""
-        return self.side.module.computations[self.index].instructions[i]
+    # -- what is computed, and what for -----------------------------------------------------------
 
+    def ups(self, matched: Sequence[int]) -> list[int]:
+        """A number of what each instruction computes. An instruction with a number below 0 in `matched` has this
+        number; the others have 0 there."""
+        numbers, operands, digest = self.side.numbers, self.operands, self.side.digest
+        up = list(matched)
+        spend(1 + len(up))
+        for i in self.order:
+            if up[i] == 0:
+                parts: list[Hashable] = [self.local(i).digest, *[up[operand] for operand in operands[i]]]
+                if i in self.predecessors:
+                    spend(len(self.predecessors[i]))
+                    parts += ["control", *sorted([up[before] for before in self.predecessors[i]])]
+                if i in self.called:
+                    parts += ["calls", *map(digest, self.called[i])]
+                up[i] = numbers[tuple(parts)]
+        return up
 
-class _Bases(dict[Any, bytes]):
-    """The canonical parts of an instruction → the hash in `Computation.base`."""
+    def downs(self, up: Mapping[int, Hashable] | Sequence[int], matched: Sequence[int], *, controls: bool) -> list[int]:
+        """A number of each instruction, as `up` has it, and of all that uses it. `matched` is that of `ups`. controls:
+        whether control successors count among the uses."""
+        numbers, users, root = self.side.numbers, self.users, self.root
+        successors: dict[int, list[int]] = {}
+        for i, predecessors in self.predecessors.items() if controls else ():
+            spend(len(predecessors))
+            for before in predecessors:
+                successors.setdefault(before, []).append(i)
+        down = list(matched)
+        spend(1 + len(down))
+        for i in reversed(self.order):
+            if down[i] == 0:
+                uses = sorted([(position, down[user]) for user, position in users[i]])
+                uses += sorted([(-1, down[user]) for user in successors.get(i, ())])
+                down[i] = numbers[i == root, up[i], tuple(uses)]
+        return down
 
-    def __missing__(self, local: Any) -> bytes:
-        known = local.digest
-        if local.parts["opcode"] == Opcode.PARAMETER:
-            rest = sorted([(name, text) for name, text in local.parts.items() if name != "parameter"])
-            known = digest(repr(rest).encode("utf-8", "surrogateescape"))
-        self[local] = known
-        return known
+    def contents(self, contents: Sequence[int]) -> int:
+        """A number of all that counts of the computation, in the order of the module. `contents` has those of the
+        computations that it calls."""
+        side, numbers, called, predecessors = self.side, self.side.numbers, self.called, self.predecessors
+        parts: list[Hashable] = ["contents", self.hlo.execution_thread or "main", self.root]
+        for each in self.instructions:
+            part: tuple[Any, ...] = (side.twin(each.kind), each.number, *[operand.index for operand in each.operands])
+            if each.index in called or each.index in predecessors:
+                calls = tuple([contents[target] for target in called.get(each.index, ())])
+                part += calls, predecessors.get(each.index)
+            parts.append(part)
+        return numbers[tuple(parts)]
 
 
 class Side:
-    """One of the two modules that are compared."""
+    """One of the two modules that are compared. `sides` makes it."""
 
-    __slots__ = ("_op_names", "bases", "callers", "canonical", "computations", "entry", "measures", "module")
-
-    def __init__(self, module: HloModule) -> None:
+    def __init__(self, module: HloModule, numbers: Numbers, first: Side | None) -> None:
+        """`first` is the other side if that was made before this one."""
         self.module = module
-        self.canonical: Canonical = module.canonical()
-        self.measures = ModuleMeasures(module)
-        self.bases = _Bases()
+        self.numbers = numbers
+        self.locals = Locals(module, Counted())
+        self._first = first if first and list(first.module.head.payloads) == list(module.head.payloads) else None
+        self._twins: dict[Kind, Kind] = {}
         self._op_names: dict[bytes, str] = {}
-        self.computations = [Computation(self, i, each) for i, each in enumerate(self.canonical.computations)]
+        self.computations = [Computation(self, each) for each in module.computations]
         self.entry = self.computations[module.entry.index]
         self.callers: list[list[tuple[int, int]]] = [[] for _ in self.computations]
         """For each computation the instructions that call it, by the index of their computation and their index in that
         computation.
         """
         for computation in self.computations:
-            for i, targets in computation.canonical.called.items():
+            for i, targets in computation.called.items():
                 for target in targets:
                     self.callers[target].append((computation.index, i))
+        calls = [[target for targets in each.called.values() for target in targets] for each in self.computations]
+        self.order = post_order(calls, range(len(calls)))
+        """The indices of the computations, each after those that it calls."""
+        self.contents = [0] * len(calls)
+        """A number of the contents of each computation that another one calls, or that `digest` was asked for; 0 for
+        the others."""
+        for index in self.order:
+            if self.callers[index]:
+                self.contents[index] = self.computations[index].contents(self.contents)
+        self._digests: dict[int, int] = first._digests if first else {}
+
+    @cached_property
+    def measures(self) -> ModuleMeasures:
+        """What the instructions of the module cost."""
+        return ModuleMeasures(self.module)
+
+    def twin(self, kind: Kind) -> Kind:
+        """The kind of the first side with the same bytes as a kind of this one; `kind` itself where there is none."""
+        twin = self._twins.get(kind)
+        if twin is None:
+            found = self._first.module.kinds.find(kind.data) if self._first else None
+            twin = self._twins[kind] = found or kind
+        return twin
+
+    def digest(self, index: int) -> int:
+        """A number of a computation: equal for computations that are equal but for the order of
+        their instructions."""
+        digests, contents = self._digests, self.contents
+        if not contents[index]:
+            contents[index] = self.computations[index].contents(contents)
+        pending = [] if contents[index] in digests else [index]
+        while pending:
+            computation = self.computations[pending[-1]]
+            missing = [t for targets in computation.called.values() for t in targets if contents[t] not in digests]
+            if missing:
+                pending += missing
+                continue
+            nothing = [0] * computation.size
+            downs = computation.downs(computation.ups(nothing), nothing, controls=True)
+            thread = computation.hlo.execution_thread or "main"
+            digests[contents[pending.pop()]] = self.numbers["digest", thread, tuple(sorted(downs))]
+        return digests[contents[index]]
+
+    def computes_again(self, index: int, i: int) -> bool:
+        """Whether a computation computes the value of an instruction more than once. `index`: its computation."""
+        return self._ups[index][i] in self._repeated
+
+    @cached_property
+    def _ups(self) -> list[list[int]]:
+        return [each.ups([0] * each.size) for each in self.computations]
+
+    @cached_property
+    def _repeated(self) -> set[int]:
+        return {up for ups in self._ups for up, count in Counter(ups).items() if count > 1}
 
     def op_name(self, metadata: bytes | None) -> str:
         """The op_name in serialized metadata; "" where there is none."""
@@ -150,3 +282,46 @@ class Side:
         if name is None:
             name = self._op_names[metadata] = xla.OpMetadata.FromString(metadata).op_name
         return name
+
+
+def sides(a: HloModule, b: HloModule) -> tuple[Side, Side]:
+    """Two modules to be compared."""
+    numbers = Numbers()
+    first = Side(a, numbers, None)
+    return first, Side(b, numbers, first)
+
+
+def are_equal(one: Side, other: Side) -> bool:
+    """Whether the two modules are the same program, as their fingerprints say. Fingerprints are only computed where
+    neither the instructions that the modules have nor the order in which they stand decides.
+    """
+    both = one, other
+    kinds = [Counter[Kind](), Counter[Kind]()]
+    for side, found in zip(both, kinds, strict=True):
+        for kind, count in Counter([i.kind for each in side.computations for i in each.instructions]).items():
+            found[side.twin(kind)] += count
+    unlike = {
+        kind
+        for kind in {*kinds[0], *kinds[1]}
+        if kind.row.text_depends_on_operands or kinds[0][kind] != kinds[1][kind]
+        if kind.opcode is not Opcode.PARAMETER  # whose number counts too
+    }
+    if unlike:
+        one_digests, other_digests = [
+            Counter(
+                [
+                    side.locals.of(i).digest
+                    for each in side.computations
+                    for i in each.instructions
+                    if side.twin(i.kind) in unlike
+                ]
+            )
+            for side in both
+        ]
+        if one_digests != other_digests:
+            return False
+    elif one.locals.head() == other.locals.head():
+        contents = [[each.contents(side.contents) for each in side.computations] for side in both]
+        if contents[0] == contents[1] and one.entry.index == other.entry.index:
+            return True
+    return one.module.fingerprint() == other.module.fingerprint()

@@ -5,6 +5,7 @@ equal but for their operands: in opcode, shape and attributes, first with the co
 (`rich` and `base` in `graph.py`). Neighbours of an instruction are its operands and its users. Within two matched
 computations, these are matched:
 
+0. instructions in runs that stand in both computations alike, if their operands and users do too;
 1. instructions that are alike in all they depend on and in all that depends on them;
 2. instructions alike in all that depends on them, then instructions alike in all they depend on, where each computation
    has only one such instruction;
@@ -25,11 +26,10 @@ has a bound for the candidates of an instruction.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from xlashape.hlo.module_proto.order import post_order
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import ResultSource
 from xlashape.hlo.ops.registry import OPERATIONS
@@ -63,7 +63,7 @@ NodeId = tuple[int, int]
 class Matching:
     """Which computations and instructions of two modules are matched."""
 
-    __slots__ = ("a", "b", "computation_of_a", "computation_of_b", "of_a", "of_b")
+    __slots__ = ("a", "b", "computation_of_a", "computation_of_b", "of_a", "of_b", "touched")
 
     def __init__(self, a: Side, b: Side) -> None:
         self.a, self.b = a, b
@@ -73,6 +73,10 @@ class Matching:
         self.of_a: list[list[NodeId | None]] = [[None] * each.size for each in a.computations]
         """For each computation and each instruction of a: the instruction of b; None where it is not matched."""
         self.of_b: list[list[NodeId | None]] = [[None] * each.size for each in b.computations]
+        self.touched: dict[int, list[int]] = {}
+        """Index of a matched computation of a → its instructions that may differ from those that they are matched to,
+        in themselves, their operands or control predecessors.
+        """
 
     def put(self, one: NodeId, other: NodeId) -> None:
         """Matches two instructions."""
@@ -107,20 +111,21 @@ def match(a: Side, b: Side) -> Matching:
 
 def _equal_computations(matching: Matching) -> list[tuple[int, int]]:
     """Pairs of equal computations that are not matched, callers first. Those that they call are left out."""
-    free: dict[bytes, list[int]] = defaultdict(list)
+    free: dict[int, list[int]] = defaultdict(list)
     for each in matching.b.computations:
         if each.index not in matching.computation_of_b:
-            free[each.canonical.digest].append(each.index)
-    called = [[t for targets in each.canonical.called.values() for t in targets] for each in matching.a.computations]
+            free[matching.b.digest(each.index)].append(each.index)
+    called = [[t for targets in each.called.values() for t in targets] for each in matching.a.computations]
     pairs: list[tuple[int, int]] = []
     taken: set[int] = set()
-    for index in reversed(post_order(called, range(len(called)))):
-        own = matching.a.computations[index]
-        others = free.get(own.canonical.digest)
-        if index not in matching.computation_of_a and index not in taken and others:
+    for index in reversed(matching.a.order):
+        if index in matching.computation_of_a or index in taken or not free:
+            continue
+        others = free.get(matching.a.digest(index))
+        if others:
             pairs.append((index, others.pop()))
             # The computations that it calls are matched with it.
-            stack = list(called[index])
+            stack: list[int] = list(called[index])
             while stack:
                 target = stack.pop()
                 if target not in taken:
@@ -157,16 +162,13 @@ def _match_computations(matching: Matching, a: Computation, b: Computation) -> l
     pairs of these computations, whose instructions are still to be matched.
     """
     pair = _Pair(a, b)
-    pair.run()
+    matching.touched[a.index] = pair.run()
     pending: list[tuple[int, int]] = []
-    rows_a, rows_b = matching.of_a[a.index], matching.of_b[b.index]
-    for i, j in enumerate(pair.of_a):
-        if j < 0:
-            continue
-        rows_a[i] = (b.index, j)
-        rows_b[j] = (a.index, i)
-        if i in a.canonical.called and j in b.canonical.called:
-            for one, other in zip(a.canonical.called[i], b.canonical.called[j], strict=False):
+    matching.of_a[a.index] = [None if j < 0 else (b.index, j) for j in pair.of_a]
+    matching.of_b[b.index] = [None if i < 0 else (a.index, i) for i in pair.of_b]
+    for i, called in a.called.items():
+        if pair.of_a[i] in b.called:
+            for one, other in zip(called, b.called[pair.of_a[i]], strict=False):
                 if one not in matching.computation_of_a and other not in matching.computation_of_b:
                     matching.put_computations(one, other)
                     pending.append((one, other))
@@ -185,7 +187,9 @@ class _Pair:
         self.of_a = [-1] * a.size
         self.of_b = [-1] * b.size
         self.new: list[tuple[int, int]] = []
-        self.bodies: dict[tuple[int, int], Counter[bytes]] = {}
+        self._is_same = False
+        self.bodies: dict[tuple[int, int], Counter[Hashable]] = {}
+        self._free: tuple[Sequence[int], Sequence[int]] = (range(a.size), range(b.size))
         spend(1 + a.size + b.size)
 
     def put(self, i: int, j: int) -> None:
@@ -195,17 +199,42 @@ class _Pair:
 
     def free(self) -> tuple[list[int], list[int]]:
         """The instructions of each computation that are not matched, in order."""
-        of_a, of_b = self.of_a, self.of_b
-        return [i for i in range(self.a.size) if of_a[i] < 0], [j for j in range(self.b.size) if of_b[j] < 0]
+        of_a, of_b, (free_a, free_b) = self.of_a, self.of_b, self._free
+        free = self._free = [i for i in free_a if of_a[i] < 0], [j for j in free_b if of_b[j] < 0]
+        return free
 
-    def run(self) -> None:
-        """Matches the instructions in the steps that the module's docstring lists."""
+    def run(self) -> list[int]:
+        """Matches the instructions in the steps that the module's docstring lists. Returns the value of
+        `Matching.touched`."""
+        self._match_runs()
+        free, others = self.free()
+        if not free and not others:
+            return []
+        touched = self._with_users(free)
+        if free and others:
+            self._match_rest()
+        if self._is_same:
+            return []
+        return sorted(touched)
+
+    def _with_users(self, free: Iterable[int]) -> set[int]:
+        """Instructions of a, and those that take their results or must run after them."""
+        found = set(free)
+        found.update([user for i in free for user, _ in self.a.users[i]])
+        found.update([i for i, before in self.a.predecessors.items() if not found.isdisjoint(before)])
+        return found
+
+    def _match_rest(self) -> None:
         a, b = self.a, self.b
-        if a.canonical.down == b.canonical.down:
-            self.of_a, self.of_b = list(range(a.size)), list(range(b.size))
-            return
-        self._by_key(a.canonical.down.__getitem__, b.canonical.down.__getitem__, several=True)
-        if a.canonical.digest == b.canonical.digest:
+        marks_a, marks_b = (
+            [-1 - j if j >= 0 else 0 for j in self.of_a],
+            [-1 - j if i >= 0 else 0 for j, i in enumerate(self.of_b)],
+        )
+        up_a, up_b = a.ups(marks_a), b.ups(marks_b)
+        down_a, down_b = a.downs(up_a, marks_a, controls=True), b.downs(up_b, marks_b, controls=True)
+        self._by_key(down_a.__getitem__, down_b.__getitem__, several=True)
+        if not any(self.free()):
+            self._is_same = True
             return
         if (
             a.root >= 0
@@ -216,8 +245,9 @@ class _Pair:
         ):
             self.put(a.root, b.root)
         self.new.clear()
-        self._by_key(a.use.__getitem__, b.use.__getitem__)
-        self._by_key(a.canonical.up.__getitem__, b.canonical.up.__getitem__, skipped=Opcode.PARAMETER)
+        use_a, use_b = [each.downs(each.rich, marks, controls=False) for each, marks in ((a, marks_a), (b, marks_b))]
+        self._by_key(use_a.__getitem__, use_b.__getitem__)
+        self._by_key(up_a.__getitem__, up_b.__getitem__, skipped=Opcode.PARAMETER)
         self.new = self._beside_free()
         self._spread()
         for lists_a, lists_b in ((a.rich, b.rich), (a.base, b.base)):
@@ -233,6 +263,59 @@ class _Pair:
         self._spread()
         self._match_changed()
         self._by_key(lambda i: _kin(a, i), lambda j: _kin(b, j), several=True)
+
+    def _match_runs(self) -> None:
+        """Step 0: matches instructions that both computations have at the same place of a run, with their operands and
+        users."""
+        a, b = self.a, self.b
+        place = self._places()
+        twin, contents_a, contents_b = b.side.twin, a.side.contents, b.side.contents
+        changed_a: list[int] = []
+        changed_b = set(range(b.size)).difference(place)
+        for i, (one, j) in enumerate(zip(a.instructions, place, strict=True)):
+            if j >= 0:
+                other = b.instructions[j]
+                is_same = (
+                    one.kind is twin(other.kind)
+                    and [place[x.index] for x in one.operands] == [y.index for y in other.operands]
+                    and one.number == other.number
+                    and (i == a.root) == (j == b.root)
+                )
+                if is_same and (one.called_computations or one.control_predecessors or other.control_predecessors):
+                    is_same = [place[x.index] for x in one.control_predecessors] == [
+                        y.index for y in other.control_predecessors
+                    ] and [contents_a[x.index] for x in one.called_computations] == [
+                        contents_b[y.index] for y in other.called_computations
+                    ]
+                if is_same:
+                    self.of_a[i], self.of_b[j] = j, i
+                    continue
+                changed_b.add(j)
+            changed_a.append(i)
+        # An instruction of which a user differs has to be compared with others.
+        for i in changed_a:
+            for x in (*a.operands[i], *a.predecessors.get(i, ())):
+                self._part(x, self.of_a[x])
+        for j in changed_b:
+            for y in (*b.operands[j], *b.predecessors.get(j, ())):
+                self._part(self.of_b[y], y)
+
+    def _part(self, i: int, j: int) -> None:
+        """Undoes the match of two instructions, if there is one."""
+        if i >= 0 and j >= 0:
+            self.of_a[i] = self.of_b[j] = -1
+
+    def _places(self) -> list[int]:
+        """For each instruction of a, the instruction of b that stands at the same place of a run; -1 for none."""
+        kinds_a = [each.kind for each in self.a.instructions]
+        kinds_b = [self.b.side.twin(each.kind) for each in self.b.instructions]
+        size_a, size_b = len(kinds_a), len(kinds_b)
+        if size_a == size_b:
+            return list(range(size_a))
+        least = min(size_a, size_b)
+        head = next((n for n in range(least) if kinds_a[n] is not kinds_b[n]), least)
+        tail = next((n for n in range(least - head) if kinds_a[-1 - n] is not kinds_b[-1 - n]), least - head)
+        return [*range(head), *[-1] * (size_a - head - tail), *range(size_b - tail, size_b)]
 
     def _is_open(self) -> bool:
         return -1 in self.of_a and -1 in self.of_b
@@ -313,7 +396,7 @@ class _Pair:
                             queue.append((one, other))
         self.new = []
 
-    def _rounds(self, lists_a: list[bytes], lists_b: list[bytes]) -> None:
+    def _rounds(self, lists_a: Mapping[int, Hashable], lists_b: Mapping[int, Hashable]) -> None:
         """Matches instructions that are alike (equal hashes in `lists_a` and `lists_b`) and whose neighbours are
         matched to each other: all neighbours, then the operands alone, then the users alone.
         """
@@ -423,28 +506,35 @@ class _Pair:
         both = sum((one & other).values())
         return 2 * both / max(1, sum(one.values()) + sum(other.values()))
 
-    def _body(self, side: int, computation: Computation, i: int) -> Counter[bytes]:
+    def _body(self, side: int, computation: Computation, i: int) -> Counter[Hashable]:
         """The hashes of the instructions in a fusion's body, without its parameters. `side` is 0 for a, 1 for b."""
         known = self.bodies.get((side, i))
         if known is None:
-            known = Counter[bytes]()
-            for target in computation.canonical.called.get(i, ()):
+            known = Counter[Hashable]()
+            for target in computation.called.get(i, ()):
                 body = computation.side.computations[target]
-                known.update([key for number, key in enumerate(body.base) if body.opcode(number) != Opcode.PARAMETER])
+                known.update([body.base[n] for n in range(body.size) if body.opcode(n) != Opcode.PARAMETER])
             self.bodies[side, i] = known
         return known
 
 
 def _surroundings(
-    side: Computation, lists: list[bytes], matched: list[int], numbers: Sequence[int], operands: bool, users: bool
+    side: Computation,
+    lists: Mapping[int, Hashable],
+    matched: list[int],
+    numbers: Sequence[int],
+    operands: bool,
+    users: bool,
 ) -> Callable[[int], Hashable | None]:
     """A function that gives the key of an instruction, made of its hash and its neighbours: their numbers in b where
     they are matched, their hashes where they are not. None where no neighbour is matched. `matched` has a partner, or
     -1, for each instruction of the side, `numbers` those in b; `operands`, `users`: which neighbours count.
     """
 
-    def name(neighbour: int) -> tuple[int, bytes]:
-        return (numbers[neighbour], b"") if matched[neighbour] >= 0 else (-1, lists[neighbour])
+    def name(neighbour: int) -> tuple[int, int]:
+        if matched[neighbour] >= 0:
+            return numbers[neighbour], 0
+        return -1, side.side.numbers[lists[neighbour]]
 
     def key(i: int) -> Hashable | None:
         named = [name(operand) for operand in side.operands[i]] if operands else []
@@ -459,17 +549,17 @@ def _surroundings(
     return key
 
 
-def _unique(found: list[tuple[bytes, int, int]]) -> dict[tuple[bytes, int], int]:
+def _unique(found: list[tuple[Hashable, int, int]]) -> dict[tuple[Hashable, int], int]:
     """(hash of a user, position of the operand) → the number of the user; -1 where several users are alike. `found` has
     (hash, position, user).
     """
-    users: dict[tuple[bytes, int], int] = {}
+    users: dict[tuple[Hashable, int], int] = {}
     for key, position, user in found:
         users[key, position] = -1 if users.get((key, position), user) != user else user
     return users
 
 
-def _names(computation: Computation, lists: list[bytes]) -> Callable[[int], Hashable | None]:
+def _names(computation: Computation, lists: Mapping[int, Hashable]) -> Callable[[int], Hashable | None]:
     """A function from an instruction to its key, which is its hash in `lists` and its op_name; None without op_name."""
     names = computation.op_names
     return lambda i: (lists[i], names[i]) if names[i] else None
@@ -519,7 +609,7 @@ def _left(
     """The instructions of a module that are not matched, each with its key: the hash, and `name_of` its op_name."""
     for computation in side.computations:
         rows = matched[computation.index]
-        for i in computation.canonical.order if None in rows else ():
+        for i in computation.order if None in rows else ():
             if rows[i] is None and computation.opcode(i) not in _TRIVIAL:
                 name = computation.op_names[i]
                 if name_of is None:

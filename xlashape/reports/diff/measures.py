@@ -14,12 +14,13 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from xlashape.errors import InvalidModuleError, XlashapeError
-from xlashape.hlo.flow import Buffers, executed_computations
+from xlashape.hlo.flow import Buffers, InstructionBuffer, executed_computations
+from xlashape.hlo.flow.buffers import own_buffers
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.operation import AsyncStep, MemoryTraffic
 from xlashape.limits import INT64_MAX, spend
 from xlashape.reports.copies.times import copied_bytes
-from xlashape.reports.cost.program import flops_of
+from xlashape.reports.cost.program import Flops, flops_of
 from xlashape.shape import Shape, shape_util, tiling
 from xlashape.shape.tiling.padding import physical_bytes
 
@@ -90,14 +91,14 @@ class ShapeSizes:
 class ModuleMeasures:
     """The measures of a module's instructions, in the order of its computations and their instructions."""
 
-    __slots__ = ("_buffers", "_donated", "_known", "_sizes", "executed", "of", "times", "unknown")
+    __slots__ = ("_buffers", "_known", "_sizes", "donated", "executed", "of", "times", "unknown")
 
     def __init__(self, module: HloModule) -> None:
         self._sizes = ShapeSizes()
         self._buffers = Buffers(module)
         self.executed = frozenset([computation.index for computation in executed_computations(module)])
         """The indices of the computations that are executed instruction by instruction."""
-        self._donated = {each for each, _ in self._buffers.taken}
+        self.donated = self._buffers.donated
         self._known: dict[tuple[bool, bool], dict[object, Measures]] = defaultdict(dict)
         self.of: list[list[Measures]] = []
         """For each computation, the measures of each instruction."""
@@ -113,10 +114,20 @@ class ModuleMeasures:
         for computation in module.computations:
             spend(1 + len(computation.instructions))
             index = computation.index
-            counts: Sequence[int | None] = (flops or {}).get(index) or [0] * len(computation.instructions)
-            unknown.update([(index, number) for number, count in enumerate(counts) if count is None])
-            self.of.append(self._rows(computation, counts))
-        for each in self._buffers.donated:
+            # An instruction of a computation that the entry does not reach is a class of its own.
+            classes: Sequence[object] = computation.instructions
+            counts: Sequence[int | None] = [0] * len(computation.instructions)
+            if flops is not None:
+                classes = flops.classes.get(computation, classes)
+                counts = flops.known.get(computation, counts)
+            if None in counts:
+                unknown.update([(index, number) for number, count in enumerate(counts) if count is None])
+            self.of.append(self._rows(computation, list(zip(classes, counts, strict=True))))
+        for maker in {each for each, _ in self._buffers.taken}:
+            row = self.of[maker.computation.index]
+            if maker.computation.index in self.executed:
+                row[maker.index] = self._measured(maker, self._buffers.of(maker), row[maker.index].flops)
+        for each in self.donated:
             # An output in the memory of a parameter has no bytes of its own, except those by which it is larger.
             places = ((each.instruction, each.shape_index), (each.parameter, each.parameter_index))
             own, taken = [self._sizes.of(_part(maker.shape, index))[0] for maker, index in places]
@@ -127,16 +138,14 @@ class ModuleMeasures:
         for (index, number), size in copied.items():
             self.of[index][number] = self.of[index][number]._replace(copies=1, copy_bytes=size)
 
-    def _flops(self, module: HloModule) -> dict[int, list[int | None]] | None:
-        """Index of a computation → the FLOPs of its instructions, as in `Flops.known`; None where a shape or an
-        attribute is invalid. Fills `times`.
-        """
+    def _flops(self, module: HloModule) -> Flops | None:
+        """The FLOPs of the instructions; None where a shape or an attribute is invalid. Fills `times`."""
         try:
             found = flops_of(module)
         except InvalidModuleError:
             return None
         self.times = {computation.index: count for computation, count in found.times.items()}
-        return {computation.index: rows for computation, rows in found.known.items()}
+        return found
 
     @property
     def has_all_flops(self) -> bool:
@@ -150,34 +159,31 @@ class ModuleMeasures:
         columns = zip(*[[count[key] * value for value in measures] for key, measures in each.items()], strict=True)
         return Measures(*map(sum, columns))
 
-    def _rows(self, computation: HloComputation, flops: Sequence[int | None]) -> list[Measures]:
-        """The measures of a computation's instructions, without copies. Instructions that are alike share an object."""
+    def _rows(self, computation: HloComputation, classes: Sequence[tuple[object, int | None]]) -> list[Measures]:
+        """The measures of a computation's instructions, without copies and donations. `classes` has the class of each
+        instruction, as in `Flops`, and its FLOPs. Instructions that are alike share an object.
+        """
         is_executed = computation.index in self.executed
-        is_entry = computation is computation.module.entry
-        known = self._known[is_executed, is_entry]
-        rows: list[Measures] = []
-        for instruction, count in zip(computation.instructions, flops, strict=True):
-            shapes = tuple([id(each.kind.shape) for each in instruction.operands]) if is_executed else ()
-            key = instruction.kind, count, shapes
-            row = None if instruction in self._donated else known.get(key)
-            if row is None:
-                row = self._measured(instruction, is_executed)._replace(flops=min(count or 0, INT64_MAX))
-                if instruction not in self._donated:
-                    known[key] = row
-            rows.append(row)
-        return rows
+        known = self._known[is_executed, computation is computation.module.entry]
+        for key, instruction in dict(zip(classes, computation.instructions, strict=True)).items():
+            if key not in known:
+                buffers = own_buffers(instruction) if is_executed else None
+                known[key] = self._measured(instruction, buffers, min(key[1] or 0, INT64_MAX))
+        return [known[key] for key in classes]
 
-    def _measured(self, instruction: HloInstruction, is_executed: bool) -> Measures:
-        """The measures of an instruction, without copies and FLOPs. is_executed: its computation is executed."""
+    def _measured(
+        self, instruction: HloInstruction, buffers: tuple[InstructionBuffer, ...] | None, flops: int
+    ) -> Measures:
+        """The measures of an instruction, without copies. `buffers` are None if its computation is not executed."""
         row = instruction.kind.row
         fusions = int(row.fuses_called_computation)
         collectives = collective_bytes = 0
         if row.exchanges_with_replicas and row.async_step in (None, AsyncStep.START):
             collectives, collective_bytes = 1, self._result_bytes(instruction)
-        if not is_executed:
-            return Measures(1, fusions, 0, 0, collectives, collective_bytes)
+        if buffers is None:
+            return Measures(1, fusions, 0, 0, collectives, collective_bytes, flops=flops)
         size = padding = 0
-        for buffer in self._buffers.of(instruction):
+        for buffer in buffers:
             own, rest = self._sizes.of(buffer.shape)
             size += own
             padding += rest
@@ -185,7 +191,7 @@ class ModuleMeasures:
         if row.traffic is not MemoryTraffic.NOTHING and not row.is_given:
             read = sum([self._sizes.of(operand.shape)[0] for operand in instruction.operands])
             written = self._result_bytes(instruction)
-        return Measures(1, fusions, 0, 0, collectives, collective_bytes, size, padding, read, written)
+        return Measures(1, fusions, 0, 0, collectives, collective_bytes, size, padding, read, written, flops)
 
     def _result_bytes(self, instruction: HloInstruction) -> int:
         shape = instruction.shape

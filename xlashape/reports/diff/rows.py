@@ -147,9 +147,8 @@ def _with_delta(change: Change, delta: Measures, *, has_flops: bool) -> Change:
 def changes(a: Side, b: Side, units: Iterable[Unit], module_aspects: Iterable[Aspect]) -> tuple[Change, ...]:
     """The rows for `units`, the costliest first, then one for each aspect in which the modules themselves differ."""
     groups: dict[object, _Group] = {}
-    computed_twice = {up for each in b.computations for up in _repeated(each.canonical.up)}
     for unit in units:
-        change = _change(a, b, unit, computed_twice)
+        change = _change(a, b, unit)
         # Changes are alike if they are equal in everything but names and lines of source.
         key = (
             change.kind,
@@ -216,7 +215,7 @@ class _Segments:
         None where they are not known. `number` is 0 for module a, 1 for b.
         """
         if (number, node) not in self._known:
-            view = self._sides[number].computations[node[0]].view(node[1])
+            view = self._sides[number].computations[node[0]].instructions[node[1]]
             found: dict[int, float] | None = {}
             if view.operands and operation_of(view.opcode).traffic is not MemoryTraffic.NOTHING:
                 try:
@@ -239,12 +238,6 @@ class _Segments:
         return found
 
 
-def _repeated(ups: list[bytes]) -> set[bytes]:
-    """The hashes that are in a list more than once: of values that a computation computes several times."""
-    seen: set[bytes] = set()
-    return {up for up in ups if up in seen or seen.add(up)}
-
-
 def _rank(change: Change) -> tuple[int, int, int]:
     return -change.cost, -abs(change.delta_flops or 0), _KINDS[change.kind]
 
@@ -254,8 +247,8 @@ def _module_change(a: Side, b: Side, aspect: Aspect) -> Change:
     return Change("changed", (aspect.word,), "module", *names, 1, str(aspect), names=(names,))
 
 
-def _change(a: Side, b: Side, unit: Unit, computed_twice: set[bytes]) -> Change:
-    """The row for one unit. `computed_twice` has the hashes of the values that b computes several times."""
+def _change(a: Side, b: Side, unit: Unit) -> Change:
+    """The row for one unit."""
     one, other = unit.leading or _costliest(a, b, unit.members)
     left, right = _view(a, one), _view(b, other)
     known = right or left
@@ -284,7 +277,7 @@ def _change(a: Side, b: Side, unit: Unit, computed_twice: set[bytes]) -> Change:
     if left is None or right is None:
         if not only_words and kind == "changed":
             words = words or ["replaced"]
-        words = [*_nature(b if right else a, other or one, known, computed_twice if right else set()), *words]
+        words = [*_nature(b if right else a, other or one, known, is_new=right is not None), *words]
     details = [str(aspect) for aspect in unit.aspects.get((one, other), [])]
     if not details:
         details = [str(aspect) for found in unit.aspects.values() for aspect in found]
@@ -342,7 +335,7 @@ def _members_text(a: Side, b: Side, members: Iterable[Member]) -> str:
     return " → ".join(sides)
 
 
-def _nature(side: Side, node: NodeId | None, view: HloInstruction, computed_twice: set[bytes]) -> list[str]:
+def _nature(side: Side, node: NodeId | None, view: HloInstruction, *, is_new: bool) -> list[str]:
     """Words of the column `what` for an added or removed instruction: `copy`, `collective`, `recomputed`."""
     row = operation_of(view.opcode)
     words: list[str] = []
@@ -351,7 +344,7 @@ def _nature(side: Side, node: NodeId | None, view: HloInstruction, computed_twic
     if row.exchanges_with_replicas:
         words.append("collective")
     is_value = view.operands and not row.moves_no_data
-    if node and is_value and side.computations[node[0]].canonical.up[node[1]] in computed_twice:
+    if node and is_value and is_new and side.computes_again(*node):
         words.append("recomputed")
     return words
 
@@ -367,7 +360,7 @@ def _costliest(a: Side, b: Side, members: list[Member]) -> Member:
 
 
 def _view(side: Side, node: NodeId | None) -> HloInstruction | None:
-    return None if node is None else side.computations[node[0]].view(node[1])
+    return None if node is None else side.computations[node[0]].instructions[node[1]]
 
 
 def _name(side: Side, node: NodeId | None) -> str | None:

@@ -143,7 +143,7 @@ def beside(matching: Matching, name: str, width: int) -> str:
         lines += _pair_lines(matching, first, second, room)
         # The computations that the two instructions call, such as the body of a fusion or a loop, follow them.
         bodies = [
-            list(side[node[0]].canonical.called.get(node[1], ())) if node else []
+            list(side[node[0]].called.get(node[1], ())) if node else []
             for side, node in ((matching.a.computations, first), (matching.b.computations, second))
         ]
         pairs = [(each, matching.computation_of_a.get(each)) for each in bodies[0]]
@@ -192,7 +192,7 @@ def _columns(left: str, mark: str, right: str, width: int) -> Iterator[str]:
 
 
 def _text(computation: Computation, i: int) -> str:
-    text = computation.view(i).to_text(print_metadata=False).strip()
+    text = computation.instructions[i].to_text(print_metadata=False).strip()
     return f"ROOT {text}" if i == computation.root and not text.startswith("ROOT") else text
 
 
@@ -207,7 +207,7 @@ def _pair_lines(matching: Matching, one: NodeId | None, other: NodeId | None, wi
 def _is_alike(matching: Matching, one: NodeId, other: NodeId) -> bool:
     """Whether two instructions are equal, and their operands are matched to each other."""
     a, b = matching.a.computations[one[0]], matching.b.computations[other[0]]
-    if a.canonical.locals[one[1]].digest != b.canonical.locals[other[1]].digest:
+    if a.local(one[1]).digest != b.local(other[1]).digest:
         return False
     row = matching.of_a[a.index]
     return [row[i] for i in a.operands[one[1]]] == [(b.index, j) for j in b.operands[other[1]]]
@@ -220,7 +220,7 @@ def _computation_lines(matching: Matching, one: int | None, other: int | None, w
     """
     a = None if one is None else matching.a.computations[one]
     b = None if other is None else matching.b.computations[other]
-    heads = ["" if each is None else f"{each.canonical.computation.name} {{" for each in (a, b)]
+    heads = ["" if each is None else f"{each.hlo.name} {{" for each in (a, b)]
     yield from _columns(heads[0], " " if a and b else "<" if a else ">", heads[1], width)
     if a is None or b is None:
         for computation, is_a in ((a, True), (b, False)):

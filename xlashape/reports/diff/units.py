@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
-from xlashape.hlo.flow import DonatedBuffer, donated_buffers
+from xlashape.hlo.flow import DonatedBuffer
 from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
@@ -148,21 +148,18 @@ class Units:
             rows = matching.of_a[computation.index]
             spend(1 + len(rows))
             partner_index = matching.computation_of_a.get(computation.index)
-            same = (
-                partner_index is not None
-                and b.computations[partner_index].canonical.digest == computation.canonical.digest
-            )
-            for i in computation.canonical.order if not same or None in rows else ():
+            touched = set(matching.touched.get(computation.index, computation.order))
+            for i in computation.order if touched or None in rows else ():
                 partner = rows[i]
                 if partner is None:
                     self._add((computation.index, i), None)
                     continue
-                if same:
+                if i not in touched:
                     continue
                 other = b.computations[partner[0]]
                 words: list[str] = []
                 found: list[Aspect] = []
-                if computation.canonical.locals[i].digest != other.canonical.locals[partner[1]].digest:
+                if computation.local(i).digest != other.local(partner[1]).digest:
                     found = list(self._aspects(computation, i, other, partner[1]))
                     words += [aspect.word for aspect in found]
                 if partner[0] != partner_index:
@@ -177,13 +174,13 @@ class Units:
                         self._units[number].aspects[(computation.index, i), partner] = found
         for computation in b.computations:
             rows = matching.of_b[computation.index]
-            for i in computation.canonical.order if None in rows else ():
+            for i in computation.order if None in rows else ():
                 if rows[i] is None:
                     self._add(None, (computation.index, i))
 
     def _aspects(self, computation: Computation, i: int, other: Computation, j: int) -> Iterable[Aspect]:
         one, two = computation.parts(i), other.parts(j)
-        shape, changed = computation.view(i).shape, other.view(j).shape
+        shape, changed = computation.instructions[i].shape, other.instructions[j].shape
         is_entry = computation is self.a.entry
         for aspect in aspects(one, two, shape, changed):
             if aspect.word == "parameter number" and not is_entry:
@@ -218,12 +215,12 @@ class Units:
         """Number of a parameter of a fusion in a → the number of the parameter that it is matched to in b; None unless
         the computations of the two fusions are matched.
         """
-        called, others = computation.canonical.called.get(i), other.canonical.called.get(j)
+        called, others = computation.called.get(i), other.called.get(j)
         if not called or not others or self.matching.computation_of_a.get(called[0]) != others[0]:
             return None
         body, other_body = self.a.computations[called[0]], self.b.computations[others[0]]
         order: dict[int, int] = {}
-        for parameter in body.canonical.computation.parameters:
+        for parameter in body.hlo.parameters:
             k = parameter.index
             partner = self.matching.of_a[body.index][k]
             if partner is not None:
@@ -232,7 +229,7 @@ class Units:
 
     def _is_reordered(self, computation: Computation, i: int, other: Computation, j: int) -> bool:
         """Whether the control predecessors of a matched pair are not matched to each other."""
-        before, after = computation.canonical.predecessors.get(i, ()), other.canonical.predecessors.get(j, ())
+        before, after = computation.predecessors.get(i, ()), other.predecessors.get(j, ())
         if not before and not after:
             return False
         rows = self.matching.of_a[computation.index]
@@ -321,8 +318,8 @@ class Units:
 
     def _donations(self) -> None:
         """Adds changes for outputs that take over the memory of a parameter in one of the modules only."""
-        one = {self._donation(self.a, each): each for each in donated_buffers(self.a.module)}
-        other = {self._donation(self.b, each): each for each in donated_buffers(self.b.module)}
+        one = {self._donation(self.a, each): each for each in self.a.measures.donated}
+        other = {self._donation(self.b, each): each for each in self.b.measures.donated}
         lost, gained = [key for key in one if key not in other], [key for key in other if key not in one]
         places = {(other[key].output_index, *key[1:2], *key[3:]): key for key in gained}
         for key in lost:
@@ -400,14 +397,14 @@ class Units:
         """The number of the change because of which an instruction costs more or less: one in a computation that it
         calls, or one of an operand. None where there is none.
         """
-        bodies = self.a.computations[node[0]].canonical.called.get(node[1], ())
+        bodies = self.a.computations[node[0]].called.get(node[1], ())
         for body in bodies:
             for i in range(self.a.computations[body].size):
                 inner = self.matching.of_a[body][i]
                 number = self._of_a.get((body, i), self._of_b.get(inner) if inner is not None else None)
                 if number is not None:
                     return number
-        for body in self.b.computations[partner[0]].canonical.called.get(partner[1], ()):
+        for body in self.b.computations[partner[0]].called.get(partner[1], ()):
             for i in range(self.b.computations[body].size):
                 if (body, i) in self._of_b:
                     return self._of_b[body, i]
@@ -436,7 +433,7 @@ class Units:
                 unit = self._units[number]
                 if "iterations" not in unit.words:
                     unit.words["iterations"] = None
-                    body = self.a.computations[caller[0]].canonical.called[caller[1]][0]
+                    body = self.a.computations[caller[0]].called[caller[1]][0]
                     counts = [
                         str(times.get(index, 0) // runs)
                         for times, index in ((before, body), (after, self.matching.computation_of_a.get(body, -1)))
@@ -448,8 +445,8 @@ class Units:
 
     def _heads(self) -> None:
         """Finds the aspects in which the modules themselves differ, such as the layout of the entry computation."""
-        one = self.a.canonical.head()
-        other = self.b.canonical.head()
+        one = self.a.locals.head()
+        other = self.b.locals.head()
         donation = any("donation" in unit.words for unit in self.units())
         shapes = any(
             {"layout", "shape", "element type", "tile", "memory space"} & unit.words.keys() for unit in self.units()
@@ -477,7 +474,7 @@ class Units:
             index = self.matching.computation_of_a.get(computation.index)
             if index is None:
                 continue
-            one, other = computation.canonical.computation, self.b.computations[index].canonical.computation
+            one, other = computation.hlo, self.b.computations[index].hlo
             first, second = [
                 hlo.resolve(next((ids for number, ids in each.items() if number & LOCAL_ID == hlo.id & LOCAL_ID), ()))
                 for each, hlo in zip(sides, (one, other), strict=True)

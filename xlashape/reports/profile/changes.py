@@ -13,7 +13,7 @@ from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.reports.diff.compare import diff
-from xlashape.reports.diff.graph import Side
+from xlashape.reports.diff.graph import sides
 from xlashape.reports.diff.matching import NodeId, match
 from xlashape.reports.diff.rows import Change
 from xlashape.reports.profile.joined import Joined
@@ -195,7 +195,7 @@ class _Differences:
         self._by_node: tuple[dict[NodeId, list[Change]], dict[NodeId, list[Change]]] = {}, {}
         self._names_in_a: dict[str, str] | None = None
         try:
-            matching = match(Side(a), Side(b))
+            matching = match(*sides(a, b))
             found = diff(a, b).changes
         except XlashapeError:  # modules that are too large to be compared are joined by names
             return
