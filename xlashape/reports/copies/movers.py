@@ -90,7 +90,10 @@ def moves(instruction: HloInstruction) -> bool:
         return False
     if movement is Movement.COPY:
         return not instruction.shape.is_tuple
-    return movement not in (Movement.TRANSPOSE, Movement.RESHAPE) or not _is_bitcast(instruction)
+    if movement not in (Movement.TRANSPOSE, Movement.RESHAPE):
+        return True
+    kind, operand = instruction.kind, instruction.operands[0].kind
+    return not kind.fact((_is_bitcast, operand), lambda _: _is_bitcast(instruction))
 
 
 def _is_bitcast(instruction: HloInstruction) -> bool:

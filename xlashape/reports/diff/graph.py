@@ -7,7 +7,7 @@ is computed for an instruction before it is asked for, so that instructions that
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Generic, TypeVar
@@ -184,6 +184,11 @@ class Computation:
                 down[i] = numbers[i == root, up[i], tuple(uses)]
         return down
 
+    @cached_property
+    def opcodes(self) -> Hashable:
+        """How many instructions of each opcode there are."""
+        return frozenset(Counter([each.kind.opcode for each in self.instructions]).items())
+
     def contents(self, contents: Sequence[int]) -> int:
         """A number of all that counts of the computation, in the order of the module. `contents` has those of the
         computations that it calls."""
@@ -223,12 +228,14 @@ class Side:
         self.order = post_order(calls, range(len(calls)))
         """The indices of the computations, each after those that it calls."""
         self.contents = [0] * len(calls)
-        """A number of the contents of each computation that another one calls, or that `digest` was asked for; 0 for
-        the others."""
-        for index in self.order:
-            if self.callers[index]:
-                self.contents[index] = self.computations[index].contents(self.contents)
+        """A number of the contents of each computation; 0 for an entry computation, unless another one calls it."""
         self._digests: dict[int, int] = first._digests if first else {}
+        self._like: defaultdict[Hashable, set[int]] = first._like if first else defaultdict(set)
+        """How many instructions of each opcode a computation has → the contents of all such computations."""
+        for index in self.order:
+            if self.callers[index] or index != self.entry.index:
+                self.contents[index] = self.computations[index].contents(self.contents)
+                self._like[self.computations[index].opcodes].add(self.contents[index])
 
     @cached_property
     def measures(self) -> ModuleMeasures:
@@ -247,11 +254,12 @@ class Side:
         """A number of a computation: equal for computations that are equal but for the order of
         their instructions."""
         digests, contents = self._digests, self.contents
-        if not contents[index]:
-            contents[index] = self.computations[index].contents(contents)
         pending = [] if contents[index] in digests else [index]
         while pending:
             computation = self.computations[pending[-1]]
+            if len(self._like[computation.opcodes]) == 1:
+                digests[contents[pending.pop()]] = self.numbers["alone", computation.opcodes]
+                continue
             missing = [t for targets in computation.called.values() for t in targets if contents[t] not in digests]
             if missing:
                 pending += missing
