@@ -62,8 +62,9 @@ class Builder:
 
     def constant(self, shape: str, values: list[int]) -> int:
         parsed = Shape.parse(shape)
-        field = {"s32": "s32s", "s64": "s64s", "u32": "u32s", "f32": "f32s", "pred": "preds"}[parsed.element_type.text]
-        literal = xla.LiteralProto(shape=parsed.to_proto(), **{field: values})
+        kind = parsed.element_type.text
+        given = bytes([each % 256 for each in values]) if kind in ("s8", "u8") else values
+        literal = xla.LiteralProto(shape=parsed.to_proto(), **{f"{kind}s": given})
         return self.op("constant", shape, literal=literal)
 
     def text(self, number: int) -> str:

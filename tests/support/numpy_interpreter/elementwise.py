@@ -152,9 +152,9 @@ def map_(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("constant")
 def constant(instruction: HloInstruction, args: list[Value]) -> Value:
-    field = {"s32": "s32s", "s64": "s64s", "u32": "u32s", "f32": "f32s", "f64": "f64s", "pred": "preds"}
-    values = getattr(instruction.details.literal, field[instruction.shape.element_type.text])
-    return np.array(values, dtype=dtype_of(instruction.shape)).reshape(instruction.shape.dimensions)
+    values, dtype = getattr(instruction.details.literal, f"{instruction.shape.element_type.text}s"), dtype_of(instruction.shape)
+    numbers = np.frombuffer(values, dtype) if isinstance(values, bytes) else np.array(values, dtype)
+    return numbers.reshape(instruction.shape.dimensions)
 
 
 @interprets("iota")

@@ -12,7 +12,7 @@ from xlashape.errors import XlashapeError
 from xlashape.hlo import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.flow import Flow
 from xlashape.hlo.ops.operation import ResultSource
-from xlashape.indexing.walk.repeated.while_loop import trip_count
+from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.limits import INT64_MAX, spend
 from xlashape.reports.copies.movers import Mover, bytes_read, bytes_written, movers_of
 

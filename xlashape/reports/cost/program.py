@@ -26,7 +26,7 @@ from xlashape.errors import InvalidModuleError, SizeOverflowError
 from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
 from xlashape.hlo.ops.calls import Arguments
 from xlashape.hlo.ops.operation import Operation, ResultSource
-from xlashape.indexing.walk.repeated.while_loop import trip_count
+from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.limits import spend
 from xlashape.reports.cost.arithmetic import NOTHING, Arithmetic, arithmetic_of
 from xlashape.reports.cost.targets import Roof
