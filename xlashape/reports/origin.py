@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from xlashape.hlo import HloInstruction
 from xlashape.hlo.ops.calls import Arguments
-from xlashape.hlo.ops.registry import operation_of
 
 
 def source_of(instruction: HloInstruction) -> tuple[str, str]:
@@ -24,14 +23,15 @@ def source_of(instruction: HloInstruction) -> tuple[str, str]:
     >>> source_of(HloModule.parse(text).entry.root)
     ('a.py:7', 'jit(f)/tanh')
     """
-    metadata = instruction.metadata
-    source, op_name = metadata.source, metadata.op_name
-    if (source and op_name) or operation_of(instruction.opcode).calls.arguments is not Arguments.OPERANDS:
-        return source, op_name
-    for called in instruction.called_computations[:1]:
-        for each in reversed(called.instructions):
-            if source and op_name:
-                break
-            if each.has_metadata:
+    source = op_name = ""
+    if instruction.said_metadata is not None:
+        metadata = instruction.metadata
+        source, op_name = metadata.source, metadata.op_name
+    called = instruction.called_computations
+    if called and not (source and op_name) and instruction.kind.row.calls.arguments is Arguments.OPERANDS:
+        for each in reversed(called[0].instructions):
+            if each.said_metadata is not None:
                 source, op_name = source or each.metadata.source, op_name or each.metadata.op_name
+                if source and op_name:
+                    break
     return source, op_name

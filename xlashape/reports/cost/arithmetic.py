@@ -6,7 +6,8 @@ FLOPs:
 
     elementwise, conversions, comparisons         an operation for each element of the result
     dot, convolution                              2 for each product that is added up, but for products with padding
-    reduce, reduce-window, select-and-scatter     the operations of the reducer, for each time that it is applied
+    reduce, reduce-window, select-and-scatter     the operations of the reducer, for each time that it is applied;
+                                                  padding in a window counts, too
     scatter, map                                  the operations of the computation, for each update; for each element
     sort                                          n · ⌈log2 n⌉, where n is the number of elements of the first operand
     fft                                           8 · n · the product of ⌊log2 length⌋ over all lengths
@@ -22,10 +23,12 @@ exp, log, sin, tanh, sqrt, power and their like are transcendentals and no FLOPs
 `arithmetic_of(…, as_xla=True)` follows HloCostAnalysis of jaxlib 0.12.0.1. Without `as_xla`, these counts differ:
 
     reduce of an empty array, where XLA's count is negative     0
+    reduce-window, in a dimension that every window covers      the elements once, for all windows
     ragged-dot, which XLA counts as elementwise                 2 for each product that is added up
     scan, which XLA counts once for each element                the body, once for each step
     reduce-scatter, which XLA does not count                    an operation for each element, as for all-reduce
-    custom-call, which XLA counts as -1                         products of matrices and convolutions of GPU libraries;
+    custom-call, which XLA counts as -1                         what it states as its cost; products of matrices and
+                                                                convolutions of GPU libraries, also those of attention;
                                                                 others are not known
     a fusion of kind kCustom with a gather or scatter, which XLA counts as that alone       all that it holds
     batch-norm-*, which XLA does not count                      not known
@@ -41,6 +44,8 @@ from typing import Any, Final, NamedTuple, cast
 
 from xlashape.base.math import ceil_div, product
 from xlashape.hlo import HloComputation, HloInstruction, Opcode, UnknownOpcode
+from xlashape.hlo.ops.operation import ReadPattern
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import check, spend
 from xlashape.proto import xla
 from xlashape.reports.cost.xla_traffic import ALLOCATION, stands_for
@@ -52,16 +57,6 @@ _TRANSCENDENTAL: Final = frozenset(
         "acos acosh asin asinh atan2 atanh cbrt cosine cosh erf exp2 exponential exponential-minus-one log "
         "log-plus-one log2 logistic power"
         " rsqrt sine sinh sqrt tan tanh"
-    ).split()
-)
-_ELEMENTWISE: Final = frozenset(
-    Opcode(name)
-    for name in (
-        "abs add and bitcast-convert ceil clamp compare complex convert count-leading-zeros divide floor imag "
-        "is-finite maximum minimum mulhi"
-        " multiply negate not or popcnt real reduce-precision remainder round-nearest-afz round-nearest-even select "
-        "shift-left"
-        " shift-right-arithmetic shift-right-logical sign stochastic-convert subtract xor"
     ).split()
 )
 _INLINED: Final = frozenset((Opcode.FUSION, Opcode.CALL, Opcode.ASYNC_START))
@@ -78,6 +73,8 @@ class Arithmetic(NamedTuple):
     transcendentals: int = 0
     is_complete: bool = True
     """Whether all of it is known. What is not known counts 0 in the numbers."""
+    is_stated: bool = False
+    """Whether a kernel states it, and it does not follow from the module. Sums leave this out."""
 
     def plus(self, other: Arithmetic) -> Arithmetic:
         """The sum of both."""
@@ -114,10 +111,9 @@ def arithmetic_of(
     InvalidModuleError for an invalid shape.
     """
     opcode = instruction.opcode
-    if opcode in _ELEMENTWISE:
-        return Arithmetic(elements(instruction.shape))
-    if opcode in _TRANSCENDENTAL:
-        return Arithmetic(0, elements(instruction.shape))
+    if instruction.kind.row.reads is ReadPattern.SAME:
+        count = elements(instruction.shape)
+        return Arithmetic(0, count) if opcode in _TRANSCENDENTAL else Arithmetic(count)
     if as_xla and opcode == Opcode.FUSION:
         stand_in = stands_for(instruction)
         if stand_in is not None:
@@ -265,9 +261,52 @@ def _reduce(asked: _Asked) -> Arithmetic:
 
 
 def _reduce_window(asked: _Asked) -> Arithmetic:
+    """A result for each window, or one result for all windows where each of them covers the dimension: all are equal."""
+    array = asked.instruction.operands[0].shape
     result = next((leaf for leaf in asked.instruction.shape.leaves()), asked.instruction.shape)
-    window = product([each.size for each in asked.instruction.details.window.dimensions])
-    return _applied(asked).times((window - 1) * elements(result))
+    window = asked.instruction.details.window.dimensions
+    results, sizes = [max(0, size) for size in result.dimensions], [each.size for each in window]
+    count = (product(sizes) - 1) * product(results)
+    if asked.as_xla:
+        wide = [number for number, each in enumerate(window) if each.size != 1 or each.padding_low or each.padding_high]
+        if len(wide) == 1 and _is_centred(array.dimensions[wide[0]], window[wide[0]]):
+            length = array.dimensions[wide[0]]
+            count = product(results) // length + length - 1
+    else:
+        for number, length in enumerate(array.dimensions[: len(sizes)]):
+            if covers(length, results[number], window[number]):
+                results[number], sizes[number] = 1, length
+        count = (product(sizes) - 1) * product(results)
+    return _applied(asked).times(count)
+
+
+def _is_centred(length: int, window: xla.WindowDimension) -> bool:
+    """Whether XLA counts a window as one that covers a dimension in each position."""
+    return (
+        window.size == 2 * length - 1
+        and window.padding_low == window.padding_high == length - 1
+        and window.stride == window.window_dilation == window.base_dilation == 1
+    )
+
+
+def covers(length: int, outputs: int, window: xla.WindowDimension) -> bool:
+    """Whether the window of every output reads all elements of a dimension. `length` elements are in the dimension, and
+    `outputs` positions in the output. `valid_positions` says what a window reads.
+
+    >>> from xlashape.proto import xla
+    >>> wide = {"size": 9, "stride": 1, "padding_low": 4, "padding_high": 4, "window_dilation": 1, "base_dilation": 1}
+    >>> covers(5, 5, xla.WindowDimension(**wide)), covers(6, 6, xla.WindowDimension(**wide))
+    (True, False)
+    """
+    if length <= 0 or outputs <= 0:
+        return False
+    base, stride, dilation = max(1, window.base_dilation), max(1, window.stride), max(1, window.window_dilation)
+    steps = (stride if outputs > 1 else 0, base if length > 1 else 0, window.padding_low)
+    return (
+        all(step % dilation == 0 for step in steps)
+        and (outputs - 1) * stride <= window.padding_low
+        and (length - 1) * base + window.padding_low <= (window.size - 1) * dilation
+    )
 
 
 def _select_and_scatter(asked: _Asked) -> Arithmetic:
@@ -354,42 +393,80 @@ _COUNTS: Final[dict[Any, Callable[[_Asked], Arithmetic]]] = {
     Opcode.TRIANGULAR_SOLVE: _triangular_solve,
 }
 
-COUNTED: Final = frozenset((*_ELEMENTWISE, *_TRANSCENDENTAL, *_INLINED, *_UNKNOWN_OPERATIONS, *_COUNTS))
+_ELEMENTWISE: Final = frozenset([each for each in Opcode if operation_of(each).reads is ReadPattern.SAME])
+COUNTED: Final = _ELEMENTWISE | _INLINED | _UNKNOWN_OPERATIONS | frozenset(_COUNTS)
 """The opcodes of instructions that may calculate something."""
 
 
 # -- calls of libraries ---------------------------------------------------------------------
 
 
+_FORWARD: Final = "__cudnn$convForward"
+_CONVOLUTIONS: Final = frozenset((_FORWARD, "__cudnn$convBiasActivationForward", "__cudnn$convForwardGraph"))
+
+
 def _custom_call(instruction: HloInstruction) -> Arithmetic:
-    """The FLOPs of a matrix product or convolution that XLA hands to a GPU library; not known of other custom calls."""
-    target = instruction.details.custom_call_target
+    """What a kernel states as its cost; else the FLOPs of a matrix product, a convolution or an attention that XLA hands
+    to a GPU library; not known of other custom calls.
+    """
+    details = instruction.details
+    target, config = details.custom_call_target, _json(details.backend_config)
+    stated = _found(config, "cost_estimate")
+    if stated is not None:
+        flops, transcendentals = _number(_found(stated, "flops")), _number(_found(stated, "transcendentals"))
+        if flops is not None:
+            return Arithmetic(flops, transcendentals or 0, is_stated=True)
     results = [leaf for leaf in instruction.shape.leaves() if leaf.is_array]
     operands = [operand.shape for operand in instruction.operands]
     if len(operands) < 2 or not results:
         return _UNKNOWN
-    if target.startswith(("__cublas$", "__triton_gemm")):
-        numbers = _found(_json(instruction.details.backend_config), "dot_dimension_numbers")
-        contracting = _found(numbers, "lhs_contracting_dimensions")
-        if not isinstance(contracting, list):
-            return _UNKNOWN
-        found = [int(each) for each in cast("list[Any]", contracting) if str(each).isdecimal()]
-        if any(number >= operands[0].rank for number in found):
-            return _UNKNOWN
-        return Arithmetic(_dot_flops(operands[0], found, results[0]))
-    image, kernel, result = operands[0], operands[1], results[0]
-    if target in ("__cudnn$convForward", "__cudnn$convBiasActivationForward", "__cudnn$convForwardGraph"):
-        pass
-    elif target == "__cudnn$convBackwardInput":
-        image, result = result, image
-    elif target == "__cudnn$convBackwardFilter":
-        kernel, result = result, kernel
-    else:
-        return _UNKNOWN
     try:
-        return Arithmetic(_convolution_flops(instruction.details, image, kernel, result))
-    except IndexError:
+        if target.startswith(("__cublas$", "__triton_gemm")):
+            contracting = _numbers(_found(config, "dot_dimension_numbers"), "lhs_contracting_dimensions")
+            return Arithmetic(_dot_flops(operands[0], contracting, results[0]))
+        if target.startswith("__cudnn$fmha"):
+            return Arithmetic(_attention_flops(config, operands, results), is_stated=True)
+        image, kernel, result = operands[0], operands[1], results[0]
+        if target == "__cudnn$convBackwardInput":
+            image, result = result, image
+        elif target == "__cudnn$convBackwardFilter":
+            kernel, result = result, kernel
+        elif target not in _CONVOLUTIONS:
+            return _UNKNOWN
+        return Arithmetic(_convolution_flops(details, image, kernel, result))
+    except LookupError:
         return _UNKNOWN
+
+
+def _attention_flops(config: Any, operands: list[Shape], results: list[Shape]) -> int:
+    """The FLOPs of the products that the configuration of a cuDNN attention names: 2 for each product that is added up.
+    Raises LookupError where the configuration names none.
+
+    Each product has an element of the scores for each pair of a query and a key, of `intermediate_tensor_shape`, and
+    the size of a head: that of queries for `bmm1…`, that of values for `bmm2…`. What a mask leaves out counts.
+    """
+    held = _found(config, "cudnn_fmha_backend_config")
+    scores = _numbers(_found(held, "intermediate_tensor_shape"), "dimensions")
+    heads = [elements(operands[0]), elements(results[0] if "bmm1_dot_dimension_numbers" in held else operands[4])]
+    products = [name[:4] for name in held if name.endswith("_dot_dimension_numbers")]
+    sizes = [heads[name == "bmm2"] for name in products]
+    if not sizes:
+        raise LookupError
+    return 2 * scores[-1] * sum(sizes)
+
+
+def _numbers(value: Any, name: str) -> list[int]:
+    """The numbers in a list of a JSON object. Raises LookupError where there is no such list."""
+    found = _found(value, name)
+    if not isinstance(found, list):
+        raise LookupError
+    return [number for each in cast("list[Any]", found) if (number := _number(each)) is not None]
+
+
+def _number(value: Any) -> int | None:
+    """A number of a JSON object, which may be written as text; None for anything else."""
+    text = "" if isinstance(value, bool) else str(value)
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
 
 
 def _json(config: bytes) -> Any:

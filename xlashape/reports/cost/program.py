@@ -51,15 +51,18 @@ class Sums(NamedTuple):
     xla_bytes: int = 0
     seconds: float = 0.0
     """The sum of the least times of instructions that run one after the other, in the quickest branches."""
+    is_complete: bool = True
+    """Whether all FLOPs are known. What is not known counts 0, also in the seconds."""
 
     def plus(self, other: Sums, count: int = 1) -> Sums:
         """The sum of this and `count` times the other."""
-        sums = [mine + count * its for mine, its in zip(self[:6], other[:6], strict=True)]
-        return Sums(*sums, seconds=self.seconds + count * other.seconds)
+        sums = [mine + count * its for mine, its in zip(self[:7], other[:7], strict=True)]
+        return Sums(*sums, is_complete=self.is_complete and (other.is_complete or not count))
 
     def either(self, other: Sums) -> Sums:
-        """The larger one of each number of both, but for the seconds, which are 0."""
-        return Sums(*[max(mine, its) for mine, its in zip(self[:6], other[:6], strict=True)])
+        """The larger one of each number of both."""
+        numbers = [max(mine, its) for mine, its in zip(self[:7], other[:7], strict=True)]
+        return Sums(*numbers, is_complete=self.is_complete and other.is_complete)
 
 
 class Execution(NamedTuple):
@@ -70,33 +73,45 @@ class Execution(NamedTuple):
     xla_bytes: int
     seconds: float | None
     """The least time: that of the arithmetic or that of the bytes, whichever is longer. None without a peak and a
-    bandwidth.
+    bandwidth, and where the FLOPs are not known.
     """
     compute_seconds: float | None
     """The least time of the arithmetic alone."""
     is_beside: bool
     """Whether it runs beside the instructions after it, until their `-done`: no sum of times includes its time."""
+    weight: float
+    """What makes it costly: the least time, or that of the bytes alone where the FLOPs are not known; without a peak
+    and a bandwidth the bytes."""
+    has_share: bool
+    """Whether the weight is all of its cost: false where it is a time and the FLOPs are not known."""
+    is_listed: bool
+    """Whether it calculates or moves anything, or may do so, as a custom call may."""
 
 
-class Executed(NamedTuple):
-    """An executed instruction."""
+class Run(NamedTuple):
+    """An executed computation."""
 
-    instruction: HloInstruction
+    computation: HloComputation
     times: int
     is_exact: bool
     """Whether `times` is known."""
-    once: Execution
+    once: list[Execution]
+    """What one execution of each of its instructions costs."""
 
 
 class Program(NamedTuple):
     """The cost of a module."""
 
-    executed: tuple[Executed, ...]
+    runs: tuple[Run, ...]
     sums: Sums
     unknown_loops: int
     conditionals: int
     unknown_instructions: int
     """How many executed instructions there are whose FLOPs are not known."""
+    stated_instructions: int
+    """How many there are whose FLOPs their kernels state."""
+    weight: float
+    """The sum of the weights of all executions that have a share."""
     called: dict[HloInstruction, Sums]
     """For each executed loop, conditional and call, what one execution of it costs with all that it executes."""
 
@@ -163,6 +178,12 @@ class _Walk:
             if not each.kind.row.runs_called_instructions
             for called in each.called_computations
         }
+        self._caller: dict[HloComputation, HloInstruction | None] = {}
+        """Computation → the instruction that calls it; None where several do."""
+        for callers in self._callers.values():
+            for each in callers:
+                for inner in dict.fromkeys(each.called_computations):
+                    self._caller[inner] = None if inner in self._caller else each
         self._equal: dict[Any, HloComputation] = {}
         """Contents of an applied computation, and each applied computation → the first one with these contents."""
         self._class_of: dict[tuple[Any, ...], int] = {}
@@ -174,6 +195,8 @@ class _Walk:
         self._executions: dict[int, Execution] = {}
         self._classes: dict[HloComputation, list[int]] = {}
         """The classes of the instructions of each computation."""
+        self._counts: dict[HloComputation, Counter[int]] = {}
+        """How many instructions of each class a computation has."""
         self._arithmetic: dict[HloComputation, Arithmetic] = {}
         """What one execution of each computation calculates, with everything that it calls."""
         self._seconds: dict[HloComputation, tuple[float, float]] = {}
@@ -190,45 +213,35 @@ class _Walk:
         for computation in self._callers:
             if computation not in times:
                 continue
-            classes = self._classes[computation]
-            spend(4 * len(classes))
+            counts = self._counts[computation]
+            spend(4 * len(computation.instructions))
             total = Sums()
-            for number, count in Counter(classes).items():
+            for number, count in counts.items():
                 total = total.plus(_sums(self._execution(number)), count)
-            inner = [(each, self._called(each, sums)) for each in self._callers[computation]]
-            found = {each: with_called for each, with_called in inner if with_called is not None}
-            for with_called in found.values():
-                total = total.plus(with_called)
-            called |= found
-            seconds = 0.0
-            if self._roof.is_known and not self._as_xla:
-                # In the order of the instructions, since sums of floats depend on it.
-                inside = {each.index: with_called.seconds for each, with_called in found.items()}
-                for index, number in enumerate(classes):
-                    once = self._executions[number]
-                    seconds += 0.0 if once.is_beside or once.seconds is None else once.seconds
-                    seconds += inside.get(index, 0.0)
-            sums[computation] = total._replace(seconds=seconds)
+            for each in self._callers[computation]:
+                with_called = self._called(each, sums)
+                if with_called is not None:
+                    called[each] = with_called
+                    total = total.plus(with_called)
+            sums[computation] = total
         times = self.times()[0] if self._branches else times
-        executions = self._executions
-        executed: list[Executed] = []
-        unknown = 0
+        runs: list[Run] = []
+        unknown = stated = 0
+        weight = 0.0
         for computation in reversed(sums):
-            classes, count, is_exact = self._classes[computation], times[computation], computation in exact
-            unknown += sum([not executions[number].arithmetic.is_complete for number in classes])
-            executed += [
-                Executed(instruction, count, is_exact, executions[number])
-                for instruction, number in zip(computation.instructions, classes, strict=True)
-            ]
+            count_of = times[computation]
+            for number, count in self._counts[computation].items():
+                once = self._executions[number]
+                unknown += 0 if once.arithmetic.is_complete else count
+                stated += count if once.arithmetic.is_stated else 0
+                weight += once.weight * count * count_of if once.has_share else 0.0
+            executions = [self._executions[number] for number in self._classes[computation]]
+            runs.append(Run(computation, count_of, computation in exact, executions))
         loops = [trips is None and loop.computation in sums for loop, trips in self._trips.items()]
-        return Program(
-            tuple(executed),
-            sums[self._module.entry],
-            0 if self._as_xla else sum(loops),
-            sum([each.opcode == Opcode.CONDITIONAL for computation in sums for each in self._callers[computation]]),
-            unknown,
-            called,
-        )
+        conditionals = [each.opcode == Opcode.CONDITIONAL for run in runs for each in self._callers[run.computation]]
+        loop_count = 0 if self._as_xla else sum(loops)
+        entry = sums[self._module.entry]
+        return Program(tuple(runs), entry, loop_count, sum(conditionals), unknown, stated, weight, called)
 
     def flops(self) -> Flops:
         for computation in self._callers:
@@ -267,6 +280,7 @@ class _Walk:
             return branches[self._branches[instruction]]._replace(
                 transcendentals=max([each.transcendentals for each in branches]),
                 seconds=min([each.seconds for each in branches]),
+                is_complete=all(each.is_complete for each in branches),
             )
         if _runs_once(row) and called:
             of_called = sums[called[0]]
@@ -278,7 +292,7 @@ class _Walk:
         if self._as_xla:
             return 1, 1
         if loop not in self._trips:
-            self._trips[loop] = trip_count(loop, *loop.called_computations)
+            self._trips[loop] = trip_count(loop, *loop.called_computations, self._caller.get)
         trips = self._trips[loop]
         return (1, 1) if trips is None else (trips, trips + 1)
 
@@ -324,21 +338,15 @@ class _Walk:
         instructions = computation.instructions
         spend(len(instructions))
         if computation in self._applied:
-            contents = (
-                computation.root.index,
-                *[
-                    (
-                        each.kind,
-                        each.number,
-                        *[operand.index for operand in each.operands],
-                        *[self._equal.get(called, called) for called in each.called_computations],
-                    )
-                    for each in instructions
-                ],
-            )
-            first = self._equal[computation] = self._equal.setdefault(contents, computation)
+            contents: list[object] = [computation.root.index]
+            for each in instructions:
+                contents += (each.kind, each.number)
+                contents += [operand.index for operand in each.operands]
+                if each.called_computations:
+                    contents += [self._equal.get(called, called) for called in each.called_computations]
+            first = self._equal[computation] = self._equal.setdefault(tuple(contents), computation)
             if first is not computation:
-                self._classes[computation] = self._classes[first]
+                self._classes[computation], self._counts[computation] = self._classes[first], self._counts[first]
                 self._arithmetic[computation] = self._arithmetic[first]
                 return
         known = self._class_of
@@ -356,7 +364,8 @@ class _Walk:
                 number = known[key] = self._class(each, key)
             classes.append(number)
         total = NOTHING
-        for number, count in Counter(classes).items():
+        counts = self._counts[computation] = Counter(classes)
+        for number, count in counts.items():
             if self._own[number] is not NOTHING:
                 total = total.plus(self._own[number].times(count))
         for each in self._callers[computation]:
@@ -400,13 +409,21 @@ class _Walk:
             is_call = _runs_once(row) and bool(instruction.called_computations)
             arithmetic = NOTHING if is_call else self._own[number]
             traffic = NO_TRAFFIC if self._as_xla else _checked(instruction, traffic_of)
+            bytes_as_xla = _checked(instruction, xla_bytes) if self._as_xla else 0
             compute: float | None = None
             seconds: float | None = None
-            if self._roof.is_known and not self._as_xla:
-                compute = max(self._compute_seconds(instruction, arithmetic))
-                seconds = max(compute, traffic.main_bytes / (self._roof.bandwidth or 1.0))
-            bytes_as_xla = _checked(instruction, xla_bytes) if self._as_xla else 0
-            found = Execution(arithmetic, traffic, bytes_as_xla, seconds, compute, row.begins_asynchronously)
+            weight = float(max(0, bytes_as_xla) + traffic.bytes_read + traffic.bytes_written)
+            is_timed = self._roof.is_known and not self._as_xla
+            if is_timed:
+                weight = traffic.main_bytes / (self._roof.bandwidth or 1.0)
+                if arithmetic.is_complete:
+                    compute = max(self._compute_seconds(instruction, arithmetic))
+                    seconds = weight = max(compute, weight)
+            is_listed = any((*arithmetic[:2], traffic.padded_bytes, bytes_as_xla, row.opcode == Opcode.CUSTOM_CALL))
+            has_share, is_beside = seconds is not None or not is_timed, row.begins_asynchronously
+            found = Execution(
+                arithmetic, traffic, bytes_as_xla, seconds, compute, is_beside, weight, has_share, is_listed
+            )
             self._executions[number] = found
         return found
 
@@ -442,7 +459,7 @@ class _Walk:
 
 
 def _sums(once: Execution) -> Sums:
-    """The cost of an execution as sums, without its time."""
+    """The cost of an execution as sums."""
     arithmetic, traffic = once.arithmetic, once.traffic
     return Sums(
         arithmetic.flops,
@@ -451,6 +468,8 @@ def _sums(once: Execution) -> Sums:
         traffic.bytes_written,
         traffic.padded_bytes,
         once.xla_bytes,
+        0.0 if once.is_beside else once.seconds or 0.0,
+        arithmetic.is_complete,
     )
 
 

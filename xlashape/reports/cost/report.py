@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, ClassVar, Final, NamedTuple
 
 from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.math import byte_text, checked_int64, counted
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError
-from xlashape.hlo import HloComputation, HloModule, Opcode
+from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.module_proto.stack_frames import showing_frames
-from xlashape.reports.cost.program import Executed, Program, program_of
+from xlashape.reports.cost.program import Execution, Program, Run, program_of
 from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
 from xlashape.reports.cost.traffic import SpaceTraffic
 from xlashape.reports.origin import source_of
@@ -161,18 +162,21 @@ class Cost(Answer, Frozen):
         set_field(self, "program", program)
         set_field(self, "roof", roof)
         set_field(self, "as_xla", as_xla)
-        costly = [each for each in program.executed if _costs(each)]
-        weights = [_weight(each, as_xla=as_xla) for each in costly]
-        total = sum(weights)
-        rows: list[InstructionCost] = []
-        known: dict[tuple[int, HloComputation], InstructionCost] = {}
-        for number in sorted(range(len(costly)), key=weights.__getitem__, reverse=True):
-            instruction, _, _, once = each = costly[number]
-            key = id(once), instruction.computation
-            row = known.get(key)
-            if row is None:
-                row = known[key] = _row(each, weights[number] / total if total else None, as_xla)
-            rows.append(InstructionCost(instruction.name, *row[1:-2], *source_of(instruction)))
+        groups: list[tuple[float, tuple[Any, ...], list[HloInstruction]]] = []
+        for run in program.runs:
+            listed: dict[int, list[HloInstruction]] = {}
+            for instruction, once in zip(run.computation.instructions, run.once, strict=True):
+                if once.is_listed:
+                    alike = listed.get(id(once))
+                    if alike is None:
+                        alike = listed[id(once)] = []
+                        weight = once.weight * run.times
+                        share = weight / program.weight if once.has_share and program.weight else None
+                        groups.append((weight, _values(instruction, run, once, share, as_xla), alike))
+                    alike.append(instruction)
+        groups.sort(key=itemgetter(0), reverse=True)
+        make = InstructionCost._make
+        rows = [make((each.name, *values, *source_of(each))) for _, values, alike in groups for each in alike]
         set_field(self, "rows", tuple(rows))
 
     @property
@@ -226,9 +230,11 @@ class Cost(Answer, Frozen):
     @property
     def least_time(self) -> float | None:
         """Seconds that one run takes at least, if its instructions run one after the other and nothing stays in caches;
-        of a conditional the quickest branch counts. None with `as_xla`, and where no peak and bandwidth are given.
+        of a conditional the quickest branch counts. None with `as_xla`, where no peak and bandwidth are given, and
+        where FLOPs are not known.
         """
-        return self.program.sums.seconds if self.roof.is_known and not self.as_xla else None
+        sums = self.program.sums
+        return sums.seconds if self.roof.is_known and not self.as_xla and sums.is_complete else None
 
     @property
     def is_exact(self) -> bool:
@@ -252,14 +258,19 @@ class Cost(Answer, Frozen):
         return self.program.unknown_instructions
 
     @property
+    def stated_instructions(self) -> int:
+        """Executed instructions whose FLOPs are what their kernels state."""
+        return self.program.stated_instructions
+
+    @property
     def spaces(self) -> tuple[SpaceCost, ...]:
         """The bytes read and written in each memory space; empty with `as_xla`."""
         sums: dict[int, list[int]] = {}
-        for row in self.program.executed:
-            for each in row.once.traffic.spaces:
+        for run in self.program.runs:
+            for each in [space for once in run.once for space in once.traffic.spaces]:
                 found = sums.setdefault(each.space, [0, 0, 0])
                 for number, value in enumerate(each[1:]):
-                    found[number] += row.times * value
+                    found[number] += run.times * value
         return tuple([SpaceCost(space, *sums[space]) for space in sorted(sums)])
 
     def by(self, key: str) -> tuple[GroupCost, ...]:
@@ -306,9 +317,11 @@ class Cost(Answer, Frozen):
                 f"{counted(self.unknown_loops, 'loop')} of no known number of iterations: one iteration counts."
             )
         if self.unknown_instructions:
-            notes.append(
-                f"The FLOPs of {counted(self.unknown_instructions, 'instruction')} are not known; they count 0."
-            )
+            missing = ", and there is no least time" if self.roof.is_known and not self.as_xla else ""
+            unknown = counted(self.unknown_instructions, "instruction")
+            notes.append(f"The FLOPs of {unknown} are not known; they count 0{missing}.")
+        if self.stated_instructions and not self.as_xla:
+            notes.append(f"The FLOPs of {counted(self.stated_instructions, 'instruction')} are what the kernel states.")
         return "\n".join([*lines, *notes])
 
 
@@ -346,37 +359,21 @@ def cost(
         return Cost(HloModule.of(x), roof, as_xla=as_xla)
 
 
-def _costs(each: Executed) -> bool:
-    once = each.once
-    if once.traffic.padded_bytes or once.arithmetic.flops or once.arithmetic.transcendentals or once.xla_bytes:
-        return True
-    return each.instruction.opcode == Opcode.CUSTOM_CALL
-
-
-def _weight(each: Executed, *, as_xla: bool) -> float:
-    once = each.once
-    if once.seconds is not None:
-        return once.seconds * each.times
-    return (
-        float(max(0, once.xla_bytes) if as_xla else once.traffic.bytes_read + once.traffic.bytes_written) * each.times
-    )
-
-
-def _row(each: Executed, share: float | None, as_xla: bool) -> InstructionCost:
-    """The row of an instruction, without where it comes from."""
-    instruction, once = each.instruction, each.once
+def _values(
+    instruction: HloInstruction, run: Run, once: Execution, share: float | None, as_xla: bool
+) -> tuple[Any, ...]:
+    """The values of a row of an instruction, but for the first and the last two."""
     arithmetic, traffic = once.arithmetic, once.traffic
     moved = once.xla_bytes if as_xla else traffic.bytes_read + traffic.bytes_written
     flops = arithmetic.flops if arithmetic.is_complete else None
     bound = None
-    if once.seconds is not None and once.compute_seconds is not None and once.seconds > 0:
+    if once.seconds and once.compute_seconds is not None:
         bound = "compute" if once.compute_seconds >= once.seconds else "memory"
-    return InstructionCost(
-        instruction.name,
+    return (
         str(instruction.opcode),
         instruction.computation.name,
-        checked_int64(each.times, f"how often {instruction.name!r} runs"),
-        each.is_exact,
+        checked_int64(run.times, f"how often {instruction.name!r} runs"),
+        run.is_exact,
         None if flops is None else checked_int64(flops, f"the number of FLOPs of {instruction.name!r}"),
         checked_int64(arithmetic.transcendentals, f"the number of transcendentals of {instruction.name!r}"),
         checked_int64(moved, f"the number of bytes of {instruction.name!r}"),
@@ -388,8 +385,6 @@ def _row(each: Executed, share: float | None, as_xla: bool) -> InstructionCost:
         bound,
         once.seconds,
         share,
-        "",
-        "",
     )
 
 
@@ -403,6 +398,6 @@ def _group(key: str, rows: Sequence[InstructionCost]) -> GroupCost:
         checked_int64(sum([row.transcendentals * row.times for row in rows]), "the number of transcendentals"),
         checked_int64(sum([row.bytes * row.times for row in rows]), "the number of bytes"),
         checked_int64(sum([(row.padded_bytes or 0) * row.times for row in rows]), "the number of bytes"),
-        sum(times) if times else None,
+        sum(times) if len(times) == len(rows) else None,
         sum(shares) if shares else None,
     )

@@ -20,7 +20,7 @@ from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
 from xlashape.hlo.ops.operation import Movement, ReadPattern, ResultSource
 from xlashape.hlo.ops.registry import operation_of
-from xlashape.reports.cost.program import Executed, program_of
+from xlashape.reports.cost.program import Execution, Run, program_of
 from xlashape.reports.cost.targets import Roof
 from xlashape.reports.origin import source_of
 from xlashape.reports.profile.events import EventTimes, ProfiledOperation, Tally
@@ -163,7 +163,7 @@ class Costs:
                 self.names[instruction.name] = instruction
         self.error: XlashapeError | None = None
         """Why costs are not known; None where they are."""
-        self._executed: dict[HloInstruction, Executed] = {}
+        self._executed: dict[HloInstruction, tuple[Run, Execution]] = {}
         self._called: dict[HloInstruction, Static] = {}
         self._wasted: dict[HloInstruction, int] = {}
         self._measured: set[str] = set()
@@ -172,11 +172,14 @@ class Costs:
         except XlashapeError as error:
             self.error = error
             return
-        self._executed = {each.instruction: each for each in program.executed}
+        for run in program.runs:
+            for instruction, once in zip(run.computation.instructions, run.once, strict=True):
+                self._executed[instruction] = run, once
         for instruction, sums in program.called.items():
             moved = sums.bytes_read + sums.bytes_written
             padding = max(0, sums.padded_bytes - moved)
-            self._called[instruction] = Static(sums.flops, moved, sums.padded_bytes, sums.padded_bytes, None, padding)
+            flops = sums.flops if sums.is_complete else None
+            self._called[instruction] = Static(flops, moved, sums.padded_bytes, sums.padded_bytes, None, padding)
 
     def measure(self, timed: set[str], target: str | None) -> None:
         """Finds how many bytes the reads of instructions with these names waste on a device: `cpu`, `gpu` or `tpu`."""
@@ -186,8 +189,8 @@ class Costs:
 
     def times_of(self, instruction: HloInstruction) -> int | None:
         """How often an instruction runs in one run of its program; None where that is not known."""
-        each = self._executed.get(instruction)
-        return each.times if each is not None and each.is_exact else None
+        run = self._executed[instruction][0] if instruction in self._executed else None
+        return run.times if run is not None and run.is_exact else None
 
     def of(self, instruction: HloInstruction, timed: set[str]) -> Static | None:
         """The cost of one execution; None where it is not known. For a loop or a call, it is the sum over the
@@ -197,10 +200,9 @@ class Costs:
         if instruction in self._called:
             inner = [each.name in timed for called in instruction.called_computations for each in called.instructions]
             return _NOTHING if any(inner) else self._called[instruction]
-        each = self._executed.get(instruction)
-        if each is None:
+        if instruction not in self._executed:
             return None
-        once = each.once
+        once = self._executed[instruction][1]
         traffic = once.traffic
         moved = traffic.bytes_read + traffic.bytes_written
         return Static(

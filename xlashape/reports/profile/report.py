@@ -481,12 +481,12 @@ def _row(each: Joined, total: float, roof: Roof) -> InstructionTime:
 def _least(each: Joined, roof: Roof) -> tuple[float | None, str | None]:
     """The least time of one execution, and what limits it."""
     static = each.static
-    if not roof.is_known or static.main_bytes is None:
+    if not roof.is_known or static.main_bytes is None or static.flops is None:
         return None, None
     compute = static.compute_seconds
     if compute is None:
         peak = roof.own_peak or (max(roof.chip.matrix.values()) if roof.chip is not None else 1.0)
-        compute = (static.flops or 0) / peak
+        compute = static.flops / peak
     memory = static.main_bytes / (roof.bandwidth or 1.0)
     if not compute and not memory:
         return None, None
