@@ -80,7 +80,7 @@ class Flow:
         """The indices of the outputs that take over the memory of parameters."""
         self._uses: dict[Value, list[ValueUse]] = {}
         self._positions: dict[HloInstruction, dict[HloInstruction, list[int]]] = {}
-        self._unchanged: dict[Value, bool] = {}
+        self._carried: dict[Value, Index | None] = {}
 
     def caller(self, computation: HloComputation) -> HloInstruction | None:
         """The instruction that begins to run a computation; None where several do, or none."""
@@ -211,7 +211,25 @@ class Flow:
 
     def is_unchanged(self, loop: HloInstruction, index: Index) -> bool:
         """Whether each iteration of a loop returns the part of the state at `index` as it was given."""
-        known = self._unchanged
+        return self.carried_from(loop, index) == index
+
+    def carried_from(self, loop: HloInstruction, index: Index) -> Index | None:
+        """Where in the state an iteration of a loop is given the part that it returns at `index`; None where it makes
+        that part.
+
+        >>> from xlashape.hlo import HloModule
+        >>> text = '''HloModule m
+        ... body { s = (f32[8], f32[8], f32[8]) parameter(0) x = f32[8] get-tuple-element(s), index=0
+        ...   y = f32[8] get-tuple-element(s), index=1 n = f32[8] negate(y)
+        ...   ROOT r = (f32[8], f32[8], f32[8]) tuple(y, y, n) }
+        ... cond { s = (f32[8], f32[8], f32[8]) parameter(0) ROOT c = pred[] constant(false) }
+        ... ENTRY e { t = (f32[8], f32[8], f32[8]) parameter(0)
+        ...   ROOT w = (f32[8], f32[8], f32[8]) while(t), condition=cond, body=body }'''
+        >>> module = HloModule.parse(text)
+        >>> [Flow(module).carried_from(module.entry.root, (number,)) for number in range(3)]
+        [(1,), (1,), None]
+        """
+        known = self._carried
         asked: list[tuple[Value, Value]] = [(Value(loop, index), Value(loop, index))]
         while asked:
             spend()
@@ -221,7 +239,7 @@ class Flow:
             bodies = about.instruction.called_computations[:1]
             if about == value:
                 if not bodies:
-                    known[about] = False
+                    known[about] = None
                     continue
                 value = Value(bodies[0].root, about.at)
             before = handed_on_from(*value) or self._from_other_computation(value)
@@ -230,10 +248,10 @@ class Flow:
                     if value not in known:
                         asked += [(about, value), (value, value)]  # the inner loop first
                         continue
-                    before = Value(value.instruction.operands[0], value.at) if known[value] else None
+                    before = Value(value.instruction.operands[0], value.at) if known[value] == value.at else None
                 if before is None:
-                    parameters = bodies[0].parameters
-                    known[about] = bool(parameters) and value == Value(parameters[0], about.at)
+                    is_state = bodies[0].parameters[:1] == (value.instruction,)
+                    known[about] = value.at if is_state else None
                     continue
             asked.append((about, before))
         return known[Value(loop, index)]

@@ -579,7 +579,9 @@ class ProgramMemory(Frozen, Answer):
 
 def _between(least: int, most: int | None) -> str:
     """The bounds of an estimate as the end of a line; in full where they differ by less than the rounded ones show."""
-    if most is None or least == most:
+    if most is None:
+        return f", at least {short_bytes(least)}, and no upper bound is known"
+    if least == most:
         return ""
     low, high = short_bytes(least), short_bytes(most)
     if low == high:

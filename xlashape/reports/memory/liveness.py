@@ -8,8 +8,10 @@ is temporary, and takes memory while its values live. A value takes over the mem
 begins, if the shapes are equal and its instruction can compute in place: each element from the same element of the
 operand, or by an operation that XLA runs in place.
 
-For the lower bound of the peak, a value may take the memory of any value that ends where it begins, and the memory of
-an output until that output is computed. For the upper bound, only values that must share memory share it.
+For the lower bound of the peak of a scheduled module, a value may take the memory of any value that ends where it
+begins, and the memory of an output until that output is computed. For the upper bound, only values that must share
+memory share it. Without a schedule, XLA's optimizations are still to come: only arguments and outputs are certain, and
+there is no upper bound.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from xlashape.reports.memory.plan import (
     Steps,
     Values,
 )
-from xlashape.reports.memory.schedule import FlatSchedule, flat_schedule, leaf_bytes
+from xlashape.reports.memory.schedule import FlatSchedule, flat_schedule, leaf_bytes, partitions
 from xlashape.reports.memory.values import ValueRanges, value_ranges
 from xlashape.shape import Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
@@ -48,7 +50,12 @@ _COPIES: Final = frozenset([Opcode.COPY])
 _GIVEN: Final = frozenset([Opcode.PARAMETER, Opcode.CONSTANT])
 _OWN_ORDER: Final = (
     "The module has no schedule, as before XLA's optimizations: values that XLA would fuse count, and its instructions "
-    "are taken in an order of our own that keeps little memory alive."
+    "are taken in an order of our own that keeps little memory alive. Arguments and outputs are certain; there is no upper "
+    "bound, since XLA may add copies and memory to work in."
+)
+_DIVIDED: Final = (
+    "The module is not partitioned yet. The sizes are those on one of {} devices: by the sharding of an instruction, and "
+    "as if every other array were divided evenly."
 )
 _BY_LIVENESS: Final = "The module has no buffer assignment: the peak is estimated from the lives of its values."
 
@@ -125,10 +132,13 @@ class _Estimate:
     def _takes_over(self, later: int, earlier: int) -> bool:
         """Whether the value `later` may be computed in the memory of `earlier`. The caller has checked that `earlier`
         is used for the last time where `later` begins."""
-        ranges = self._ranges
+        ranges, begin = self._ranges, self._ranges.begins[later]
         if later in ranges.merged:
             return False
-        made, of = ranges.instructions[later], ranges.of
+        made, of = ranges.instructions[later], ranges.of[self._schedule.run_at(begin)]
+        # XLA looks at the operand that is the last to have the value.
+        if ranges.holders.get(earlier, ranges.instructions[earlier]) not in made.operands:
+            return False
         opcode, leaf, other = made.kind.opcode, ranges.leaves[later], ranges.leaves[earlier]
         if opcode in _COPIES or leaf.bytes != other.bytes or leaf.shape != other.shape:
             return False
@@ -159,26 +169,30 @@ class _Estimate:
     def _neighbours(self) -> tuple[list[int], list[int]]:
         """One list of the buffers of each instruction's result and operands, in the order of the instructions; and
         where in that list the buffers of each time begin."""
-        of, buffer_of = self._ranges.of, self._buffer_of
+        buffer_of, instructions = self._buffer_of, self._schedule.instructions
         near: list[int] = []
         starts = [0]
-        for instruction in self._schedule.instructions:
-            near += [buffer_of[value] for value in of[instruction]]
-            for operand in instruction.operands:
-                for value in of[operand]:
-                    near.append(buffer_of[value])
-            starts.append(len(near))
+        for run, begin, end in self._schedule.segments:
+            of = self._ranges.of[run]
+            for time in range(begin, end):
+                instruction = instructions[time]
+                near += [buffer_of[value] for value in of[instruction]]
+                for operand in instruction.operands:
+                    for value in of[operand]:
+                        near.append(buffer_of[value])
+                starts.append(len(near))
         starts.append(len(near))  # nothing runs after the last instruction
         return near, starts
 
     def _in_order(self) -> list[int]:
         """The buffers in the order in which XLA assigns them: the largest first, and of the same size those that hold a
-        part of the result. After that by computation, the one with the highest id first, and by instruction."""
-        ids = sorted([computation.id for computation in self._schedule.spans], reverse=True)
-        count = max([len(computation.instructions) for computation in self._schedule.spans])
-        rank = {number: position * count for position, number in enumerate(ids)}
-        before = {computation: rank[computation.id] for computation in self._schedule.spans}
-        position_of = [before[made.computation] + made.index for made in self._ranges.instructions]
+        part of the result. After that by computation, the one with the highest id first, by instruction, and by array."""
+        executed = {run.computation for run in self._schedule.runs}
+        count = max([len(computation.instructions) for computation in executed])
+        order = sorted(executed, key=lambda computation: -computation.id)
+        before = {computation: position * count for position, computation in enumerate(order)}
+        made, many = self._ranges.instructions, len(self._ranges.instructions)
+        position_of = [(before[one.computation] + one.index) * many + value for value, one in enumerate(made)]
         first = [
             position_of[values[0]] if len(values) == 1 else min([position_of[value] for value in values])
             for values in self._values
@@ -305,13 +319,17 @@ class _Estimate:
                 shape = shape.tuple_shapes[each]
             table_places.append(Place(instruction, instruction.name, index, shape))
         totals = _totals(sizes, lives, begins, ends, end + 1)
-        most = max(totals) - static
-        if most:
-            space = 0
-            inside = tuple([value for number in temporary for value in self._values[number]])
+        by_space: dict[int, list[int]] = {}
+        for life in range(len(lasting), len(lives) - len(tables)):
+            by_space.setdefault(spaces[lives[life]], []).append(life)
+        for space, chosen in sorted(by_space.items()):
+            alive = _totals(sizes, *[[each[life] for life in chosen] for each in (lives, begins, ends)], end + 1)
+            inside = tuple(
+                [value for number in temporary for value in self._values[number] if spaces[value] == space]
+            )
             for value in inside:
                 allocation_of[value] = len(allocations)
-            allocations.append(Allocation(len(allocations), most, space, TEMPORARY, values=inside))
+            allocations.append(Allocation(len(allocations), max(alive), space, TEMPORARY, values=inside))
 
         def place(value: int) -> Place:
             if value >= len(ranges.leaves):
@@ -319,8 +337,17 @@ class _Estimate:
             instruction, leaf = ranges.instructions[value], ranges.leaves[value]
             return Place(instruction, instruction.name, leaf.shape_index, leaf.shape)
 
-        lower, upper = self._bounds(static)
+        peak = max(totals)
+        constant = sum([self._sizes[each] for each in lasting if self._kinds[each] == CONSTANT])
+        constant += sum([size for _, _, size, kind in tables if kind == CONSTANT])
+        bounds: tuple[int, int | None] = (static - constant, None)
+        if self._schedule.is_given:
+            lower, upper = self._bounds(static)
+            bounds = min(lower, peak), max(upper, peak)
         notes = (_BY_LIVENESS,) if self._schedule.is_given else (_BY_LIVENESS, _OWN_ORDER)
+        devices = 1 if self._schedule.is_given else partitions(self._module)
+        if devices > 1:
+            notes = (*notes, _DIVIDED.format(devices))
         return Plan(
             self._module,
             tuple(allocations),
@@ -329,7 +356,7 @@ class _Estimate:
             Steps([-1] * (end + 1), totals, self._schedule.instructions),
             self._unpadded(sizes, lives, begins, ends, totals),
             notes,
-            (min(lower, max(totals)), max(upper, max(totals))),
+            bounds,
             target=self._target,
         )
 
@@ -399,16 +426,17 @@ class _Estimate:
         """The constants of computations that are applied to elements. Nothing else in these computations has
         memory."""
         found: list[HloInstruction] = []
-        others = [each for each in self._module.computations if each not in self._schedule.spans]
+        executed = {run.computation for run in self._schedule.runs}
+        others = [each for each in self._module.computations if each not in executed]
         if not any(each.opcode == Opcode.CONSTANT for computation in others for each in computation.instructions):
             return found
-        seen: set[HloComputation] = set(self._schedule.spans)
-        pending: list[HloInstruction] = list(self._schedule.instructions)
+        seen = set(executed)
+        pending = [each for computation in self._module.computations if computation in seen for each in computation.instructions]
         while pending:
             instruction = pending.pop()
             opcode = instruction.opcode
             if opcode == Opcode.CONSTANT:
-                if instruction.computation not in self._schedule.spans:
+                if instruction.computation not in executed:
                     found.append(instruction)
             elif not operation_of(opcode).fuses_called_computation and instruction.called_computations:
                 for called in instruction.called_computations:
@@ -426,36 +454,36 @@ class _Estimate:
             for _, last in self._spans[number]:
                 dying.setdefault(last, []).append(number)
         found: set[tuple[int, int]] = set()
-        sizes, spans, values = self._sizes, self._spans, self._values
+        sizes, spans, values, made = self._sizes, self._spans, self._values, self._ranges.instructions
         for number in temporary:
-            for time, _ in spans[number]:
-                if time not in dying:
+            time = spans[number][0][0]  # a value that is made later is bound to the memory of the first ones
+            if time not in dying:
+                continue
+            later = [value for value in values[number] if begins[value] == time]
+            joined = any(joins_parts(made[value]) for value in later)
+            for other in dying[time]:
+                if spans[other][0][0] >= time or (other, time) in found:
                     continue
-                later = [value for value in values[number] if begins[value] == time]
-                joined = any(joins_parts(self._ranges.instructions[value]) for value in later)
-                for other in dying[time]:
-                    if spans[other][0][0] >= time or (other, time) in found:
-                        continue
-                    if joined:
-                        found.add((other, time))
-                        continue
-                    if sizes[other] != sizes[number]:
-                        continue
-                    earlier = [value for value in values[other] if ends[value] == time]
-                    if other != number and any(self._takes_over(x, y) for x in later for y in earlier):
-                        found.add((other, time))
-                        break
+                if joined:
+                    found.add((other, time))
+                    continue
+                if sizes[other] != sizes[number]:
+                    continue
+                earlier = [value for value in values[other] if ends[value] == time]
+                if any(made[y] in made[x].operands and self._takes_over(x, y) for x in later for y in earlier):
+                    found.add((other, time))
+                    break
         return found
 
     def _bounds(self, static: int) -> tuple[int, int]:
         """The least and the most that the peak can be in this order of the instructions. `static` are the bytes that
         live throughout."""
-        begins, sure_ends, end = self._ranges.begins, self._ranges.sure_ends, len(self._schedule.instructions)
+        begins, ends, end = self._ranges.begins, self._ranges.ends, len(self._schedule.instructions)
         lasting = sum([size for _, _, size, _ in self._tables])
         most = [0] * (end + 3)
         # After an instruction, the values that are made and still used need memory. While an instruction runs, it may
-        # need no more than that.
-        after = [0] * (end + 3)
+        # need no more than that. XLA counts the temporaries of one memory space after those of another.
+        after: dict[int, list[int]] = {}
         for number, (size, kind, values) in enumerate(zip(self._sizes, self._kinds, self._values, strict=True)):
             if kind == TEMPORARY:
                 for first, last in self._spans[number]:
@@ -464,14 +492,12 @@ class _Estimate:
             if kind == CONSTANT or (kind == PARAMETER and number not in self._live_out):
                 lasting += size
                 continue
-            if len(values) == 1:
-                after[begins[values[0]]] += size
-                after[sure_ends[values[0]]] -= size
-                continue
-            for first, last in _union([(begins[value], sure_ends[value]) for value in values]):
-                after[first] += size
-                after[last] -= size
-        return max(static, lasting + max(accumulate(after))), static + max(accumulate(most))
+            change = after.setdefault(self._ranges.leaves[values[0]].space, [0] * (end + 3))
+            for first, last in self._spans[number]:
+                change[first] += size
+                change[last] -= size
+        least = max([max(accumulate(change)) for change in after.values()], default=0)
+        return max(static, lasting + least), static + max(accumulate(most))
 
 
 class _Slots:

@@ -8,71 +8,133 @@ the least memory less the memory that it frees, as in XLA's ListScheduler.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from xlashape.errors import InvalidModuleError
+from xlashape.base.math import product
+from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo.kind import Kind
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.module_proto.structure import LOCAL_ID
-from xlashape.hlo.ops.operation import MemoryTraffic, Operation, ResultSource
-from xlashape.limits import spend
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import AsyncStep, MemoryTraffic, Operation, ResultSource
+from xlashape.hlo.values.sharding import Sharding
+from xlashape.limits import check, spend
 from xlashape.reports.why.causes import on_target
 from xlashape.shape import Shape, Target
 from xlashape.shape.tiling import physical_bytes
 from xlashape.shape.xla_util.shape_util import byte_size_of
 
+_MOST_INSTRUCTIONS: Final = 4_000_000
+_MARKS: Final = frozenset(["Sharding", "SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape"])
+"""Targets of custom calls that the partitioner removes."""
+
+
+class Run:
+    """One run of a computation: its instructions run one after the other. A computation that is called twice has two
+    runs, as if each caller had a copy, which XLA makes."""
+
+    __slots__ = ("above", "begun", "caller", "computation", "first", "last")
+
+    computation: HloComputation
+    caller: HloInstruction | None
+    """The instruction that runs the computation; None for the entry computation."""
+    above: Run | None
+    """The run of the caller."""
+    begun: dict[HloInstruction, tuple[Run, ...]]
+    """The runs that instructions of this run begin, in the order of their called computations."""
+    first: int
+    last: int
+    """The first and the last time of the run, those of what it calls included."""
+
+    def __init__(self, computation: HloComputation, caller: HloInstruction | None, above: Run | None) -> None:
+        self.computation, self.caller, self.above = computation, caller, above
+        self.begun = {}
+        self.first = self.last = 0
+
+
+class Segment(NamedTuple):
+    """Successive instructions of one run, without those that they call."""
+
+    run: Run
+    begin: int
+    """The time of the first instruction."""
+    end: int
+    """The time after the last instruction."""
+
 
 class FlatSchedule(NamedTuple):
     """The instructions of a program in the order in which they run, without those of fused computations and of
-    computations that are applied to elements."""
+    computations that are applied to elements. The time of an instruction is a position in `instructions`."""
 
-    instructions: tuple[HloInstruction, ...]
-    times: Mapping[HloInstruction, int]
-    """The time of each instruction: its position in `instructions`."""
-    spans: Mapping[HloComputation, tuple[int, int]]
-    """The first and the last time of each computation that runs."""
+    instructions: Sequence[HloInstruction]
+    """An instruction of a computation that is called twice occurs twice."""
+    segments: Sequence[Segment]
+    """What runs, in the order of times. Together they have each instruction once."""
+    runs: Sequence[Run]
+    """The run of the entry computation comes first, then those that are called, in the order in which they begin."""
     is_given: bool
     """Whether the module gives the order. If not, `flat_schedule` computed it."""
 
+    def run_at(self, time: int) -> Run:
+        """The run of the instruction that runs at a time."""
+        return self.segments[bisect_right(self.segments, time, key=lambda each: each.begin) - 1].run
+
 
 def flat_schedule(module: HloModule) -> FlatSchedule:
-    """The order of a module's instructions. Fused computations, and those that are applied to elements, are left
-    out."""
+    """The order of a module's instructions. Fused computations, and those that are applied to elements, are left out.
+    Raises LimitExceededError for more than 4,000,000 instructions, those of each call counted."""
     sequences = {key & LOCAL_ID: value.instruction_ids for key, value in module.head.schedule.sequences.items()}
     is_given = (module.entry.id & LOCAL_ID) in sequences
     order: list[HloInstruction] = []
-    spans: dict[HloComputation, tuple[int, int]] = {}
+    segments: list[Segment] = []
+    runs: list[Run] = []
+    orders: dict[HloComputation, list[HloInstruction]] = {}
 
-    def sequence(computation: HloComputation) -> Iterator[HloInstruction]:
-        ids = sequences.get(computation.id & LOCAL_ID)
-        spans[computation] = (len(order), len(order))
-        return iter(_list_schedule(computation) if ids is None else _given_schedule(computation, ids))
+    def begin(run: Run) -> tuple[Run, Iterator[HloInstruction]]:
+        computation = run.computation
+        found = orders.get(computation)
+        if found is None:
+            ids = sequences.get(computation.id & LOCAL_ID)
+            found = _list_schedule(computation) if ids is None else _given_schedule(computation, ids)
+            orders[computation] = found
+        spend(len(found))
+        check("instructions that run, those of each call counted", len(order) + len(found), _MOST_INSTRUCTIONS)
+        run.first = len(order)
+        runs.append(run)
+        return run, iter(found)
 
-    # Each entry: a computation, its instructions that are left, the instruction that waits for the computations that it
-    # calls, and those of them that are left.
-    stack: list[tuple[HloComputation, Iterator[HloInstruction], HloInstruction | None, Iterator[HloComputation]]] = []
-    stack.append((module.entry, sequence(module.entry), None, iter(())))
+    # Each entry: a run, its instructions that are left, the instruction that waits for the runs that it begins, and
+    # those of them that are left.
+    stack: list[tuple[Run, Iterator[HloInstruction], HloInstruction | None, list[Run]]] = []
+    stack.append((*begin(Run(module.entry, None, None)), None, []))
     while stack:
-        computation, left, caller, calls = stack.pop()
-        called = next((each for each in calls if each not in spans), None)
-        if called is not None:
-            stack.append((computation, left, caller, calls))
-            stack.append((called, sequence(called), None, iter(())))
+        run, left, caller, calls = stack.pop()
+        if calls:
+            stack.append((run, left, caller, calls))
+            stack.append((*begin(calls.pop()), None, []))
             continue
+        start = len(order)
         if caller is not None:
             order.append(caller)
         for instruction in left:
-            spend()
-            if instruction.kind.row.runs_called_instructions:
-                stack.append((computation, left, instruction, iter(_runs(instruction))))
+            row = instruction.kind.row
+            if row.runs_called_instructions and row.async_step in (None, AsyncStep.START):
+                called = tuple([Run(each, instruction, run) for each in instruction.called_computations])
+                run.begun[instruction] = called
+                # The condition of a loop runs first.
+                pending = list(called) if row.source is ResultSource.STATE else list(called[::-1])
+                stack.append((run, left, instruction, pending))
                 break
             order.append(instruction)
         else:
-            spans[computation] = (spans[computation][0], max(spans[computation][0], len(order) - 1))
-    times = {instruction: time for time, instruction in enumerate(order)}
-    return FlatSchedule(tuple(order), times, spans, is_given)
+            run.last = max(run.first, len(order) - 1)
+        if len(order) > start:
+            segments.append(Segment(run, start, len(order)))
+    return FlatSchedule(order, segments, runs, is_given)
 
 
 def _given_schedule(computation: HloComputation, ids: Iterable[int]) -> list[HloInstruction]:
@@ -95,12 +157,6 @@ def _given_schedule(computation: HloComputation, ids: Iterable[int]) -> list[Hlo
             f"the schedule of computation {computation.name!r} does not run its root {computation.root.name!r}"
         )
     return order
-
-
-def _runs(instruction: HloInstruction) -> Sequence[HloComputation]:
-    """The computations that an instruction runs one instruction after the other, the condition of a loop first."""
-    called = instruction.called_computations
-    return called[::-1] if instruction.kind.row.source is ResultSource.STATE else called
 
 
 def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
@@ -216,3 +272,27 @@ def array_bytes(shape: Shape, target: Target | None = None) -> int:
         return byte_size_of(on_target(shape, target), target=target)
     layout = shape.buffer_shape.layout if shape.is_buffer else shape.layout
     return physical_bytes(shape) if layout is not None and layout.tiles else byte_size_of(shape)
+
+
+def partitions(module: HloModule) -> int:
+    """Over how many devices XLA will divide the arrays of a module; 1 for a module that is partitioned already, or
+    whose shardings divide nothing. A partitioned module may still have shardings: the collectives between its parts
+    tell, unless the program itself has them and marks where it is written for each device.
+
+    >>> from xlashape.hlo import HloModule
+    >>> text = "HloModule m ENTRY e { ROOT p = f32[8,8] parameter(0), sharding={devices=[2,2]<=[4]} }"
+    >>> partitions(HloModule.parse(text))
+    4
+    """
+    most, exchanges, is_marked = 1, False, False
+    for kind in {each.kind for each in module.instructions()}:
+        if kind.message.HasField("sharding"):
+            with suppress(InvalidArgumentError):
+                sharding = Sharding.from_proto(kind.message.sharding)
+                for part in sharding.elements or (sharding,):
+                    if product(part.tile_counts or ()) > 1:
+                        most = max(most, len(part.devices or ()))
+        exchanges = exchanges or kind.row.exchanges_with_replicas
+        if kind.opcode is Opcode.CUSTOM_CALL:
+            is_marked = is_marked or kind.message.custom_call_target in _MARKS
+    return 1 if exchanges and not is_marked else most
