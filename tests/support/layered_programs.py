@@ -65,7 +65,7 @@ def searched(x: Any) -> Any:
 
 WS = [array(64, 64) for _ in range(5)]
 SQUARE = array(160, 160)
-add("scores", lambda e, h: h @ e.T, array(2560, 230), array(1, 230))
+add("scores", lambda e, h: h @ e.T, array(256, 230), array(1, 230))
 add("transposed", lambda x: (x.T, x.reshape(32, -1).T, jnp.ones((64, 300))), array(64, 96))
 add("moe", gated, array(64, 48), array(48, 8), array(8, 48, 48))
 add("moe_grad", jax.grad(lambda e, x, g: gated(x, g, e).sum()), array(8, 48, 48), array(64, 48), array(48, 8))

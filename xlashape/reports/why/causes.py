@@ -62,13 +62,13 @@ def on_target(shape: Shape, target: Target | None) -> Shape:
     """The array with the layout that it has on the target: on a TPU the default one, if its own layout has no tiles.
     Without a target, and on others, the array itself.
 
-    A scalar without tiles that is not in main memory stays as it is, and so do semaphores: the compiler chose their
-    layouts.
+    A scalar without tiles that is not in main memory stays as it is, and so do semaphores and small arrays in memory of
+    their own: the compiler chose their layouts.
     """
     if target is None or not target.is_tpu:
         return shape
     space = shape.layout.memory_space if shape.layout is not None else 0
-    if space and (shape.is_scalar or space in target.semaphore_spaces):
+    if space and (shape.is_scalar or space in (*target.semaphore_spaces, *target.small_spaces)):
         return shape
     return tpu_layout.default_shape(shape, target)
 

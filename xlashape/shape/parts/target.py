@@ -25,9 +25,12 @@ class Target(NamedTuple):
     table_alignment: int = 1
     """The size of a tuple's table is rounded up to a multiple of this number of bytes. An empty tuple's table has 0."""
     scalar_elements: int = 0
-    """A scalar without tiles takes the bytes of this number of elements. 0 means that it takes the bytes of one."""
+    """A scalar without tiles takes the bytes of this number of elements, and a small array without tiles those of a
+    multiple of it. 0 means that they take the bytes of their own elements."""
     semaphore_spaces: tuple[int, ...] = ()
     """The memory spaces of semaphores, which are scalars of 4 bytes whatever their tiles are."""
+    small_spaces: tuple[int, ...] = ()
+    """The memory spaces of small arrays, which the compiler lays out without tiles, or with its own."""
     dynamic_size_bytes: int = 0
     """The bytes for each dimension of an array that has a dynamic dimension. They hold the actual sizes, behind the
     elements.
@@ -68,7 +71,7 @@ two actual sizes.
 GPU = Target("gpu", dynamic_size_bytes=4)
 """XLA's GPU backend, which counts as the CPU backend does."""
 TPU = Target(
-    "tpu", pointer_size=4, counts_padding=True, table_alignment=512, scalar_elements=1024, semaphore_spaces=(2, 8)
+    "tpu", pointer_size=4, counts_padding=True, table_alignment=512, scalar_elements=1024, semaphore_spaces=(2, 8), small_spaces=(4,)
 )
 """TPUs with libtpu. A scalar without tiles takes the bytes of 1,024 elements, a semaphore takes 4 bytes, and other
 arrays take the bytes of their tiles.

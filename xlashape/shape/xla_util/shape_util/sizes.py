@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from xlashape.base.math import ceil_div, checked_int64, checked_product
+from xlashape.base.math import ceil_div, checked_int64, checked_product, round_up
 from xlashape.errors import InvalidArgumentError, InvalidShapeError
 from xlashape.shape import tiling
 from xlashape.shape.arguments import array_of
@@ -162,8 +162,9 @@ def _byte_size_on(device: Target, shape: Shape) -> int:
     if not (shape.is_array or shape.is_buffer):
         return _plain_byte_size(shape, device.pointer_size)
     array = array_of(shape)
-    if device.scalar_elements and array.is_scalar:
-        alone = _scalar_size(device, array)
+    space = array.layout.memory_space if array.layout is not None else 0
+    if device.scalar_elements and (array.is_scalar or space in device.small_spaces):
+        alone = _untiled_size(device, array)
         if alone is not None:
             return alone
     size = tiling.physical_bytes(array) if device.counts_padding else byte_size_of_elements(array)
@@ -174,13 +175,15 @@ def _byte_size_on(device: Target, shape: Shape) -> int:
     return checked_int64(size, f"the byte size of {brief(shape)}")
 
 
-def _scalar_size(device: Target, scalar: Shape) -> int | None:
-    """The bytes of a semaphore or of a scalar without tiles. None for a scalar whose size follows from its tiles."""
-    layout = scalar.layout
-    if layout is not None and layout.memory_space in device.semaphore_spaces:
+def _untiled_size(device: Target, array: Shape) -> int | None:
+    """The bytes of a semaphore, or of a scalar or small array without tiles. None for an array whose size follows from
+    its tiles."""
+    layout = array.layout
+    if layout is not None and array.is_scalar and layout.memory_space in device.semaphore_spaces:
         return 4
     if layout is None or not layout.tiles:
-        return device.scalar_elements * byte_size_of_primitive_type(scalar.element_type)
+        elements = round_up(max(1, elements_in(array)), device.scalar_elements)
+        return elements * byte_size_of_primitive_type(array.element_type)
     return None
 
 
