@@ -4,6 +4,7 @@ custom calls, and programs on several devices. The file needs JAX; programs of f
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -86,8 +87,15 @@ add("mixed_donated", lambda a, b, c: (jnp.cumsum(a, 0) @ b, jnp.sort(c, 0) + a.T
 add("solve", lambda a, b: jnp.linalg.solve(a @ a.T + jnp.eye(80), b), array(80, 80), array(80, 3))
 add("svd", lambda a: jnp.linalg.svd(a), array(40, 30))
 add("eigh", lambda a: jnp.linalg.eigh(a + a.T), array(40, 40))
-add("small_floats", lambda a, b: (a.astype(jnp.float8_e4m3fn), b.astype(jnp.int4), b > 3), SQUARE, array(99, dtype=jnp.int8))
-add("pooled", lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"), array(2, 33, 33, 8))
+add(
+    "small_floats",
+    lambda a, b: (a.astype(jnp.float8_e4m3fn), b.astype(jnp.int4), b > 3),
+    SQUARE,
+    array(99, dtype=jnp.int8),
+)
+add(
+    "pooled", lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME"), array(2, 33, 33, 8)
+)
 add("convolved", lambda x, k: lax.conv(x, k, (1, 1), "SAME"), array(2, 8, 32, 32), array(16, 8, 3, 3))
 add("associative", lambda x: lax.associative_scan(jnp.matmul, x), array(20, 16, 16))
 add("looked_up", lambda t, i: t[i].sum(1), array(500, 32), array(40, 7, dtype=jnp.int32))
@@ -100,11 +108,10 @@ def over_devices(name: str, function: Any, shapes: Any, specs: Any, *, donate: t
     """Registers a program whose arguments are divided over four devices, by the names of axes "a" and "b"."""
 
     def lowered() -> Any:
+        import numpy as np
         from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-        import numpy
-
-        mesh = Mesh(numpy.array(jax.devices()[:4]).reshape(2, 2), ("a", "b"))
+        mesh = Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("a", "b"))
         given = [
             jax.ShapeDtypeStruct(each.shape, each.dtype, sharding=NamedSharding(mesh, PartitionSpec(*spec)))
             for each, spec in zip(shapes, specs, strict=True)
@@ -158,9 +165,7 @@ def _add_flax() -> None:
         add(f"{name}_step", step, parameters, x, donate=(0,))
 
 
-try:
+with suppress(ImportError):  # flax is optional
     _add_flax()
-except ImportError:  # flax is optional
-    pass
 for _name, (_function, _shapes, _donate) in KNOWN.items():
     add(_name, _function, *_shapes, donate=_donate)

@@ -20,7 +20,9 @@ sys.path.append(str(Path(__file__).parents[1] / "support"))
 
 from layered_programs import PROGRAMS  # noqa: E402 - it imports JAX
 
-SLOW = frozenset(["flax_block_step", "flax_lstm_step", "flax_convolutions_step", "associative", "solve", "deep_scan_grad"])
+SLOW = frozenset(
+    ["flax_block_step", "flax_lstm_step", "flax_convolutions_step", "associative", "solve", "deep_scan_grad"]
+)
 """Programs that take a second or more to compile. They are for a run by hand."""
 UNKNOWN_OUTPUTS = frozenset(["sharded_sum", "sharded_reshaped"])
 """Programs in which the partitioner keeps an output whole that no sharding divides."""

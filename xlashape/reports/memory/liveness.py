@@ -16,15 +16,15 @@ there is no upper bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
 from xlashape.hlo.flow import joins_parts, replaces_a_part
-from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import ReadPattern, ResultSource
+from xlashape.hlo.ops.operation import InPlace, ReadPattern, ResultSource
 from xlashape.hlo.ops.registry import OPERATIONS, operation_of
 from xlashape.limits import spend
 from xlashape.reports.memory.plan import (
@@ -39,22 +39,25 @@ from xlashape.reports.memory.plan import (
     Steps,
     Values,
 )
-from xlashape.reports.memory.schedule import FlatSchedule, flat_schedule, leaf_bytes, partitions
+from xlashape.reports.memory.schedule import FlatSchedule, flat_schedule, leaf_bytes
 from xlashape.reports.memory.values import ValueRanges, value_ranges
 from xlashape.shape import Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
 
 _ELEMENTWISE: Final = frozenset([row.opcode for row in OPERATIONS.values() if row.reads is ReadPattern.SAME])
 # Sets of opcodes: membership in a set is faster than comparison with a member of an enum, and every value is tested.
-_COPIES: Final = frozenset([Opcode.COPY])
+_IN_PLACE: Final = frozenset(
+    [Opcode.FUSION, Opcode.SORT, Opcode.TRIANGULAR_SOLVE]
+    + [row.opcode for row in OPERATIONS.values() if row.in_place is not InPlace.NO]
+)
 _GIVEN: Final = frozenset([Opcode.PARAMETER, Opcode.CONSTANT])
 _OWN_ORDER: Final = (
     "The module has no schedule, as before XLA's optimizations: values that XLA would fuse count, and its instructions "
-    "are taken in an order of our own that keeps little memory alive. Arguments and outputs are certain; there is no upper "
-    "bound, since XLA may add copies and memory to work in."
+    "are taken in an order of our own that keeps little memory alive. Arguments and outputs are certain; there is no "
+    "upper bound, since XLA may add copies and memory to work in."
 )
 _DIVIDED: Final = (
-    "The module is not partitioned yet. The sizes are those on one of {} devices: by the sharding of an instruction, and "
+    "The module is not partitioned yet. The sizes are those on one of {} devices: by the shardings of instructions, and "
     "as if every other array were divided evenly."
 )
 _BY_LIVENESS: Final = "The module has no buffer assignment: the peak is estimated from the lives of its values."
@@ -88,7 +91,12 @@ class _Estimate:
         self._buffer_of: list[int] = [-1] * len(ranges.leaves)
         """The buffer of each value; -1 for a value without bytes."""
         self._group()
-        self._elementwise: dict[tuple[HloInstruction, int], bool] = {}
+        self._pairs: set[tuple[int, int]] = set()
+        """The values that may be computed in the memory of an operand that ends there, as (value, value of the
+        operand)."""
+        self._partners: dict[int, list[int]] = {}
+        """The buffers that such values let a buffer share memory with."""
+        self._pair()
 
     def _group(self) -> None:
         """Makes the buffers out of the values."""
@@ -129,27 +137,40 @@ class _Estimate:
 
     # -- sharing ------------------------------------------------------------------------------
 
-    def _takes_over(self, later: int, earlier: int) -> bool:
-        """Whether the value `later` may be computed in the memory of `earlier`. The caller has checked that `earlier`
-        is used for the last time where `later` begins."""
-        ranges, begin = self._ranges, self._ranges.begins[later]
-        if later in ranges.merged:
-            return False
-        made, of = ranges.instructions[later], ranges.of[self._schedule.run_at(begin)]
-        # XLA looks at the operand that is the last to have the value.
-        if ranges.holders.get(earlier, ranges.instructions[earlier]) not in made.operands:
-            return False
-        opcode, leaf, other = made.kind.opcode, ranges.leaves[later], ranges.leaves[earlier]
-        if opcode in _COPIES or leaf.bytes != other.bytes or leaf.shape != other.shape:
-            return False
-        operands = [number for number, operand in enumerate(made.operands) if earlier in of[operand]]
-        if opcode in _ELEMENTWISE or len(operands) != 1:
-            return bool(operands) and opcode in _ELEMENTWISE
-        key = (made, operands[0])
-        known = self._elementwise.get(key)
-        if known is None:
-            known = self._elementwise[key] = keeps_positions(made, operands)
-        return known
+    def _pair(self) -> None:
+        """Finds the values that may be computed in the memory of operands."""
+        ranges, instructions, buffer_of = self._ranges, self._schedule.instructions, self._buffer_of
+        begins, ends, leaves, holders = ranges.begins, ranges.ends, ranges.leaves, ranges.holders
+        for run, begin, end in self._schedule.segments:
+            of = ranges.of[run]
+            for time in range(begin, end):
+                made = instructions[time]
+                opcode = made.kind.opcode
+                if opcode not in _ELEMENTWISE and opcode not in _IN_PLACE:
+                    continue
+                for operand in made.operands:
+                    for earlier in of[operand]:
+                        # XLA looks at the operand that is the last to have the value.
+                        if ends[earlier] != time or holders.get(earlier, operand) is not operand:
+                            continue
+                        leaf = leaves[earlier]
+                        for later in of[made]:
+                            other = leaves[later]
+                            if (
+                                begins[later] == time
+                                and (other is leaf or (other.bytes == leaf.bytes and other.shape == leaf.shape))
+                                and later not in ranges.merged
+                                and (opcode in _ELEMENTWISE or self._keeps_positions(made, earlier, of))
+                            ):
+                                self._pairs.add((later, earlier))
+                                a, b = buffer_of[later], buffer_of[earlier]
+                                self._partners.setdefault(a, []).append(b)
+                                self._partners.setdefault(b, []).append(a)
+
+    def _keeps_positions(self, made: HloInstruction, value: int, of: Mapping[HloInstruction, tuple[int, ...]]) -> bool:
+        """Whether an instruction can compute in the memory of a value that is one of its operands, and only one."""
+        operands = [number for number, operand in enumerate(made.operands) if value in of[operand]]
+        return len(operands) == 1 and keeps_positions(made, operands)
 
     def _interferes(self, a: int, b: int) -> bool:
         """Whether values of two buffers live at the same time, and one does not take over the memory of the other."""
@@ -159,34 +180,13 @@ class _Estimate:
         for x in self._values[a]:
             for y in those:
                 if begins[x] <= ends[y] and begins[y] <= ends[x]:
-                    if begins[x] == ends[y] and self._takes_over(x, y):
-                        continue
-                    if begins[y] == ends[x] and self._takes_over(y, x):
-                        continue
-                    return True
+                    if (x, y) not in self._pairs and (y, x) not in self._pairs:
+                        return True
         return False
-
-    def _neighbours(self) -> tuple[list[int], list[int]]:
-        """One list of the buffers of each instruction's result and operands, in the order of the instructions; and
-        where in that list the buffers of each time begin."""
-        buffer_of, instructions = self._buffer_of, self._schedule.instructions
-        near: list[int] = []
-        starts = [0]
-        for run, begin, end in self._schedule.segments:
-            of = self._ranges.of[run]
-            for time in range(begin, end):
-                instruction = instructions[time]
-                near += [buffer_of[value] for value in of[instruction]]
-                for operand in instruction.operands:
-                    for value in of[operand]:
-                        near.append(buffer_of[value])
-                starts.append(len(near))
-        starts.append(len(near))  # nothing runs after the last instruction
-        return near, starts
 
     def _in_order(self) -> list[int]:
         """The buffers in the order in which XLA assigns them: the largest first, and of the same size those that hold a
-        part of the result. After that by computation, the one with the highest id first, by instruction, and by array."""
+        part of the result. After that by computation, the one with the highest id first, instruction, and array."""
         executed = {run.computation for run in self._schedule.runs}
         count = max([len(computation.instructions) for computation in executed])
         order = sorted(executed, key=lambda computation: -computation.id)
@@ -213,7 +213,7 @@ class _Estimate:
         slots_of_space: dict[int, int] = {}
         is_tpu = self._target is not None and self._target.is_tpu  # libtpu keeps temporaries out of results
         slot_of = slots.slot_of
-        neighbours, starts = self._neighbours()
+        partners = self._partners
         temporary: list[int] = []
         for number in self._in_order():
             spend()
@@ -229,15 +229,13 @@ class _Estimate:
                 continue
             free = slots.free(spans)
             left = free & in_space
-            # Slot → the buffers in it that begin or end where this buffer does: it may share memory with them.
+            # Slot → the buffers in it that this buffer may share memory with where one ends and the other begins.
             near: dict[int, list[int]] = {}
-            for span in spans:
-                for time in span:
-                    for other in neighbours[starts[time] : starts[time + 1]]:
-                        slot = slot_of[other]
-                        if slot >= 0 and in_space >> slot & 1:
-                            near.setdefault(slot, []).append(other)
-                            left |= 1 << slot
+            for other in partners.get(number, ()):
+                slot = slot_of[other]
+                if slot >= 0 and in_space >> slot & 1:
+                    near.setdefault(slot, []).append(other)
+                    left |= 1 << slot
             while left:
                 # The last slot is tried first: it was made for the smallest buffer.
                 slot = left.bit_length() - 1
@@ -319,17 +317,19 @@ class _Estimate:
                 shape = shape.tuple_shapes[each]
             table_places.append(Place(instruction, instruction.name, index, shape))
         totals = _totals(sizes, lives, begins, ends, end + 1)
-        by_space: dict[int, list[int]] = {}
-        for life in range(len(lasting), len(lives) - len(tables)):
-            by_space.setdefault(spaces[lives[life]], []).append(life)
-        for space, chosen in sorted(by_space.items()):
-            alive = _totals(sizes, *[[each[life] for life in chosen] for each in (lives, begins, ends)], end + 1)
-            inside = tuple(
-                [value for number in temporary for value in self._values[number] if spaces[value] == space]
-            )
+        of_space: dict[int, list[int]] = {}
+        for number in temporary:
+            for value in self._values[number]:
+                of_space.setdefault(spaces[value], []).append(value)
+        for space, inside in sorted(of_space.items()):
+            most = max(totals) - static
+            if len(of_space) > 1:
+                own = [life for life in range(len(lasting), len(lives) - len(tables)) if spaces[lives[life]] == space]
+                alive = [[each[life] for life in own] for each in (lives, begins, ends)]
+                most = max(_totals(sizes, alive[0], alive[1], alive[2], end + 1))
             for value in inside:
                 allocation_of[value] = len(allocations)
-            allocations.append(Allocation(len(allocations), max(alive), space, TEMPORARY, values=inside))
+            allocations.append(Allocation(len(allocations), most, space, TEMPORARY, values=tuple(inside)))
 
         def place(value: int) -> Place:
             if value >= len(ranges.leaves):
@@ -345,9 +345,8 @@ class _Estimate:
             lower, upper = self._bounds(static)
             bounds = min(lower, peak), max(upper, peak)
         notes = (_BY_LIVENESS,) if self._schedule.is_given else (_BY_LIVENESS, _OWN_ORDER)
-        devices = 1 if self._schedule.is_given else partitions(self._module)
-        if devices > 1:
-            notes = (*notes, _DIVIDED.format(devices))
+        if self._schedule.parts > 1:
+            notes = (*notes, _DIVIDED.format(self._schedule.parts))
         return Plan(
             self._module,
             tuple(allocations),
@@ -431,7 +430,12 @@ class _Estimate:
         if not any(each.opcode == Opcode.CONSTANT for computation in others for each in computation.instructions):
             return found
         seen = set(executed)
-        pending = [each for computation in self._module.computations if computation in seen for each in computation.instructions]
+        pending = [
+            each
+            for computation in self._module.computations
+            if computation in seen
+            for each in computation.instructions
+        ]
         while pending:
             instruction = pending.pop()
             opcode = instruction.opcode
@@ -448,29 +452,29 @@ class _Estimate:
     def _shared(self, temporary: Sequence[int]) -> set[tuple[int, int]]:
         """The temporary buffers whose memory another one takes over where a span ends, as (buffer, time). It may do so
         by `_takes_over`, or if its instruction joins parts that lie side by side."""
-        begins, ends = self._ranges.begins, self._ranges.ends
-        dying: dict[int, list[int]] = {}
+        begins, spans, made = self._ranges.begins, self._spans, self._ranges.instructions
+        rank = {number: position for position, number in enumerate(temporary)}
+        joining = [each for each in temporary if joins_parts(made[self._values[each][0]])]
+        starts = {spans[number][0][0] for number in joining}
+        found = {
+            (each, last)
+            for each in temporary
+            if starts
+            for _, last in spans[each]
+            if spans[each][0][0] < last in starts
+        }
         for number in temporary:
-            for _, last in self._spans[number]:
-                dying.setdefault(last, []).append(number)
-        found: set[tuple[int, int]] = set()
-        sizes, spans, values, made = self._sizes, self._spans, self._values, self._ranges.instructions
-        for number in temporary:
-            time = spans[number][0][0]  # a value that is made later is bound to the memory of the first ones
-            if time not in dying:
+            partners = self._partners.get(number)
+            if partners is None:
                 continue
-            later = [value for value in values[number] if begins[value] == time]
-            joined = any(joins_parts(made[value]) for value in later)
-            for other in dying[time]:
-                if spans[other][0][0] >= time or (other, time) in found:
+            time = spans[number][0][0]  # a value that is made later is bound to the memory of the first ones
+            later = [value for value in self._values[number] if begins[value] == time]
+            for other in sorted({each for each in partners if each in rank}, key=rank.__getitem__):
+                if self._sizes[other] != self._sizes[number] or spans[other][0][0] >= time or (other, time) in found:
                     continue
-                if joined:
-                    found.add((other, time))
-                    continue
-                if sizes[other] != sizes[number]:
-                    continue
-                earlier = [value for value in values[other] if ends[value] == time]
-                if any(made[y] in made[x].operands and self._takes_over(x, y) for x in later for y in earlier):
+                if any(last == time for _, last in spans[other]) and any(
+                    (x, y) in self._pairs and made[y] in made[x].operands for x in later for y in self._values[other]
+                ):
                     found.add((other, time))
                     break
         return found
@@ -478,7 +482,7 @@ class _Estimate:
     def _bounds(self, static: int) -> tuple[int, int]:
         """The least and the most that the peak can be in this order of the instructions. `static` are the bytes that
         live throughout."""
-        begins, ends, end = self._ranges.begins, self._ranges.ends, len(self._schedule.instructions)
+        end = len(self._schedule.instructions)
         lasting = sum([size for _, _, size, _ in self._tables])
         most = [0] * (end + 3)
         # After an instruction, the values that are made and still used need memory. While an instruction runs, it may

@@ -78,6 +78,9 @@ class FlatSchedule(NamedTuple):
     """The run of the entry computation comes first, then those that are called, in the order in which they begin."""
     is_given: bool
     """Whether the module gives the order. If not, `flat_schedule` computed it."""
+    parts: int
+    """Over how many devices XLA will divide the arrays; 1 for a module that is partitioned already, and for one that is
+    not divided."""
 
     def run_at(self, time: int) -> Run:
         """The run of the instruction that runs at a time."""
@@ -134,7 +137,7 @@ def flat_schedule(module: HloModule) -> FlatSchedule:
             run.last = max(run.first, len(order) - 1)
         if len(order) > start:
             segments.append(Segment(run, start, len(order)))
-    return FlatSchedule(order, segments, runs, is_given)
+    return FlatSchedule(order, segments, runs, is_given, 1 if is_given else partitions(module))
 
 
 def _given_schedule(computation: HloComputation, ids: Iterable[int]) -> list[HloInstruction]:
@@ -284,15 +287,16 @@ def partitions(module: HloModule) -> int:
     >>> partitions(HloModule.parse(text))
     4
     """
-    most, exchanges, is_marked = 1, False, False
-    for kind in {each.kind for each in module.instructions()}:
+    kinds = {each.kind for each in module.instructions()}
+    marks = {each for each in kinds if each.opcode is Opcode.CUSTOM_CALL and each.message.custom_call_target in _MARKS}
+    if not marks and any(each.row.exchanges_with_replicas for each in kinds):
+        return 1
+    most = 1
+    for kind in {*marks, *[each.kind for each in (*module.entry.parameters, module.entry.root)]}:
         if kind.message.HasField("sharding"):
             with suppress(InvalidArgumentError):
                 sharding = Sharding.from_proto(kind.message.sharding)
                 for part in sharding.elements or (sharding,):
                     if product(part.tile_counts or ()) > 1:
                         most = max(most, len(part.devices or ()))
-        exchanges = exchanges or kind.row.exchanges_with_replicas
-        if kind.opcode is Opcode.CUSTOM_CALL:
-            is_marked = is_marked or kind.message.custom_call_target in _MARKS
-    return 1 if exchanges and not is_marked else most
+    return most

@@ -26,7 +26,7 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep, InPlace, ResultSource
 from xlashape.hlo.values.sharding import Sharding
 from xlashape.limits import spend
-from xlashape.reports.memory.schedule import FlatSchedule, Run, array_bytes, partitions
+from xlashape.reports.memory.schedule import FlatSchedule, Run, array_bytes
 from xlashape.reports.why.causes import on_target
 from xlashape.shape import Shape, Target
 from xlashape.shape.xla_util.shape_util import byte_size_of, elements_in
@@ -105,7 +105,7 @@ class _Values:
         self._holders: dict[int, HloInstruction] = {}
         self._aliased: list[int] = []
         self._states: dict[Run, dict[int, int]] = {}
-        """By the run of a caller's condition or body, the values that merge the state, by their numbers in the state."""
+        """By the run of a loop's body, the values that merge the state, by their numbers in the state."""
         self._uses: dict[Run, dict[HloInstruction, int]] = {}
         self._donated = frozenset(
             [
@@ -115,7 +115,6 @@ class _Values:
         )
         self._is_raw = not schedule.is_given
         """Whether XLA's optimizations are still to come."""
-        self._parts = partitions(module) if self._is_raw else 1
         self._flow: Flow | None = None
         self._carried: dict[HloInstruction, list[int | None]] = {}
 
@@ -124,7 +123,7 @@ class _Values:
         found = self._leaves.get(shape)
         if found is None:
             if not shape.is_tuple:
-                found = (self._leaf(shape, self._parts),)
+                found = (self._leaf(shape, self._schedule.parts),)
             else:
                 found = tuple(
                     [
@@ -153,7 +152,7 @@ class _Values:
         the parts that the instruction's sharding gives it."""
         kind = instruction.kind
         found = self.leaves(instruction.shape)
-        if self._parts == 1 or not kind.message.HasField("sharding"):
+        if self._schedule.parts == 1 or not kind.message.HasField("sharding"):
             return found
         with suppress(InvalidArgumentError):  # the sharding is not for this shape
             shards = Sharding.from_proto(kind.message.sharding).shard_shape(kind.shape)

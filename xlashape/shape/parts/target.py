@@ -71,10 +71,16 @@ two actual sizes.
 GPU = Target("gpu", dynamic_size_bytes=4)
 """XLA's GPU backend, which counts as the CPU backend does."""
 TPU = Target(
-    "tpu", pointer_size=4, counts_padding=True, table_alignment=512, scalar_elements=1024, semaphore_spaces=(2, 8), small_spaces=(4,)
+    "tpu",
+    pointer_size=4,
+    counts_padding=True,
+    table_alignment=512,
+    scalar_elements=1024,
+    semaphore_spaces=(2, 8),
+    small_spaces=(4,),
 )
-"""TPUs with libtpu. A scalar without tiles takes the bytes of 1,024 elements, a semaphore takes 4 bytes, and other
-arrays take the bytes of their tiles.
+"""TPUs with libtpu. A scalar without tiles takes the bytes of 1,024 elements, as does s32[2] in memory space 4, a
+semaphore takes 4 bytes, and other arrays take the bytes of their tiles.
 
 The table of a tuple of n elements takes 4 × n bytes, rounded up to a multiple of 512, or of 32 from v5p on. The actual
 sizes of dynamic dimensions stand in the prefix that the layout states, `M(n)`. Source: the buffer assignments of libtpu
