@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from textwrap import wrap
 from typing import Final, NamedTuple
 
+from xlashape.base.display import printable
 from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.math import byte_text, counted
 from xlashape.base.tables import Column, ColumnKind
@@ -42,6 +43,7 @@ class Copy(NamedTuple):
     computation: str
     mover: str
     movers: tuple[str, ...]
+    computes: bool
     cause: str
     suggestion: str | None
     saved_bytes: int | None
@@ -73,6 +75,7 @@ _COPY_COLUMNS: Final = (
     Column("computation", ColumnKind.TEXT, "the computation that it is in"),
     Column("mover", ColumnKind.TEXT, "the instruction that decides the cause: itself, or one in the fusion"),
     Column("movers", ColumnKind.TEXTS, "every instruction in it that moves data"),
+    Column("computes", ColumnKind.BOOLEAN, "whether it is a fusion that also computes: bytes are then those that it reads and writes for its copies alone"),
     Column("cause", ColumnKind.TEXT, "why it is there, in a sentence"),
     Column("suggestion", ColumnKind.TEXT, "the edit of the program that removes it, or what may help"),
     Column("saved_bytes", ColumnKind.INTEGER, "the total bytes that the edit saves; None where no edit is known to", "bytes"),
@@ -132,7 +135,7 @@ REPORT: Final = Report(
     columns=_COPY_COLUMNS,
     totals=(
         Column("module", ColumnKind.TEXT, "the name of the module"),
-        Column("copies", ColumnKind.INTEGER, "how many instructions only move data"),
+        Column("copies", ColumnKind.INTEGER, "how many instructions only move data, or are fusions that copy an array while they compute"),
         Column("total_bytes", ColumnKind.INTEGER, "what copies read and write in one execution of the module, padding included", "bytes"),
         Column("saved_bytes", ColumnKind.INTEGER, "what the suggestions save of it that are exact", "bytes"),
         Column("has_pass_dumps", ColumnKind.BOOLEAN, "whether there were dumps after passes, so that passes are exact"),
@@ -173,7 +176,7 @@ class Copies(Frozen, Answer):
 
     @property
     def copies(self) -> int:
-        """How many instructions only move data."""
+        """How many instructions only move data, or copy an array while they compute."""
         return len(self.rows)
 
     @property
@@ -205,18 +208,21 @@ class Copies(Frozen, Answer):
 
     def _lines(self, *, with_first: bool) -> list[str]:
         """The lines of the headline; `with_first` adds the cause of the copy that costs most."""
+        module = self.module or "module"
         if not self.rows:
-            return [f"{self.module or 'module'}: no instruction only moves data"]
+            return [f"{module}: no instruction only moves data"]
+        fused = sum([row.computes for row in self.rows])
+        only = len(self.rows) - fused
+        parts = [f"{counted(only, 'instruction')} only move{'s' if only == 1 else ''} data"] if only else []
+        if fused:
+            parts.append(f"{counted(fused, 'fusion')} cop{'ies' if fused == 1 else 'y'} an array while computing")
         lines = [
-            f"{self.module or 'module'}: {counted(len(self.rows), 'instruction')} only "
-            f"move{'s' if len(self.rows) == 1 else ''} data: {byte_text(self.total_bytes)} read and written"
-        ]
-        lines.append(
+            f"{module}: {' and '.join(parts)}: {byte_text(self.total_bytes)} read and written",
             "  "
             + "; ".join(
                 [f"{each.cause_kind} {each.share:.0%} in {counted(each.copies, 'copy')}" for each in self.causes[:4]]
-            )
-        )
+            ),
+        ]
         if with_first:
             lines.append(f"  {self.rows[0].name}: {self.rows[0].cause}")
         for each in self.suggestions[:2]:
@@ -247,7 +253,7 @@ class Copies(Frozen, Answer):
             parts.append(listing_text(("moved", "instruction"), [_listed(group) for group in shown], width))
         if len(shown) < len(groups):
             parts.append(not_shown(len(groups) - len(shown), hint))
-        return "\n\n".join(parts)
+        return printable("\n\n".join(parts))
 
 
 def _listed(alike: Sequence[Copy]) -> tuple[str, str, str]:

@@ -30,6 +30,8 @@ SHARDING: Final = "sharding"
 of instructions that the program or the partitioner asks for.
 """
 
+_ANNOTATION: Final = "sharding_constraint"
+"""What JAX calls an annotation of sharding."""
 _SPACES: Final = {0: "main memory", 1: "on-chip memory", 5: "the host's memory"}
 """The memory spaces of layouts, in words."""
 _ASKED: Final[dict[Movement | None, str]] = {
@@ -40,6 +42,15 @@ _ASKED: Final[dict[Movement | None, str]] = {
     Movement.REVERSE: "reverses an array",
 }
 """What the program or the partitioner does with an instruction that moves data so, in words."""
+_READ_BEFORE: Final = "read the old value before the new one is computed from it"
+_RETURN_ONCE: Final = "return each array once, and no argument unchanged"
+_ADVICE: Final = {
+    "carry": "keep each element of the state at its place, and compute the new value from it alone",
+    "branch": "give back from branches what they compute, and select what stays as it is outside",
+    "pad": "choose sizes that need no padding",
+    "concatenate": "write the parts into one array where they are made",
+}
+"""What may help, by the role of the use that needs the copy, or by what the program asks for."""
 _MOST_INNER: Final = 2_000
 """The most instructions of a fusion that are looked at."""
 
@@ -66,6 +77,8 @@ class CopyCause(NamedTuple):
     """The cause in a sentence."""
     inferred_pass: str | None
     """The pass of XLA that inserts such an instruction; None where the program may have it itself."""
+    advice: str = ""
+    """What may help where no edit of the program is known that removes the mover; empty where nothing is known to."""
 
 
 def ends_of(flow: Flow, mover: Mover) -> Ends:
@@ -74,6 +87,8 @@ def ends_of(flow: Flow, mover: Mover) -> Ends:
     """
     operand = _moved_operand(mover)
     source, bitcasts = flow.source(operand)
+    if mover.computes:
+        return Ends(source, bitcasts, [ValueUse(mover.row, Role.OPERAND, 0, (), ())])
     index = (0,) if mover.row.opcode == Opcode.COPY_START else ()
     return Ends(source, bitcasts, flow.uses(mover.row, index))
 
@@ -183,9 +198,12 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
                 return _relayout(mover, ends, before, after, "layout-assignment")
             if before.memory_space != after.memory_space:
                 return _memory_space(before.memory_space, after.memory_space, ends)
-        if _last_name(inner) == "sharding_constraint":
+        if _is_annotation(inner):
             text = "The partitioner has left a copy in the place of an annotation of sharding"
-            return CopyCause(SHARDING, f"sharding of {inner.metadata.op_name}", text + ".", None)
+            return CopyCause(SHARDING, f"sharding of {inner.metadata.op_name or inner.name}", text + ".", None)
+        if mover.computes:
+            text = f"{user_text(mover.row)} computes, and copies an array on the way, in the layout that it has"
+            return CopyCause("copy", None, _capital(text) + ".", None)
         if mover.is_fusion:
             # XLA inserts copies after fusion and does not fuse them. A copy in a fusion belongs to a custom call whose
             # operand is also its result.
@@ -195,8 +213,8 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
         name = _last_name(inner)
         if name and name != "transpose":
             return _relayout(mover, ends, layout_of(source), layout_of(result), None)
-        text = "The program transposes, and its result is wanted in another order in memory"
-        return CopyCause("transpose", _who(mover, ends), _and_who(text, mover, ends), None)
+        text = f"The program transposes: {_orders(inner, layout_of(source), layout_of(result))}"
+        return CopyCause("transpose", _who(mover, ends), _and_who(text, mover, ends), None, _transposed(ends))
     if opcode == "reshape":
         text = f"The reshape is no bitcast: its operand has the layout {'' if source is None else layout_of(source)}"
         return CopyCause("reshape", user_text(inner), text + ".", None)
@@ -205,8 +223,21 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
     sharding = _sharding(mover, ends)
     if sharding is not None:
         return CopyCause(kind, sharding, f"The partitioner {what}{_op_name(inner)}, for {sharding}.", None)
-    who = "program" if inner.metadata.op_name else "compiler"
-    return CopyCause(kind, None, f"The {who} {what}{_op_name(inner)}.", None)
+    who = "The program" if inner.metadata.op_name else "The instruction"
+    return CopyCause(kind, None, f"{who} {what}{_op_name(inner)}.", None, _ADVICE.get(kind, ""))
+
+
+def _is_annotation(copy: HloInstruction) -> bool:
+    """Whether a copy that keeps the layout stands in the place of an annotation of sharding. It has the annotation, or
+    is named after the operation or the argument that was annotated. Copies that the compiler inserts are named `copy`,
+    also where they have the metadata of an annotation that was at their place.
+    """
+    name = copy.name.partition(".")[0]
+    return name == _ANNOTATION or (
+        copy.opcode == Opcode.COPY
+        and not name.startswith("copy")
+        and (copy.kind.message.HasField("sharding") or _last_name(copy) in (name, _ANNOTATION))
+    )
 
 
 def _sharding(mover: Mover, ends: Ends) -> str | None:
@@ -219,7 +250,7 @@ def _sharding(mover: Mover, ends: Ends) -> str | None:
     marked = any(
         each.details.frontend_attributes.map.get("is_spmd_generated") == "true" for each in (mover.inner, mover.row)
     )
-    return "sharding" if marked or _last_name(mover.inner) in ("sharding_constraint", "shard_map") else None
+    return "sharding" if marked or _last_name(mover.inner) in (_ANNOTATION, "shard_map") else None
 
 
 def _op_name(instruction: HloInstruction) -> str:
@@ -234,10 +265,40 @@ def _last_name(instruction: HloInstruction) -> str:
 def _relayout(mover: Mover, ends: Ends, before: Layout, after: Layout, inferred: str | None) -> CopyCause:
     """The cause of a mover that changes the layout. inferred: the pass that inserts such a mover, if one does."""
     who = _who(mover, ends)
-    text = f"The data is in {before.replace(memory_space=0)} and is wanted in {after.replace(memory_space=0)}"
+    text = _capital(_orders(mover.inner, before, after))
     if mover.is_fusion and mover.row.shape == _moved_operand(mover).shape:
         text = f"The data is copied from {before} to {after} and back, since it may not be overwritten"
-    return CopyCause(RELAYOUT, who, _and_who(text, mover, ends), inferred)
+    advice = "" if mover.computes else _transposed(ends)
+    return CopyCause(RELAYOUT, who, _and_who(text, mover, ends), inferred, advice)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _orders(inner: HloInstruction, before: Layout, after: Layout) -> str:
+    """The layouts of the data before and after, in words. The dimensions of both are those of the result."""
+    before, after = before.replace(memory_space=0), after.replace(memory_space=0)
+    where = ""
+    if inner.opcode == Opcode.TRANSPOSE:
+        place = {dimension: number for number, dimension in enumerate(inner.kind.dimensions)}
+        order = tuple([place.get(dimension, dimension) for dimension in before.minor_to_major])
+        before, where = before.replace(minor_to_major=order), " of the result"
+    return f"the data is in {before}{where} and is wanted in {after}"
+
+
+def _transposed(ends: Ends) -> str:
+    """Advice where data is wanted in another order, and no edit is known."""
+    users = [use.user for use in ends.uses if use.role is Role.OPERAND]
+    overwrites = next((use.user for use in ends.uses if use.user.output_operand_aliasing), None)
+    if overwrites is not None:
+        return f"none: {user_text(overwrites)} works in the memory of its operand, so that a copy stays in every layout"
+    if any((inner := library_operation(user)) is not None and inner.opcode == Opcode.DOT for user in users):
+        return (
+            "write the letters of the einsum in the order in which the operand is stored, or store the operand in the "
+            "order that the dot wants"
+        )
+    return "transpose once where the array is made, outside of loops, and keep it so"
 
 
 def _and_who(text: str, mover: Mover, ends: Ends) -> str:
@@ -274,7 +335,7 @@ def source_text(ends: Ends) -> str:
         return parameter_text(source.instruction) + (f"{ShapeIndex(source.at)}" if source.at else "")
     if source.instruction.opcode == Opcode.PARAMETER:
         index = f"element {ShapeIndex(source.at)} of " if source.at else ""
-        return f"{index}the state of a loop ({source.instruction.computation.name})"
+        return f"{index}the argument of {source.instruction.computation.name}"
     return user_text(source.instruction)
 
 
@@ -402,24 +463,30 @@ def _collision(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
         return _copied_parameter(flow, ends, writer, outputs, other)
     if source.instruction.opcode == Opcode.CONSTANT:
         taker = overwritten or taker_text(ends)
-        return _inserted(taker, f"{where} cannot be overwritten, and {taker or 'a user'} needs memory of its own.")
+        text = f"{where} cannot be overwritten, and {taker or 'a user'} needs memory of its own."
+        return _inserted(taker, text, "pass a large constant as an argument, and donate it")
     state = _element_of_state(flow, source)
     if state is not None and carries:
-        return _inserted(*_state(state, carries[0], others))
-    if source.instruction.opcode == Opcode.PARAMETER and flow.callers.get(source.instruction.computation):
-        return _inserted(*_still_read(flow, ends))
+        return _state(state, carries[0], others)
+    caller = flow.caller(source.instruction.computation)
+    if source.instruction.opcode == Opcode.PARAMETER and caller is not None and _is_loop(caller):
+        return _still_read(flow, caller, ends)
     if carries:
-        return _inserted(use_text(carries[0]), f"{where} would have to be in the memory of {use_text(carries[0])}.")
+        by = use_text(carries[0])
+        return _inserted(by, f"{where} would have to be in the memory of {by}.", _ADVICE[carries[0].role.value])
     if writer is not None:
-        reason = f", and {other} reads it" if other else ""
-        return _inserted(overwritten, f"{overwritten} would overwrite what {where} made{reason}.")
+        reason, advice = (f", and {other} reads it", _READ_BEFORE) if other else ("", "")
+        return _inserted(overwritten, f"{overwritten} would overwrite what {where} made{reason}.", advice)
     if outputs and other:
-        return _inserted(
-            use_text(outputs[0]),
-            f"{where} is {use_text(outputs[0])} and also {other}: each output has memory of its own.",
-        )
+        by = use_text(outputs[0])
+        return _inserted(by, f"{where} is {by} and also {other}: each output has memory of its own.", _RETURN_ONCE)
     taker = taker_text(ends)
-    return _inserted(taker or None, f"{where} and {taker or 'its user'} need memory of their own.")
+    text = f"{where} is copied for {taker or 'its user'}; which use would overwrite it is not known."
+    return _inserted(taker or None, text)
+
+
+def _is_loop(caller: HloInstruction) -> bool:
+    return caller.kind.row.source is ResultSource.STATE
 
 
 def _copied_parameter(
@@ -434,18 +501,23 @@ def _copied_parameter(
     if writer is not None:
         by = user_text(writer.user)
         need = f"{other or taker} needs it too" if taker else "it is not donated"
-        return _inserted(by, f"{where} is copied: {by} would overwrite it, and {need}.")
+        advice = _READ_BEFORE if taker and other else ""
+        return _inserted(by, f"{where} is copied: {by} would overwrite it, and {need}.", advice)
     if taker is not None:
         need = f" while {taker_text(ends)} needs it" if ends.uses else ""
-        return _inserted(taker, f"{where} is donated, and {taker} would overwrite it{need}.")
+        is_read = any(use.role is Role.OPERAND for use in ends.uses)
+        advice = _READ_BEFORE if is_read else _RETURN_ONCE if outputs else ""
+        return _inserted(taker, f"{where} is donated, and {taker} would overwrite it{need}.", advice)
     if outputs:
         by = output_text(outputs[0].at)
-        return _inserted(by, f"{where} is {by}: it is not donated, so an output cannot have its memory.")
+        text = f"{where} is {by}: it is not donated, so an output cannot have its memory."
+        return _inserted(by, text, _RETURN_ONCE)
     branch = next((use for use in ends.uses if use.role is Role.BRANCH), None)
     if branch is not None:
-        return _inserted(use_text(branch), f"{where} is {use_text(branch)}, which has memory of its own.")
+        text = f"{where} is {use_text(branch)}, which has memory of its own."
+        return _inserted(use_text(branch), text, _ADVICE["branch"])
     by = taker_text(ends)
-    return _inserted(by or None, f"{where} and {by or 'its user'} need memory of their own.")
+    return _inserted(by or None, f"{where} is copied for {by or 'its user'}, and is not donated.")
 
 
 def _element_of_state(flow: Flow, source: Value) -> Value | None:
@@ -457,39 +529,38 @@ def _element_of_state(flow: Flow, source: Value) -> Value | None:
     return source if source.instruction.opcode == Opcode.PARAMETER else None
 
 
-def _still_read(flow: Flow, ends: Ends) -> tuple[str, str]:
-    """What forces the copy of an element of a loop's state, and a sentence: which instruction reads the old value when
-    which other one writes the new value.
+def _still_read(flow: Flow, loop: HloInstruction, ends: Ends) -> CopyCause:
+    """The cause of a copy of an element of a loop's state: which instruction reads the old value when which other one
+    writes the new value.
     """
-    computation, at = ends.source.instruction.computation, ends.source.at
-    where = source_text(ends)
-    loop = flow.caller(computation)
-    name = computation.name if loop is None else loop.name
-    writer = flow.source(computation.root, at)[0].instruction
+    at = ends.source.at
+    where = (f"element {ShapeIndex(at)} of " if at else "") + f"the state of {user_text(loop)}"
+    writer = flow.source(ends.source.instruction.computation.root, at)[0].instruction
     if writer.opcode == Opcode.COPY and writer.operands:
         writer = flow.source(writer.operands[0])[0].instruction
     readers = [use for use in ends.uses if use.user is not writer] or ends.uses
     reader = use_text(readers[0]) if readers else "a later instruction"
     by = f" by {user_text(writer)}" if writer.opcode not in (Opcode.PARAMETER, Opcode.TUPLE) else ""
-    return f"the state of loop {name}", f"{where} is still read by {reader} when its new value is written{by}."
+    text = f"{where} is still read by {reader} when its new value is written{by}."
+    return _inserted(f"the state of loop {loop.name}", text, _READ_BEFORE)
 
 
-def _state(source: Value, carry: ValueUse, others: list[ValueUse]) -> tuple[str, str]:
-    """What forces a copy, and a sentence, where a loop's body returns an element of its state, at the same or another
-    index, or a branch returns its operand.
+def _state(source: Value, carry: ValueUse, others: list[ValueUse]) -> CopyCause:
+    """The cause of a copy where a loop's body returns an element of its state, at the same or another index, or a
+    branch returns its operand.
     """
     before, after = ShapeIndex(source.at), ShapeIndex(carry.at)
-    by = use_text(carry)
+    by, advice = use_text(carry), _ADVICE[carry.role.value]
     if carry.role is Role.BRANCH:
-        return by, f"The branch gives its operand {before} back, which is not its own memory."
+        return _inserted(by, f"The branch gives its operand {before} back, which is not its own memory.", advice)
     if source.at != carry.at:
-        return by, f"Element {before} of the loop's state becomes element {after}, whose old value is still needed."
+        text = f"Element {before} of the loop's state becomes element {after}, whose old value is still needed."
+        return _inserted(by, text, advice)
     other = next((use_text(use) for use in others if use is not carry), None)
-    return by, f"Element {before} of the loop's state goes on unchanged" + (
-        f", and {other} needs it too." if other else "."
-    )
+    text = f"Element {before} of the loop's state goes on unchanged"
+    return _inserted(by, text + (f", and {other} needs it too." if other else "."), advice)
 
 
-def _inserted(by: str | None, text: str) -> CopyCause:
-    """The cause of a copy that copy insertion inserts. by: what forces it; text: the sentence."""
-    return CopyCause(COPY_INSERTION, by, text[:1].upper() + text[1:], "copy-insertion")
+def _inserted(by: str | None, text: str, advice: str = "") -> CopyCause:
+    """The cause of a copy that copy insertion inserts. by: what forces it; text: the sentence; advice: what may help."""
+    return CopyCause(COPY_INSERTION, by, _capital(text), "copy-insertion", advice)

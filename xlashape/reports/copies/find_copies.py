@@ -16,7 +16,7 @@ from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.limits import INT64_MAX
 from xlashape.reports.copies.answer import Copies, Copy, CopySuggestion
 from xlashape.reports.copies.causes import Ends, cause_of, ends_of, source_text, taker_text
-from xlashape.reports.copies.edits import Edit, Removal, advice_of, matched_by_jax, removal_of, removal_text
+from xlashape.reports.copies.edits import Edit, Removal, matched_by_jax, removal_of, removal_text
 from xlashape.reports.copies.movers import Mover, layout_of, movers_of
 from xlashape.reports.copies.pass_dumps import Dump, Inserted, dumps_beside, inserted_by, one_of
 from xlashape.reports.copies.times import Times, executions, moved_by
@@ -191,7 +191,7 @@ def _row(
     is_known = known is not None and known.is_exact
     before, after = mover.source_shape, mover.result_shape
     line, op_name = _origin(mover, ends)
-    advice = removal_text(removal.edits) if removal is not None else advice_of(ends, cause.kind)
+    advice = removal_text(removal.edits) if removal is not None else cause.advice
     return Copy(
         name=mover.shown.name,
         opcode=mover.shown.opcode,
@@ -217,6 +217,7 @@ def _row(
         computation=row.computation.name,
         mover=inner.name,
         movers=tuple([each.name for each in mover.all_inner]),
+        computes=mover.computes,
         cause=cause.text,
         suggestion=advice or None,
         saved_bytes=total if removal is not None else None,

@@ -4,21 +4,22 @@ writes.
 The row of an opcode says whether it moves data (`Operation.movement`): copy, transpose, reshape, slice, dynamic-slice,
 pad, concatenate, reverse, and the starts of asynchronous copies do. A transpose or a reshape whose result lies in
 memory as its operand does is a bitcast, and moves nothing. A fusion is a mover if all its instructions move data, but
-for bitcasts, tuples, constants and the arithmetic of scalars that index a slice. Instructions that write a part of a
-buffer in place (dynamic-update-slice, scatter) and those that look elements up (gather) are no movers: the program
-itself asks for them.
+for bitcasts, tuples, constants and the arithmetic of scalars that index a slice. A fusion that computes is one too if
+it holds a copy: what it reads and writes for the copy alone counts, which is nothing where it computes with what is
+copied. Instructions that write a part of a buffer in place (dynamic-update-slice, scatter) and those that look elements
+up (gather) are no movers: the program itself asks for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
-from xlashape.hlo.flow import executed_computations
+from xlashape.hlo.flow import behind_bitcasts, executed_computations
 from xlashape.hlo.kind import Kind
-from xlashape.hlo.ops.operation import AsyncStep, Movement
+from xlashape.hlo.ops.operation import AsyncStep, Movement, ResultSource
 from xlashape.limits import INT64_MAX, spend
 from xlashape.shape import Layout, Shape
 from xlashape.shape.tiling.padding import physical_bytes
@@ -38,6 +39,8 @@ class Mover(NamedTuple):
     """The instruction that a row of the report names: `row`, or the start of the asynchronous operation whose
     computation has no instruction but `row`.
     """
+    computes: bool = False
+    """Whether `row` is a fusion that also computes, so that only its copies move data."""
 
     @property
     def is_fusion(self) -> bool:
@@ -126,7 +129,7 @@ def movers_of(module: HloModule) -> Iterator[Mover]:
                 for called in instruction.called_computations:
                     if sum([each.opcode != Opcode.PARAMETER for each in called.instructions]) == 1:
                         starts[called] = instruction
-    fused: dict[HloComputation, tuple[HloInstruction, ...]] = {}
+    fused: dict[HloComputation, tuple[tuple[HloInstruction, ...], bool]] = {}
     for computation in executed:
         for instruction in computation.instructions:
             row = instruction.kind.row
@@ -137,8 +140,9 @@ def movers_of(module: HloModule) -> Iterator[Mover]:
                 for called in instruction.called_computations[:1]:
                     if called not in fused:
                         fused[called] = _fused_movers(called)
-                    if fused[called]:
-                        yield Mover(instruction, min(fused[called], key=_rank), fused[called], shown)
+                    found, computes = fused[called]
+                    if found:
+                        yield Mover(instruction, min(found, key=_rank), found, shown, computes)
             elif moves(instruction):
                 yield Mover(instruction, instruction, (instruction,), shown)
 
@@ -160,9 +164,20 @@ def relayouts(instruction: HloInstruction) -> bool:
     return before != after and before.replace(memory_space=0) != after.replace(memory_space=0)
 
 
-def _fused_movers(computation: HloComputation) -> tuple[HloInstruction, ...]:
-    """The instructions of a fused computation that move data; empty if there are none, or if the computation computes
-    anything but scalar indices of slices.
+def _fused_movers(computation: HloComputation) -> tuple[tuple[HloInstruction, ...], bool]:
+    """The instructions of a fused computation that move data, and whether it computes anything but scalar indices of
+    slices: then its copies are what moves data.
+    """
+    moving = _only_moving(computation)
+    if moving is not None:
+        return moving, False
+    copied = [each for each in computation.instructions if each.kind.row.movement is Movement.COPY and moves(each)]
+    return tuple(copied), True
+
+
+def _only_moving(computation: HloComputation) -> tuple[HloInstruction, ...] | None:
+    """The instructions of a fused computation that move data; None if it computes anything but scalar indices of
+    slices.
     """
     found: list[HloInstruction] = []
     steps: list[HloInstruction] = []
@@ -174,7 +189,7 @@ def _fused_movers(computation: HloComputation) -> tuple[HloInstruction, ...]:
         if row.movement not in (None, Movement.TRANSFER):
             data = operands if row.movement is Movement.JOIN else operands[:1]
             if not computed.isdisjoint(data):
-                return ()
+                return None
             (found if moves(instruction) else steps).append(instruction)
             moved.add(instruction)
         elif row.moves_no_data or row.is_given:
@@ -184,12 +199,20 @@ def _fused_movers(computation: HloComputation) -> tuple[HloInstruction, ...]:
         elif instruction.shape.is_array and instruction.shape.rank == 0 and moved.isdisjoint(operands):
             computed.add(instruction)
         else:
-            return ()
+            return None
     if computation.root in computed:
-        return ()
+        return None
     if not found and steps:
         return tuple(steps[-1:])  # all are bitcasts by themselves, but the fusion writes a buffer of its own
     return tuple(found)
+
+
+def _is_written_apart(copy: HloInstruction) -> bool:
+    """Whether a fusion that computes writes the result of a copy in it for the copy alone: it is one of several results,
+    and what it copies is an operand of the fusion or another result."""
+    root, data = copy.computation.root, behind_bitcasts(copy.operands[0])
+    given = root.operands if root.kind.row.source is ResultSource.OPERANDS else ()
+    return copy in given and (data.opcode == Opcode.PARAMETER or data in given)
 
 
 # -- bytes ----------------------------------------------------------------------------------
@@ -218,6 +241,8 @@ def bytes_of(shape: Shape) -> int | None:
 
 def bytes_written(mover: Mover) -> int | None:
     """The bytes of the buffers that a mover writes, padding included; None where a size is not known."""
+    if mover.computes:
+        return _known_sum([each.kind.fact(_result_bytes, _result_bytes) for each in mover.all_inner if _is_written_apart(each)])
     size = _result_bytes if mover.is_fusion else _moved_bytes
     return mover.row.kind.fact(size, size)
 
@@ -229,13 +254,21 @@ def bytes_read(mover: Mover) -> int | None:
     row = mover.row
     if mover.is_fusion:
         called = row.called_computations[0]
+        apart = [each for each in mover.all_inner if mover.computes and _is_written_apart(each)]
         sizes = [
-            _read_of(operand, parameter) for operand, parameter in zip(row.operands, called.parameters, strict=False)
+            _read_of(operand, parameter)
+            for operand, parameter in zip(row.operands, called.parameters, strict=False)
+            if not mover.computes or all(user in apart for user in parameter.users)
         ]
     elif _takes_a_part(row):
         sizes = [_slice_bytes(row.operands[0], [row])]
     else:
         sizes = [operand.kind.fact(_result_bytes, _result_bytes) for operand in row.operands]
+    return _known_sum(sizes)
+
+
+def _known_sum(sizes: Sequence[int | None]) -> int | None:
+    """The sum; None where one is not known."""
     known = [size for size in sizes if size is not None]
     return min(sum(known), INT64_MAX) if len(known) == len(sizes) else None
 

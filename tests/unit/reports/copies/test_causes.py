@@ -3,6 +3,8 @@ loops have."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import permutations, product
 from pathlib import Path
 
 import pytest
@@ -175,6 +177,80 @@ def test_annotations_of_sharding():
     assert (row.cause_kind, row.forced_by) == ("sharding", "sharding of jit(f)/sharding_constraint")
 
 
+@pytest.mark.parametrize(
+    ("copy", "kind"),
+    [
+        ("sharding_constraint.62 = f32[4,8]{1,0} copy(x)", "sharding"),
+        ("sharding_constraint = f32[4,8]{1,0} copy(x)", "sharding"),
+        ("weights.3 = f32[4,8]{1,0} copy(x), sharding={replicated}", "sharding"),
+        ('w.0 = f32[4,8]{1,0} copy(x), metadata={op_name="w"}', "sharding"),
+        ("sharding_constraint.62 = f32[4,8]{0,1} copy(x)", "relayout"),
+        # Copy insertion puts a copy where an annotation was, which has its metadata.
+        ('copy.5 = f32[4,8]{1,0} copy(x), metadata={op_name="jit(f)/sharding_constraint"}', "copy-insertion"),
+        ('copy.5 = f32[4,8]{1,0} copy(x), metadata={op_name="jit(f)/while"}', "copy-insertion"),
+    ],
+)
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_what_the_partitioner_leaves(copy: str, kind: str, in_loop: bool):
+    name = copy.partition(" ")[0]
+    layout = "{0,1}" if kind == "relayout" else "{1,0}"
+    text = entry("x = f32[4,8]{1,0} parameter(0)", copy, f"ROOT n = f32[4,8]{layout} negate({name})")
+    if in_loop:
+        body = (
+            f"body {{ s = (s32[], f32[4,8]) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[4,8] get-tuple-element(s), index=1 "
+            f"{copy} n = f32[4,8]{layout} negate({name}) m = f32[4,8] bitcast(n) ROOT r = (s32[], f32[4,8]) tuple(i, m) }}\n"
+            "cond { s = (s32[], f32[4,8]) parameter(0) ROOT c = pred[] constant(false) }"
+        )
+        text = entry("p = (s32[], f32[4,8]) parameter(0)", "ROOT w = (s32[], f32[4,8]) while(p), condition=cond, body=body", before=body)
+    row = only(text)
+    assert (row.cause_kind, row.name) == (kind, name)
+    assert ("annotation" in row.cause) is (kind == "sharding")
+    assert kind != "sharding" or row.suggestion is None
+
+
+@pytest.mark.parametrize("rank", [3, 4])
+def test_every_transpose_names_orders_in_one_array(rank: int):
+    """All transposes in all layouts of the operand: the order that is named is that of the addresses."""
+    orders, sizes = list(permutations(range(rank))), [2, 3, 5, 7][:rank]
+    expected: dict[str, str] = {}
+    lines: list[str] = []
+    for number, (dimensions, minor) in enumerate(product(orders, orders)):
+        before, wanted = text_of(minor), text_of(orders[number * 7 % len(orders)])
+        lines += [
+            f"x{number} = f32[{text_of(sizes)}]{{{before}}} parameter({number})",
+            f"t{number} = f32[{text_of([sizes[each] for each in dimensions])}]{{{wanted}}} transpose(x{number}), "
+            f"dimensions={{{text_of(dimensions)}}}",
+        ]
+        # A dimension of the result has the stride that it has in the operand.
+        strides, stride = {}, 1
+        for each in minor:
+            strides[each], stride = stride, stride * sizes[each]
+        order = text_of(sorted(range(rank), key=lambda each: strides[dimensions[each]]))
+        if order != wanted:
+            expected[f"t{number}"] = f"the data is in {{{order}}} of the result and is wanted in {{{wanted}}}"
+    found = {row.name: row.cause for row in xs.copies(entry(*lines, "ROOT r = () tuple()"))}
+    assert found.keys() == expected.keys() and len(found) > 25
+    assert [name for name, text in expected.items() if text not in found[name]] == []
+
+
+def text_of(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def test_text_for_terminals_controls_nothing():
+    name = "r\x1b]52;c;cm0=\x07\u202e"
+    module = xs.HloModule.parse(entry('p = f32[4]{0} parameter(0), metadata={op_name="NAME"}', "ROOT c = f32[4]{0} copy(p)"))
+    message = module.to_proto()
+    for instruction in message.computations[0].instructions:
+        instruction.name += name
+        instruction.metadata.op_name = name
+        instruction.metadata.source_file = name
+    found = xs.copies(xs.HloModule.from_proto(message))
+    assert name in found[0].name
+    for width in (None, 80, 20):
+        assert found.to_text(width=width).replace("\n", "").isprintable()
+
+
 LOOP = """
 body { s = (s32[], f32[8,16]{1,0}) parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[8,16]{1,0} get-tuple-element(s), index=1
   one = s32[] constant(1) n = s32[] add(i, one) t = f32[8,16]{0,1} copy(x) u = f32[8,16]{0,1} custom-call(t), custom_call_target="lib"
@@ -220,10 +296,6 @@ def fusion(*lines: str, kind: str = "f32[8,16]{0,1}") -> str:
 def test_fusions_that_only_move():
     row = only(fusion("p = f32[8,16]{1,0} parameter(0)", "ROOT c = f32[8,16]{0,1} copy(p)"))
     assert (row.name, str(row.opcode), row.mover, row.bytes) == ("r", "fusion", "c", 1024)
-    computes = fusion(
-        "p = f32[8,16]{1,0} parameter(0)", "c = f32[8,16]{0,1} copy(p)", "ROOT n = f32[8,16]{0,1} negate(c)"
-    )
-    assert not xs.copies(computes)
     two = only(
         fusion(
             "p = f32[8,16]{1,0} parameter(0)",
@@ -235,6 +307,41 @@ def test_fusions_that_only_move():
     )
     assert two.movers == ("s", "q") and two.cause_kind == "pad"
     assert (two.bytes_read, two.bytes_written) == (4 * 16 * 4, 6 * 16 * 4)
+
+
+P, C = "p = f32[8,16]{1,0} parameter(0)", "c = f32[8,16]{0,1} copy(p)"
+
+
+@pytest.mark.parametrize(
+    ("lines", "kind", "bytes_"),
+    [
+        ((P, C, "ROOT n = f32[8,16]{0,1} negate(c)"), "f32[8,16]{0,1}", 0),
+        ((P, "n = f32[8,16]{1,0} negate(p)", "ROOT c = f32[8,16]{0,1} copy(n)"), "f32[8,16]{0,1}", 0),
+        # A copy that is a result of its own is written for itself, and read for itself if nothing else reads.
+        (
+            (P, C, "n = f32[8,16]{1,0} negate(p)", "ROOT t = (f32[8,16]{0,1}, f32[8,16]{1,0}) tuple(c, n)"),
+            "(f32[8,16]{0,1}, f32[8,16]{1,0})",
+            512,
+        ),
+        (
+            (P, "n = f32[8,16]{1,0} negate(p)", "c = f32[8,16]{0,1} copy(n)", "ROOT t = (f32[8,16]{0,1}, f32[8,16]{1,0}) tuple(c, n)"),
+            "(f32[8,16]{0,1}, f32[8,16]{1,0})",
+            512,
+        ),
+        (
+            (P, C, "z = f32[] constant(0)", "b = f32[4]{0} broadcast(z), dimensions={}", "n = f32[4]{0} negate(b)", "ROOT t = (f32[8,16]{0,1}, f32[4]{0}) tuple(c, n)"),
+            "(f32[8,16]{0,1}, f32[4]{0})",
+            1024,
+        ),
+    ],
+)  # fmt: skip
+def test_copies_in_fusions_that_compute(lines: tuple[str, ...], kind: str, bytes_: int):
+    """What is read and written is counted where it is for the copy alone."""
+    found = xs.copies(fusion(*lines, kind=kind))
+    (row,) = found
+    assert (row.name, row.mover, row.cause_kind, row.computes, row.bytes) == ("r", "c", "relayout", True, bytes_)
+    assert "is in {1,0} and is wanted in {0,1}" in row.cause
+    assert str(found).startswith("m: 1 fusion copies an array while computing: ")
 
 
 def test_scalars_may_index_and_not_be_data():

@@ -123,7 +123,7 @@ def test_who_forces_it():
     assert forced("two_results") == [("relayout", "entry layout of output {0}")]
     assert forced("attention") == [("relayout", "dot (ynn_fusion)")] * 2
     assert forced("convolution_nhwc") == [("relayout", "convolution")]
-    assert forced("svd") == [("relayout", "custom call lapack_sgesdd_ffi (svd.0)")]
+    assert forced("svd") == [("relayout", "custom call lapack_sgesdd_ffi (svd.0)")] * 3
     assert forced("fft_columns")[0] == ("relayout", "fft.0")
     assert forced("scatter_add") == [("copy-insertion", "fusion (wrapped_scatter)")]
     assert ("copy-insertion", "while.5") in forced("loop")
@@ -165,14 +165,11 @@ def test_dumps_in_other_places_and_kinds(tmp_path: Path):
     row = rows()["qr"]
     path = in_directory(row, tmp_path)
     names = [each.pass_name for each in xs.copies(path)]
-    assert names == ["copy-insertion", "layout-assignment", "layout-assignment"] or set(names) == {
-        "copy-insertion",
-        "layout-assignment",
-    }
+    assert sorted(names) == ["copy-insertion", "layout-assignment", "layout-assignment", "layout-assignment"]
     assert [each.pass_name for each in xs.copies(tmp_path)] == names  # the directory
     elsewhere = tmp_path / "module.hlo"
     elsewhere.write_text(row["optimized"][1])
-    assert [each.pass_name for each in xs.copies(elsewhere)] == [None] * 3
+    assert [each.pass_name for each in xs.copies(elsewhere)] == [None] * 4
     assert [each.pass_name for each in xs.copies(elsewhere, passes=tmp_path)] == names
     told = command_line.run("copies", elsewhere, "--passes", tmp_path, "--format", "jsonl").stdout.splitlines()
     assert [json.loads(line)["pass_name"] for line in told] == names
