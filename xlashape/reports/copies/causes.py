@@ -198,7 +198,7 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
                 return _relayout(mover, ends, before, after, "layout-assignment")
             if before.memory_space != after.memory_space:
                 return _memory_space(before.memory_space, after.memory_space, ends)
-        if _is_annotation(inner):
+        if _is_left_by_partitioner(inner):
             text = "The partitioner has left a copy in the place of an annotation of sharding"
             return CopyCause(SHARDING, f"sharding of {inner.metadata.op_name or inner.name}", text + ".", None)
         if mover.computes:
@@ -227,17 +227,17 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
     return CopyCause(kind, None, f"{who} {what}{_op_name(inner)}.", None, _ADVICE.get(kind, ""))
 
 
-def _is_annotation(copy: HloInstruction) -> bool:
+def _is_left_by_partitioner(copy: HloInstruction) -> bool:
     """Whether a copy that keeps the layout stands in the place of an annotation of sharding. It has the annotation, or
-    is named after the operation or the argument that was annotated. Copies that the compiler inserts are named `copy`,
-    also where they have the metadata of an annotation that was at their place.
+    is named after the operation or the argument that was annotated. Copies that the compiler inserts later are named
+    `copy`, also where they have the metadata of an annotation that was at their place: copy insertion comes last, just
+    before the schedule is made.
     """
-    name = copy.name.partition(".")[0]
-    return name == _ANNOTATION or (
-        copy.opcode == Opcode.COPY
-        and not name.startswith("copy")
-        and (copy.kind.message.HasField("sharding") or _last_name(copy) in (name, _ANNOTATION))
-    )
+    name, module = copy.name.partition(".")[0], copy.computation.module
+    if name == _ANNOTATION or (module.config.num_partitions > 1 and not module.head.HasField("schedule")):
+        return True
+    is_named = not name.startswith("copy") and _last_name(copy) in (name, _ANNOTATION)
+    return is_named or copy.kind.message.HasField("sharding")
 
 
 def _sharding(mover: Mover, ends: Ends) -> str | None:

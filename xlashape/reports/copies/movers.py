@@ -242,7 +242,9 @@ def bytes_of(shape: Shape) -> int | None:
 def bytes_written(mover: Mover) -> int | None:
     """The bytes of the buffers that a mover writes, padding included; None where a size is not known."""
     if mover.computes:
-        return _known_sum([each.kind.fact(_result_bytes, _result_bytes) for each in mover.all_inner if _is_written_apart(each)])
+        return _known_sum(
+            [each.kind.fact(_result_bytes, _result_bytes) for each in mover.all_inner if _is_written_apart(each)]
+        )
     size = _result_bytes if mover.is_fusion else _moved_bytes
     return mover.row.kind.fact(size, size)
 

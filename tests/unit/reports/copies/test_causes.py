@@ -201,11 +201,27 @@ def test_what_the_partitioner_leaves(copy: str, kind: str, in_loop: bool):
             f"{copy} n = f32[4,8]{layout} negate({name}) m = f32[4,8] bitcast(n) ROOT r = (s32[], f32[4,8]) tuple(i, m) }}\n"
             "cond { s = (s32[], f32[4,8]) parameter(0) ROOT c = pred[] constant(false) }"
         )
-        text = entry("p = (s32[], f32[4,8]) parameter(0)", "ROOT w = (s32[], f32[4,8]) while(p), condition=cond, body=body", before=body)
+        text = entry(
+            "p = (s32[], f32[4,8]) parameter(0)",
+            "ROOT w = (s32[], f32[4,8]) while(p), condition=cond, body=body",
+            before=body,
+        )
     row = only(text)
     assert (row.cause_kind, row.name) == (kind, name)
     assert ("annotation" in row.cause) is (kind == "sharding")
     assert kind != "sharding" or row.suggestion is None
+
+
+def test_every_copy_before_copy_insertion_is_the_partitioners():
+    text = entry(
+        "x = f32[4,8]{1,0} parameter(0)", "copy.1 = f32[4,8]{1,0} copy(x)", "ROOT n = f32[4,8]{1,0} negate(copy.1)"
+    )
+    assert only(text).cause_kind == "copy-insertion"
+    assert only(text.replace("HloModule m", "HloModule m, num_partitions=8")).cause_kind == "sharding"
+    assert (
+        only(text.replace("HloModule m", "HloModule m, num_partitions=8, is_scheduled=true")).cause_kind
+        == "copy-insertion"
+    )
 
 
 @pytest.mark.parametrize("rank", [3, 4])
@@ -239,7 +255,9 @@ def text_of(numbers: Sequence[int]) -> str:
 
 def test_text_for_terminals_controls_nothing():
     name = "r\x1b]52;c;cm0=\x07\u202e"
-    module = xs.HloModule.parse(entry('p = f32[4]{0} parameter(0), metadata={op_name="NAME"}', "ROOT c = f32[4]{0} copy(p)"))
+    module = xs.HloModule.parse(
+        entry('p = f32[4]{0} parameter(0), metadata={op_name="NAME"}', "ROOT c = f32[4]{0} copy(p)")
+    )
     message = module.to_proto()
     for instruction in message.computations[0].instructions:
         instruction.name += name
