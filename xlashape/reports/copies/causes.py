@@ -562,5 +562,5 @@ def _state(source: Value, carry: ValueUse, others: list[ValueUse]) -> CopyCause:
 
 
 def _inserted(by: str | None, text: str, advice: str = "") -> CopyCause:
-    """The cause of a copy that copy insertion inserts. by: what forces it; text: the sentence; advice: what may help."""
+    """The cause of a copy that copy insertion inserts. by: what forces it; text: the sentence; advice: what helps."""
     return CopyCause(COPY_INSERTION, by, _capital(text), "copy-insertion", advice)

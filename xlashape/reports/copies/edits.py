@@ -29,10 +29,8 @@ from xlashape.reports.copies.causes import (
     Ends,
     is_default,
     is_entry_parameter,
-    library_operation,
     output_shape,
     output_text,
-    user_text,
 )
 from xlashape.reports.copies.movers import Mover, array_or_none, layout_of
 from xlashape.shape import Layout, Shape, ShapeIndex

@@ -208,7 +208,7 @@ def _only_moving(computation: HloComputation) -> tuple[HloInstruction, ...] | No
 
 
 def _is_written_apart(copy: HloInstruction) -> bool:
-    """Whether a fusion that computes writes the result of a copy in it for the copy alone: it is one of several results,
+    """Whether a fusion that computes writes the result of a copy in it for the copy alone: it is one of several,
     and what it copies is an operand of the fusion or another result."""
     root, data = copy.computation.root, behind_bitcasts(copy.operands[0])
     given = root.operands if root.kind.row.source is ResultSource.OPERANDS else ()
