@@ -20,6 +20,8 @@ _LEAST_WIDTH: Final = 14
 """Text is cut in the middle down to this many characters before a column is left out."""
 _JUDGING: Final = 2
 """Columns up to this rank matter most: before one of them is left out, the table is made as narrow as possible."""
+_SENTENCES: Final = ("text", "mend")
+"""The columns that have sentences."""
 _NARROW_GAP: Final = "  "
 _NARROW_WIDTH: Final = 8
 """The value of `_LEAST_WIDTH` for a table that is made as narrow as possible."""
@@ -119,8 +121,8 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
     Where lines are longer than `width` characters, the longest texts are cut in the middle; where that is not enough,
     columns of the highest rank are left out, and named below. Before one of rank 1 or 2 is left out, the table is made
     as narrow as it can be: smaller gaps, headings of several lines, and texts cut further. None as `width` cuts and
-    leaves out nothing. Columns without any value are left out, but for the first one. A last column `text`, which has
-    sentences, is not cut: where lines would be too long for it, it is wrapped below its row.
+    leaves out nothing. Columns without any value are left out, but for the first one. A last column of `_SENTENCES` is
+    not cut: where lines would be too long for it, it is wrapped below its row.
 
     >>> columns = (
     ...     Column("name", ColumnKind.TEXT, "", rank=1),
@@ -148,7 +150,7 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
 
     widths = full()
     left_out: list[int] = []
-    below = shown[-1] if shown and columns[shown[-1]].name == "text" and len(shown) > 1 and width is not None else None
+    below = shown[-1] if shown and columns[shown[-1]].name in _SENTENCES and len(shown) > 1 and width is not None else None
     if below is not None:
         if sum([widths[number] for number in shown]) + len(GAP) * (len(shown) - 1) > (width or 0):
             shown.remove(below)

@@ -11,6 +11,7 @@ The files. Each imports only from those above it:
     consumers.py    what a consumer does with the elements that it reads
     devices.py      the device of a module, and the unit in which its memory is read
     answer.py       `Reads`, the answer: its rows, and the declaration of their columns
+    mends.py        what mends a read
     find_reads.py   `reads`, which makes the answer, and `each_read`, which gives its rows one by one
 """
 

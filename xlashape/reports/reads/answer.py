@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, NamedTuple
+from operator import itemgetter
+from typing import Any, ClassVar, Final, NamedTuple
 
 from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.math import byte_text
@@ -13,7 +14,7 @@ from xlashape.hlo import HloModule
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.reports.coalescing import Sample
 from xlashape.limits import spend
-from xlashape.reports.reads.consumers import CACHED, KINDS, UNKNOWN, Consumer
+from xlashape.reports.reads.consumers import KINDS, Consumer
 from xlashape.reports.reads.devices import Device
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.shape.parts.target import TARGETS
@@ -59,7 +60,7 @@ _WRITE_COLUMNS: Final = (
 
 REPORT: Final = Report(
     name="reads",
-    summary="What the instructions of a program read from memory, and how well: the most wasted bytes first.",
+    summary="What the instructions of a program read from memory, and how well: those first that fetch most in vain and again.",
     columns=(
         *_WHO,
         Column("opcode", ColumnKind.TEXT, "the opcode of the instruction"),
@@ -67,7 +68,7 @@ REPORT: Final = Report(
         Column("access", ColumnKind.TEXTS, f"how the elements are read: {', '.join(KINDS)}", rank=3),
         Column("part_read", ColumnKind.NUMBER, "elements that are read ÷ elements of the operand", "fraction", rank=2),
         Column("is_upper_bound", ColumnKind.BOOLEAN, "whether fewer may be read: which ones is known at run time only, or not at all, as for a custom call"),
-        Column("times", ColumnKind.NUMBER, "how often each element is read that is read, on average", rank=2),
+        Column("times", ColumnKind.NUMBER, "how often each element is read that is read, on average", rank=3),
         Column("reused_along", ColumnKind.TEXTS, "dimensions of the output along which the same elements are read again, with their sizes"),
         *_UNITS,
         Column("is_coalesced", ColumnKind.BOOLEAN, "on a GPU: whether a warp touches no more than twice the ideal number of segments"),
@@ -82,11 +83,14 @@ REPORT: Final = Report(
         Column("wasted_bytes", ColumnKind.INTEGER, "bytes that are fetched in vain whatever the emitter does: least_bytes − distinct_bytes; 0 where the elements lie in as few "
                "segments, tiles or lines as could hold them, and where outputs combine elements; empty where "
                    "it is not known what is read", "bytes", rank=1, heading="wasted"),
+        Column("again_bytes", ColumnKind.INTEGER, "bytes that are fetched again, at most, because neighbouring outputs stream elements that lie apart: most_bytes − what the reads take if "
+               "these elements are contiguous, or least_bytes where that is more; 0 for other ways of reading; empty where that is not known", "bytes", rank=1, heading="again"),
         Column("knowledge", ColumnKind.TEXT, "exact, every element, or unknown"),
         Column("map", ColumnKind.TEXT, "from the index of an output to the index of the operand; several ways of reading are several lines"),
         Column("source", ColumnKind.TEXT, "the line of the program that the instruction comes from", rank=2),
         Column("op_name", ColumnKind.TEXT, "the operation of the program that it comes from"),
         Column("error", ColumnKind.TEXT, "why it is not known how the instruction reads"),
+        Column("mend", ColumnKind.TEXT, "what mends a read that fetches in vain or again; empty where nothing is known to", rank=1, heading="what mends it"),
     ),
     totals=(
         Column("name", ColumnKind.TEXT, "the name of the module", heading="module"),
@@ -97,6 +101,7 @@ REPORT: Final = Report(
         Column("operands", ColumnKind.INTEGER, "operands that they read; for each output once"),
         Column("distinct_bytes", ColumnKind.INTEGER, "the sum of the bytes of the elements that are read in one run of the program", "bytes", heading="read"),
         Column("wasted_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched in vain in one run of the program", "bytes", heading="wasted"),
+        Column("again_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream elements that lie apart", "bytes", heading="again, up to"),
         Column("failed", ColumnKind.INTEGER, "instructions of which it is not known how they read", heading="not known"),
     ),
     sections=(
@@ -149,8 +154,10 @@ class Read(NamedTuple):
     least_bytes: int | None
     most_bytes: int | None
     wasted_bytes: int | None
+    again_bytes: int | None
     knowledge: str | None
     map: str | None
+    mend: str | None
     source: str
     op_name: str
     error: str | None = None
@@ -279,21 +286,34 @@ def units_touched(sample: Sample, kind: str) -> dict[str, float | None]:
     return {name: sample.segments if of_kind == kind else None for name, of_kind in names.items()}
 
 
-def _order(read: Read) -> tuple[int, int, int]:
-    """The key of the order of rows: the most bytes wasted in a run of the program first, then the most bytes that may
-    be fetched again because the reads of neighbouring outputs are scattered, then the most bytes read.
-    """
-    spend()
-    again = 0
-    least, most, touched, ideal = read.least_bytes, read.most_bytes, read.touched, read.ideal
-    if least is not None and most is not None and touched is not None and ideal is not None and touched > ideal:
-        again = most - least if CACHED.isdisjoint(read.access) and UNKNOWN.isdisjoint(read.access) else 0
-    runs = 1 if read.runs is None else read.runs
-    return -(read.wasted_bytes or 0) * runs, -again * runs, -(read.distinct_bytes or 0) * runs
+def _ranked(rows: Sequence[Read]) -> tuple[Read, ...]:
+    """The rows by instruction: first the one whose reads fetch most in vain and again in a run of the program, then the
+    one that reads most; and so the rows of an instruction."""
+    found: dict[tuple[str, str], list[Any]] = {}
+    for read in rows:
+        runs = 1 if read.runs is None else read.runs
+        lost = ((read.wasted_bytes or 0) + (read.again_bytes or 0)) * runs
+        group = found.get((read.computation, read.instruction))
+        if group is None:
+            found[read.computation, read.instruction] = [-lost, -(read.distinct_bytes or 0) * runs, [(lost, read)]]
+        else:
+            group[0] -= lost
+            group[1] -= (read.distinct_bytes or 0) * runs
+            group[2].append((lost, read))
+    spend(len(rows))
+    ranked = sorted(found.values(), key=itemgetter(0, 1))
+    return tuple([read for *_, group in ranked for read in _worst_first(group)])
+
+
+def _worst_first(group: list[tuple[int, Read]]) -> list[Read]:
+    if len(group) > 1:
+        group.sort(key=lambda each: (-each[0], -(each[1].distinct_bytes or 0)))
+    return [read for _, read in group]
 
 
 class Reads(Answer, Frozen):
-    """What the instructions of a module read: a row for each operand and output, those that waste most first."""
+    """What the instructions of a module read: a row for each operand and output. Instructions that fetch most in vain and
+    again come first."""
 
     __slots__ = ("device", "errors", "module", "reads", "ways", "writes")
 
@@ -319,7 +339,7 @@ class Reads(Answer, Frozen):
     ) -> None:
         set_field(self, "module", module)
         set_field(self, "device", device)
-        set_field(self, "reads", tuple(sorted(rows, key=_order)))
+        set_field(self, "reads", _ranked(rows))
         set_field(self, "ways", tuple(ways))
         set_field(self, "writes", tuple(writes))
         set_field(self, "errors", errors)
@@ -388,6 +408,12 @@ class Reads(Answer, Frozen):
         return sum([(row.wasted_bytes or 0) * (1 if row.runs is None else row.runs) for row in self.reads])
 
     @property
+    def again_bytes(self) -> int:
+        """The bytes that are fetched again in one run of the program, at most, since neighbouring outputs stream elements
+        that lie apart; summed where they are known."""
+        return sum([(row.again_bytes or 0) * (1 if row.runs is None else row.runs) for row in self.reads])
+
+    @property
     def failed(self) -> int | None:
         """How many instructions have an error; None if there are none."""
         return len(self.errors) or None
@@ -399,8 +425,7 @@ class Reads(Answer, Frozen):
         return "\n".join([super().headline(), *errors[:_SHOWN_ERRORS], *more])
 
     def worst(self, count: int = 10) -> tuple[Read, ...]:
-        """The rows that waste most bytes. Of rows that waste the same, those come first that fetch most bytes again if
-        nothing is cached.
+        """The first rows: those of the instructions that fetch most bytes in vain and again.
 
         >>> from xlashape.reports.reads import reads
         >>> text = (

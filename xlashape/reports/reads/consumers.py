@@ -35,6 +35,7 @@ UNKNOWN: Final = frozenset({"gathered", "unknown"})
 
 _WINDOWS: Final = frozenset({Opcode.CONVOLUTION, Opcode.REDUCE_WINDOW, Opcode.SELECT_AND_SCATTER})
 _SORTS: Final = frozenset({Opcode.SORT, Opcode.TOPK})
+_DECIDING: Final = _WINDOWS | _SORTS
 
 
 class Consumer(NamedTuple):
@@ -46,8 +47,8 @@ class Consumer(NamedTuple):
     """The dimensions of the output along which the same elements are read again, with their sizes: `d1:4096`."""
 
 
-def opcodes_within(instruction: HloInstruction) -> frozenset[str]:
-    """The opcode of an instruction; for a fusion the opcodes of the instructions that it fuses."""
+def deciding_opcodes(instruction: HloInstruction) -> frozenset[str]:
+    """Those of an instruction's opcode, or of the opcodes that a fusion fuses, that decide how elements are used."""
     found: set[str] = set()
     seen: set[HloComputation] = set()
     pending = [instruction]
@@ -59,7 +60,7 @@ def opcodes_within(instruction: HloInstruction) -> frozenset[str]:
             seen.add(fused[0])
             spend(len(fused[0].instructions))
             pending += fused[0].instructions
-    return frozenset(found)
+    return _DECIDING & found
 
 
 def consumer_of(access: OperandIndexing, opcodes: frozenset[str], *, reads_again: bool) -> Consumer:

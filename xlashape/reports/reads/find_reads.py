@@ -11,7 +11,6 @@ from xlashape.base.math import ceil_div, product
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.files.module_of import compiled
-from xlashape.hlo.kind import Kind
 from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.indexing.answers.leaves import is_unbounded, leaves, map_bytes
 from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing, OperandIndexingSet
@@ -27,8 +26,9 @@ from xlashape.limits import INT64_MAX, spend
 from xlashape.reports.cost.program import runs_of
 from xlashape.reports.origin import source_of
 from xlashape.reports.reads.answer import Lanes, Read, Reads, Way, Ways, Write, units_touched
-from xlashape.reports.reads.consumers import CACHED, UNKNOWN, consumer_of, opcodes_within
+from xlashape.reports.reads.consumers import CACHED, UNKNOWN, consumer_of, deciding_opcodes
 from xlashape.reports.reads.devices import Device, device_of, place_in_tile
+from xlashape.reports.reads.mends import mend_of
 from xlashape.reports.reads.units import units_of, units_of_all
 from xlashape.shape import Shape, Target
 from xlashape.shape.tiling.padding import physical_bytes, stored_bits
@@ -71,8 +71,8 @@ def reads(
     frames: with "all", `source` names every frame that called an operation, and not the line of the user's own code
     alone.
 
-    Rows come with the most wasted bytes first. An instruction that cannot be analysed has a row with an `error`; if it
-    is the only one that was asked for, the error is raised. Raises what `HloModule.of` raises, NotFoundError for an
+    Rows come by instruction, and those first that fetch most in vain and again. An instruction that cannot be analysed
+    has a row with an `error`; if it is the only one that was asked for, the error is raised. Raises what `HloModule.of` raises, NotFoundError for an
     instruction or computation that does not exist, InvalidArgumentError for a target or an output that does not exist
     and for a warp or a segment below 1, LimitExceededError for one that is too large, errors of JAX as they are, and
     those of the budget in force.
@@ -148,6 +148,8 @@ class _Measured(NamedTuple):
 
     columns: tuple[Any, ...]
     ways: tuple[Way, ...]
+    lost: int
+    """The bytes that are fetched in vain or again."""
 
 
 class _Operand(NamedTuple):
@@ -172,9 +174,9 @@ class _Finder:
         self._runs = runs_of(module)
         self._sizes: dict[Shape, tuple[str, int | None, int | None]] = {}
         self._opcodes: dict[Any, frozenset[str]] = {}
-        self._known: dict[Any, _Measured] = {}
-        self._alike: dict[tuple[Kind, ...], list[_Operand]] = {}
-        """What holds for every instruction of a kind whose operands have these kinds."""
+        self._known: dict[Any, tuple[OperandIndexingSet, _Measured]] = {}
+        self._alike: dict[tuple[object, ...], list[_Operand]] = {}
+        """What holds for every instruction of a kind whose operands look so to it."""
 
     def found(self, chosen: Sequence[HloInstruction]) -> Reads:
         """The answer about these instructions."""
@@ -191,14 +193,11 @@ class _Finder:
     def parts(self, chosen: Sequence[HloInstruction]) -> Iterator[_Part]:
         """The findings about each of these instructions."""
         for instruction in chosen:
-            rows: list[Read] = []
-            ways: list[Ways] = []
             failure: XlashapeError | None = None
             shape, size, padding = "", None, None
             try:
                 shape, size, padding = self._size(instruction.shape)
-                with errors_name_instruction(instruction):
-                    rows, ways = self._reads_of(instruction)
+                rows, ways = self._reads_of(instruction)
             except XlashapeError as error:
                 if self._is_one or is_of_budget(error):
                     raise
@@ -234,22 +233,24 @@ class _Finder:
 
     def _reads_of(self, instruction: HloInstruction) -> tuple[list[Read], list[Ways]]:
         """The row of each output and operand of an instruction, and the ways in which the operand is read."""
-        operands = instruction.operands
-        kinds = (instruction.kind, *[operand.kind for operand in operands])
-        found = self._alike.get(kinds)
+        kind, operands = instruction.kind, instruction.operands
+        # Values decide where nothing computes them. Equal shapes of a module are one object.
+        key = (kind, *[id(operand.kind.shape) if operand.operands else operand.kind for operand in operands])
+        found = self._alike.get(key)
         if found is None:
-            found, are_alike = self._operands_of(instruction)
+            with errors_name_instruction(instruction):
+                found, are_alike = self._operands_of(instruction)
             if are_alike:
-                self._alike[kinds] = found
-        name, computation, opcode = instruction.name, instruction.computation.name, str(instruction.opcode)
-        source, op_name = source_of(instruction)
-        runs = self._runs.get(instruction.computation)
+                self._alike[key] = found
+        name, computation, opcode = instruction.name, instruction.computation, str(kind.opcode)
+        origin = (*source_of(instruction), None, self._runs.get(computation))
+        where = computation.name
+        spend(len(found))
         rows: list[Read] = []
         ways: list[Ways] = []
         for output, number, known in found:
-            spend(1 + len(known.ways))
-            who = name, computation, output, number, operands[number].name
-            rows.append(Read._make((*who, opcode, *known.columns, source, op_name, None, runs)))
+            who = (name, where, output, number, operands[number].name)
+            rows.append(Read._make((*who, opcode, *known.columns, *origin)))
             ways.append(Ways(who, known.ways))
         return rows, ways
 
@@ -265,7 +266,7 @@ class _Finder:
         key = fused[0] if fused else str(instruction.opcode)
         opcodes = self._opcodes.get(key)
         if opcodes is None:
-            opcodes = self._opcodes[key] = opcodes_within(instruction)
+            opcodes = self._opcodes[key] = deciding_opcodes(instruction)
         outputs = leaves(instruction.shape)
         unbounded = is_unbounded(instruction.shape)
         are_alike = not calls_computation(instruction)
@@ -278,18 +279,22 @@ class _Finder:
             shape = outputs[output]
             for number, (operand, read) in enumerate(zip(instruction.operands, maps, strict=True)):
                 spend(1 + len(read))
-                key = read, shape, operand.shape, opcodes, unbounded
+                # Equal sets of maps are mostly one object, and to hash them takes longer than to measure one again.
+                key = id(read), shape, operand.shape, opcodes, unbounded
                 known = self._known.get(key)
                 if known is None:
-                    known = self._known[key] = self._measured(read, shape, operand.shape, opcodes, unbounded)
+                    measured = self._measured(read, shape, operand.shape, opcodes, unbounded)
+                    known = self._known[key] = (read, measured)
                 are_alike = are_alike and not any(access.runtime for access in read)
-                found.append(_Operand(output, number, known))
+                found.append(_Operand(output, number, known[1]))
         return found, are_alike
 
     def _measured(
-        self, maps: OperandIndexingSet, output: Shape, operand: Shape, opcodes: frozenset[str], unbounded: bool
-    ) -> _Measured:
-        """The measurements of an operand of this shape that is read for an output of this shape."""
+        self, maps: OperandIndexingSet, output: Shape, operand: Shape, opcodes: frozenset[str], unbounded: bool,
+        mended: bool = True,
+    ) -> _Measured:  # fmt: skip
+        """The measurements of an operand of this shape that is read for an output of this shape; `mended`: and what
+        mends the read."""
         use = OperandUtilisation(None, None, None) if unbounded else utilisation_of_operand(maps, operand)
         arrays = [self._device.placed(leaf) for leaf in leaves(operand)]
         output = self._device.placed(output)
@@ -301,6 +306,7 @@ class _Finder:
         wasted = None
         if least is not None and distinct is not None and UNKNOWN.isdisjoint(kinds):
             wasted = 0 if CACHED.issuperset(kinds) else self._wasted(arrays, ways, least, distinct)
+        most, again = self._most(arrays, ways, least)
         sample = max([way.sample for way in ways if way.sample.segments is not None], key=_badness, default=NO_SAMPLE)
         kind = self._device.kind
         relayouts = [way.lanes.relayout for way in ways if way.lanes.relayout is not None]
@@ -322,12 +328,28 @@ class _Finder:
             padding,
             distinct,
             least,
-            self._most(arrays, ways, least),
+            most,
             wasted,
+            again,
             maps.knowledge.value if len(maps) else Knowledge.EXACT.value,
             "\n".join([way.access.map.to_text() for way in ways]) or "not read",
+            self._mend(ways, maps, output, arrays, (wasted or 0) + (again or 0), opcodes) if mended else None,
         )
-        return _Measured(columns, ways)
+        return _Measured(columns, ways, (wasted or 0) + (again or 0))
+
+    def _mend(
+        self, ways: Sequence[Way], maps: OperandIndexingSet, output: Shape, arrays: Sequence[Shape], lost: int,
+        opcodes: frozenset[str],
+    ) -> str | None:  # fmt: skip
+        """What mends the read of an operand, if it is one array, and `lost` bytes are fetched in vain or again."""
+
+        def lost_by(operand: Shape) -> int:
+            return self._measured(maps, output, operand, opcodes, False, mended=False).lost
+
+        if not lost or len(arrays) != 1:
+            return None
+        found = [mend_of(way, arrays[0], output, lost, lost_by) for way in ways]
+        return next((each for each in found if each), None)
 
     def _ways_of(
         self, maps: OperandIndexingSet, arrays: Sequence[Shape], physical: OperandIndexingSet, use: OperandUtilisation,
@@ -386,16 +408,21 @@ class _Finder:
         unit = max([self._device.unit_bytes(arrays[way.access.leaf]) for way in ways], default=1)
         return max(0, least - distinct) if least > ceil_div(distinct, unit) * unit else 0
 
-    def _most(self, arrays: Sequence[Shape], ways: Sequence[Way], least: int | None) -> int | None:
-        """The bytes that are fetched if every group of outputs fetches all that it reads; None where that is not
-        known."""
-        total = 0.0
+    def _most(self, arrays: Sequence[Shape], ways: Sequence[Way], least: int | None) -> tuple[int | None, int | None]:
+        """The bytes that are fetched if every group of outputs fetches all that it reads, and how many of them because
+        elements that are streamed are not contiguous; None where that is not known."""
+        total = streamed = contiguous = 0.0
         for way in ways:
-            count = point_count_of(way.access.map)
-            if count is None or way.sample.per_element is None:
-                return None
-            total += count * way.sample.per_element * self._device.unit_bytes(arrays[way.access.leaf])
-        return min(max(least or 0, round(total)), INT64_MAX)
+            count, sample = point_count_of(way.access.map), way.sample
+            if count is None or sample.per_element is None:
+                return None, None
+            fetched = count * sample.per_element * self._device.unit_bytes(arrays[way.access.leaf])
+            total += fetched
+            if way.consumer.kind == "streamed" and sample.segments and sample.ideal is not None:
+                streamed += fetched
+                contiguous += fetched * sample.ideal / sample.segments
+        again = max(0, round(streamed) - max(least or 0, round(contiguous)))
+        return min(max(least or 0, round(total)), INT64_MAX), min(again, INT64_MAX)
 
 
 def _distinct(arrays: Sequence[Shape], use: OperandUtilisation) -> int | None:
