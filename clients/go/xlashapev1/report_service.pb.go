@@ -2775,7 +2775,7 @@ type CopiesTotals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name of the module.
 	Module *string `protobuf:"bytes,1,opt,name=module,proto3,oneof" json:"module,omitempty"`
-	// How many instructions only move data.
+	// How many instructions only move data, or are fusions that copy an array while they compute.
 	Copies *int64 `protobuf:"varint,2,opt,name=copies,proto3,oneof" json:"copies,omitempty"`
 	// What copies read and write in one execution of the module, padding included, in bytes.
 	TotalBytes *int64 `protobuf:"varint,3,opt,name=total_bytes,json=totalBytes,proto3,oneof" json:"total_bytes,omitempty"`
@@ -2915,7 +2915,9 @@ type CopiesRow struct {
 	SavedBytes *int64 `protobuf:"varint,27,opt,name=saved_bytes,json=savedBytes,proto3,oneof" json:"saved_bytes,omitempty"`
 	// Whether the edit removes exactly this; otherwise other users share the buffer, and the compiler may move data
 	// elsewhere.
-	IsExact       *bool `protobuf:"varint,28,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`
+	IsExact *bool `protobuf:"varint,28,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`
+	// Whether it is a fusion that also computes: bytes are then those that it reads and writes for its copies alone.
+	Computes      *bool `protobuf:"varint,29,opt,name=computes,proto3,oneof" json:"computes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3142,6 +3144,13 @@ func (x *CopiesRow) GetSavedBytes() int64 {
 func (x *CopiesRow) GetIsExact() bool {
 	if x != nil && x.IsExact != nil {
 		return *x.IsExact
+	}
+	return false
+}
+
+func (x *CopiesRow) GetComputes() bool {
+	if x != nil && x.Computes != nil {
+		return *x.Computes
 	}
 	return false
 }
@@ -7004,8 +7013,8 @@ func (x *VerifyRow) GetMessage() string {
 	return ""
 }
 
-// The request of the report `reads`: what the instructions of a program read from memory, and how well: the most wasted
-// bytes first.
+// The request of the report `reads`: what the instructions of a program read from memory, and how well: those first
+// that fetch most in vain and again.
 type ReadsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The first row of the answer, counted from 0.
@@ -7263,7 +7272,10 @@ type ReadsTotals struct {
 	// The sum of the bytes that are fetched in vain in one run of the program.
 	WastedBytes *int64 `protobuf:"varint,8,opt,name=wasted_bytes,json=wastedBytes,proto3,oneof" json:"wasted_bytes,omitempty"`
 	// Instructions of which it is not known how they read.
-	Failed        *int64 `protobuf:"varint,9,opt,name=failed,proto3,oneof" json:"failed,omitempty"`
+	Failed *int64 `protobuf:"varint,9,opt,name=failed,proto3,oneof" json:"failed,omitempty"`
+	// The sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream
+	// elements that lie apart.
+	AgainBytes    *int64 `protobuf:"varint,10,opt,name=again_bytes,json=againBytes,proto3,oneof" json:"again_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7361,6 +7373,13 @@ func (x *ReadsTotals) GetFailed() int64 {
 	return 0
 }
 
+func (x *ReadsTotals) GetAgainBytes() int64 {
+	if x != nil && x.AgainBytes != nil {
+		return *x.AgainBytes
+	}
+	return 0
+}
+
 // A row of the table `reads`.
 type ReadsRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -7430,7 +7449,13 @@ type ReadsRow struct {
 	Error *string `protobuf:"bytes,31,opt,name=error,proto3,oneof" json:"error,omitempty"`
 	// How often the instruction runs in one run of the program, such as in a loop; empty where that is not known. Bytes
 	// are those of one time.
-	Runs          *int64 `protobuf:"varint,32,opt,name=runs,proto3,oneof" json:"runs,omitempty"`
+	Runs *int64 `protobuf:"varint,32,opt,name=runs,proto3,oneof" json:"runs,omitempty"`
+	// Bytes that are fetched again, at most, because neighbouring outputs stream elements that lie apart: most_bytes −
+	// what the reads take if these elements are contiguous, or least_bytes where that is more; 0 for other ways of
+	// reading; empty where that is not known.
+	AgainBytes *int64 `protobuf:"varint,33,opt,name=again_bytes,json=againBytes,proto3,oneof" json:"again_bytes,omitempty"`
+	// What mends a read that fetches in vain or again; empty where nothing is known to.
+	Mend          *string `protobuf:"bytes,34,opt,name=mend,proto3,oneof" json:"mend,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7687,6 +7712,20 @@ func (x *ReadsRow) GetRuns() int64 {
 		return *x.Runs
 	}
 	return 0
+}
+
+func (x *ReadsRow) GetAgainBytes() int64 {
+	if x != nil && x.AgainBytes != nil {
+		return *x.AgainBytes
+	}
+	return 0
+}
+
+func (x *ReadsRow) GetMend() string {
+	if x != nil && x.Mend != nil {
+		return *x.Mend
+	}
+	return ""
 }
 
 // Every way in which an operand is read; a fusion may read it in several.
@@ -8449,7 +8488,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\a_copiesB\x0e\n" +
 	"\f_total_bytesB\x0e\n" +
 	"\f_saved_bytesB\x11\n" +
-	"\x0f_has_pass_dumps\"\x8d\n" +
+	"\x0f_has_pass_dumps\"\xbb\n" +
 	"\n" +
 	"\tCopiesRow\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1b\n" +
@@ -8490,7 +8529,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"suggestion\x88\x01\x01\x12$\n" +
 	"\vsaved_bytes\x18\x1b \x01(\x03H\x19R\n" +
 	"savedBytes\x88\x01\x01\x12\x1e\n" +
-	"\bis_exact\x18\x1c \x01(\bH\x1aR\aisExact\x88\x01\x01B\a\n" +
+	"\bis_exact\x18\x1c \x01(\bH\x1aR\aisExact\x88\x01\x01\x12\x1f\n" +
+	"\bcomputes\x18\x1d \x01(\bH\x1bR\bcomputes\x88\x01\x01B\a\n" +
 	"\x05_nameB\t\n" +
 	"\a_opcodeB\r\n" +
 	"\v_cause_kindB\x0e\n" +
@@ -8521,7 +8561,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06_causeB\r\n" +
 	"\v_suggestionB\x0e\n" +
 	"\f_saved_bytesB\v\n" +
-	"\t_is_exact\"\xfd\x01\n" +
+	"\t_is_exactB\v\n" +
+	"\t_computes\"\xfd\x01\n" +
 	"\x0fCopiesCausesRow\x12\"\n" +
 	"\n" +
 	"cause_kind\x18\x01 \x01(\tH\x00R\tcauseKind\x88\x01\x01\x12\x1b\n" +
@@ -9197,7 +9238,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\trow_count\x18\x03 \x01(\x03R\browCount\x12\x1a\n" +
 	"\bheadline\x18\x04 \x01(\tR\bheadline\x129\n" +
 	"\baccesses\x18\x05 \x03(\v2\x1d.xlashape.v1.ReadsAccessesRowR\baccesses\x123\n" +
-	"\x06writes\x18\x06 \x03(\v2\x1b.xlashape.v1.ReadsWritesRowR\x06writes\"\xaf\x03\n" +
+	"\x06writes\x18\x06 \x03(\v2\x1b.xlashape.v1.ReadsWritesRowR\x06writes\"\xe5\x03\n" +
 	"\vReadsTotals\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1b\n" +
 	"\x06target\x18\x02 \x01(\tH\x01R\x06target\x88\x01\x01\x12\x1f\n" +
@@ -9207,7 +9248,10 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\boperands\x18\x06 \x01(\x03H\x05R\boperands\x88\x01\x01\x12*\n" +
 	"\x0edistinct_bytes\x18\a \x01(\x03H\x06R\rdistinctBytes\x88\x01\x01\x12&\n" +
 	"\fwasted_bytes\x18\b \x01(\x03H\aR\vwastedBytes\x88\x01\x01\x12\x1b\n" +
-	"\x06failed\x18\t \x01(\x03H\bR\x06failed\x88\x01\x01B\a\n" +
+	"\x06failed\x18\t \x01(\x03H\bR\x06failed\x88\x01\x01\x12$\n" +
+	"\vagain_bytes\x18\n" +
+	" \x01(\x03H\tR\n" +
+	"againBytes\x88\x01\x01B\a\n" +
 	"\x05_nameB\t\n" +
 	"\a_targetB\v\n" +
 	"\t_evidenceB\a\n" +
@@ -9216,7 +9260,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\t_operandsB\x11\n" +
 	"\x0f_distinct_bytesB\x0f\n" +
 	"\r_wasted_bytesB\t\n" +
-	"\a_failed\"\xbd\v\n" +
+	"\a_failedB\x0e\n" +
+	"\f_again_bytes\"\x95\f\n" +
 	"\bReadsRow\x12%\n" +
 	"\vinstruction\x18\x01 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12%\n" +
 	"\vcomputation\x18\x02 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x1b\n" +
@@ -9253,7 +9298,10 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06source\x18\x1d \x01(\tH\x1aR\x06source\x88\x01\x01\x12\x1c\n" +
 	"\aop_name\x18\x1e \x01(\tH\x1bR\x06opName\x88\x01\x01\x12\x19\n" +
 	"\x05error\x18\x1f \x01(\tH\x1cR\x05error\x88\x01\x01\x12\x17\n" +
-	"\x04runs\x18  \x01(\x03H\x1dR\x04runs\x88\x01\x01B\x0e\n" +
+	"\x04runs\x18  \x01(\x03H\x1dR\x04runs\x88\x01\x01\x12$\n" +
+	"\vagain_bytes\x18! \x01(\x03H\x1eR\n" +
+	"againBytes\x88\x01\x01\x12\x17\n" +
+	"\x04mend\x18\" \x01(\tH\x1fR\x04mend\x88\x01\x01B\x0e\n" +
 	"\f_instructionB\x0e\n" +
 	"\f_computationB\t\n" +
 	"\a_outputB\n" +
@@ -9288,7 +9336,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_op_nameB\b\n" +
 	"\x06_errorB\a\n" +
-	"\x05_runs\"\x97\x06\n" +
+	"\x05_runsB\x0e\n" +
+	"\f_again_bytesB\a\n" +
+	"\x05_mend\"\x97\x06\n" +
 	"\x10ReadsAccessesRow\x12%\n" +
 	"\vinstruction\x18\x01 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12%\n" +
 	"\vcomputation\x18\x02 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x1b\n" +

@@ -72,10 +72,10 @@ def reads(
     alone.
 
     Rows come by instruction, and those first that fetch most in vain and again. An instruction that cannot be analysed
-    has a row with an `error`; if it is the only one that was asked for, the error is raised. Raises what `HloModule.of` raises, NotFoundError for an
-    instruction or computation that does not exist, InvalidArgumentError for a target or an output that does not exist
-    and for a warp or a segment below 1, LimitExceededError for one that is too large, errors of JAX as they are, and
-    those of the budget in force.
+    has a row with an `error`; if it is the only one that was asked for, the error is raised. Raises what `HloModule.of`
+    raises, NotFoundError for an instruction or computation that does not exist, InvalidArgumentError for a target or an
+    output that does not exist and for a warp or a segment below 1, LimitExceededError for one that is too large, errors
+    of JAX as they are, and those of the budget in force.
 
     >>> report = reads(
     ...     "ENTRY e { p = f32[64,20]{1,0:T(8,128)} parameter(0) ROOT t = f32[64,20]{1,0:T(8,128)} negate(p) }"

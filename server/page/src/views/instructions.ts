@@ -40,6 +40,7 @@ const NUMBERS: readonly (readonly [ReportName, string, string])[] = [
   ["copies", "total_bytes", "moved by copies"],
   ["cost", "flops", "FLOPs in a run"],
   ["reads", "wasted_bytes", "fetched in vain"],
+  ["reads", "again_bytes", "fetched again, at most"],
   ["verify", "problem_count", "broken rules"],
 ];
 

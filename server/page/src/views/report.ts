@@ -12,11 +12,11 @@ import type { State } from "../state.js";
 import { Table } from "../table.js";
 import { timeline } from "../timeline.js";
 
-/** What a report's page begins with: the first of these totals that is known, and what that is. */
+/** What a report's page begins with: the first of these totals that is known and not 0, else the first known one, and what that is. */
 const FIRST: Readonly<Record<ReportName, readonly (readonly [total: string, what: string])[]>> = {
   memory: [["peak_bytes", "live at the peak"]],
   copies: [["total_bytes", "read and written by instructions that only move data"]],
-  reads: [["wasted_bytes", "fetched in vain"]],
+  reads: [["wasted_bytes", "fetched in vain"], ["again_bytes", "fetched again, at most"]],
   cost: [["least_time", "is the least time of a run"], ["flops", "FLOPs in a run"]],
   size: [["peak_bytes", "live at the peak"], ["bytes", "in all buffers"]],
   why: [["must_go_bytes", "must go"], ["peak_bytes", "live at the peak"], ["bytes", "in the buffers"]],
@@ -229,7 +229,8 @@ class ReportView implements View {
       const value = table.total_(column);
       return cellText(column, value) === "" ? [] : [[column, value] as const];
     });
-    const hero = FIRST[this.name].map(([total, what]) => [known.find(([column]) => column.name === total), what] as const).find(([found]) => found);
+    const heroes = FIRST[this.name].map(([total, what]) => [known.find(([column]) => column.name === total), what] as const).filter(([found]) => found);
+    const hero = heroes.find(([found]) => found![1] !== 0) ?? heroes[0];
     const [number, what] = hero ?? [known.find(([column]) => column.kind !== "text"), ""];
     const rest = known.filter((each) => each !== number && !(each[1] === 0 || each[1] === false || each[0].name === "is_estimate" || each[0].name === "peak_is_estimate"));
     const isEstimate = known.some(([column, value]) => (column.name === "is_estimate" || column.name === "peak_is_estimate") && value === true);

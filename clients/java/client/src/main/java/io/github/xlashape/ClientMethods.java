@@ -398,8 +398,8 @@ abstract class ClientMethods {
   /**
    * Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
    *
-   * @param request the request of the report {@code reads}: what the instructions of a program read from memory, and how well: the most wasted bytes
-   *     first
+   * @param request the request of the report {@code reads}: what the instructions of a program read from memory, and how well: those first that fetch
+   *     most in vain and again
    * @return the answer of the report {@code reads}
    * @throws XlashapeException if the server refuses, or cannot be reached
    */

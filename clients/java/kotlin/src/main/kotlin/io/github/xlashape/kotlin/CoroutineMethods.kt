@@ -302,7 +302,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
      *
      * @param request the request of the report `reads`: what the instructions of a program read from memory, and how
-     * well: the most wasted bytes first
+     * well: those first that fetch most in vain and again
      * @return the answer of the report `reads`
      */
     public suspend fun reads(request: ReadsRequest): ReadsResponse = async.reads(request).await()
