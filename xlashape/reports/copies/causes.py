@@ -18,7 +18,7 @@ from xlashape.hlo import HloInstruction, Opcode
 from xlashape.hlo.flow import Flow, Role, Value, ValueUse
 from xlashape.hlo.ops.operation import Movement, ResultSource
 from xlashape.limits import spend
-from xlashape.reports.copies.movers import Mover, array_or_none, layout_of, relayouts
+from xlashape.reports.copies.movers import Mover, array_or_none, bytes_written, layout_of, relayouts
 from xlashape.shape import Layout, Shape, ShapeIndex
 from xlashape.shape.xla_util import shape_util
 
@@ -51,6 +51,7 @@ _ADVICE: Final = {
     "concatenate": "write the parts into one array where they are made",
 }
 """What may help, by the role of the use that needs the copy, or by what the program asks for."""
+_LARGE: Final = 1024
 _MOST_INNER: Final = 2_000
 """The most instructions of a fusion that are looked at."""
 
@@ -464,7 +465,7 @@ def _collision(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
     if source.instruction.opcode == Opcode.CONSTANT:
         taker = overwritten or taker_text(ends)
         text = f"{where} cannot be overwritten, and {taker or 'a user'} needs memory of its own."
-        return _inserted(taker, text, "pass a large constant as an argument, and donate it")
+        return _inserted(taker, text, "pass the constant as an argument, and donate it" if _is_large(mover) else "")
     state = _element_of_state(flow, source)
     if state is not None and carries:
         return _state(state, carries[0], others)
@@ -483,6 +484,11 @@ def _collision(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
     taker = taker_text(ends)
     text = f"{where} is copied for {taker or 'its user'}; which use would overwrite it is not known."
     return _inserted(taker or None, text)
+
+
+def _is_large(mover: Mover) -> bool:
+    """Whether an edit of the program for the sake of a mover's bytes is worth its while."""
+    return (bytes_written(mover) or 0) >= _LARGE
 
 
 def _is_loop(caller: HloInstruction) -> bool:
@@ -531,13 +537,20 @@ def _element_of_state(flow: Flow, source: Value) -> Value | None:
 
 def _still_read(flow: Flow, loop: HloInstruction, ends: Ends) -> CopyCause:
     """The cause of a copy of an element of a loop's state: which instruction reads the old value when which other one
-    writes the new value.
+    writes the new value, or which element takes its place.
     """
-    at = ends.source.at
-    where = (f"element {ShapeIndex(at)} of " if at else "") + f"the state of {user_text(loop)}"
-    writer = flow.source(ends.source.instruction.computation.root, at)[0].instruction
-    if writer.opcode == Opcode.COPY and writer.operands:
-        writer = flow.source(writer.operands[0])[0].instruction
+    old = ends.source
+    new = flow.source(old.instruction.computation.root, old.at)[0]
+    writer = new.instruction
+    for _ in range(_MOST_INNER):
+        if new.instruction.opcode != Opcode.COPY or not new.instruction.operands:
+            break
+        new = flow.source(new.instruction.operands[0])[0]
+    if new.instruction is old.instruction and new.at != old.at:
+        return _moved_in_state(new.at, old.at, use_text(ValueUse(loop, Role.CARRY, 0, old.at, ())))
+    if writer.opcode == Opcode.COPY:
+        writer = new.instruction
+    where = (f"element {ShapeIndex(old.at)} of " if old.at else "") + f"the state of {user_text(loop)}"
     readers = [use for use in ends.uses if use.user is not writer] or ends.uses
     reader = use_text(readers[0]) if readers else "a later instruction"
     by = f" by {user_text(writer)}" if writer.opcode not in (Opcode.PARAMETER, Opcode.TUPLE) else ""
@@ -545,17 +558,22 @@ def _still_read(flow: Flow, loop: HloInstruction, ends: Ends) -> CopyCause:
     return _inserted(f"the state of loop {loop.name}", text, _READ_BEFORE)
 
 
+def _moved_in_state(before: tuple[int, ...], after: tuple[int, ...], by: str) -> CopyCause:
+    """The cause of a copy where an element of a loop's state becomes another one."""
+    text = f"Element {ShapeIndex(before)} of the loop's state becomes element {ShapeIndex(after)}"
+    return _inserted(by, f"{text}, whose old value is still needed.", _ADVICE["carry"])
+
+
 def _state(source: Value, carry: ValueUse, others: list[ValueUse]) -> CopyCause:
     """The cause of a copy where a loop's body returns an element of its state, at the same or another index, or a
     branch returns its operand.
     """
-    before, after = ShapeIndex(source.at), ShapeIndex(carry.at)
+    before = ShapeIndex(source.at)
     by, advice = use_text(carry), _ADVICE[carry.role.value]
     if carry.role is Role.BRANCH:
         return _inserted(by, f"The branch gives its operand {before} back, which is not its own memory.", advice)
     if source.at != carry.at:
-        text = f"Element {before} of the loop's state becomes element {after}, whose old value is still needed."
-        return _inserted(by, text, advice)
+        return _moved_in_state(source.at, carry.at, by)
     other = next((use_text(use) for use in others if use is not carry), None)
     text = f"Element {before} of the loop's state goes on unchanged"
     return _inserted(by, text + (f", and {other} needs it too." if other else "."), advice)
