@@ -29,7 +29,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from xlashape.hlo.text.reader.state import ParsedShape, State
 from xlashape.hlo.tokens import RESERVED, HloCursor
-from xlashape.hlo.values.aliasing import parse_alias_kind
+from xlashape.hlo.values.aliasing import ALIAS_KINDS, parse_alias_kind
 from xlashape.hlo.values.metadata import parse_debug_attributes, parse_original_array
 from xlashape.hlo.values.plain import parse_frontend_attributes
 from xlashape.proto import xla
@@ -272,12 +272,21 @@ def _index(cursor: HloCursor, what: str) -> tuple[int, ...]:
     return tuple(_list(cursor, lambda: cursor.parse_int(what)))
 
 
+_INDEX = r"\{((?:[0-9]{1,9}(?:, ?[0-9]{1,9}){0,30})?)\}"
+_ALIAS = re.compile(rf"{_INDEX}: \(([0-9]{{1,9}}), {_INDEX}, (may|must)-alias\)")
+
+
 def _aliases(state: State, header: Header) -> None:
     cursor = state.cursor
 
     def parse_alias() -> Alias:
         cursor.skip_space()
         at = cursor.at
+        match = _ALIAS.match(cursor.text, at)
+        if match is not None:  # an alias as XLA writes it
+            cursor.at = match.end()
+            output, parameter, inside, word = match.groups()
+            return Alias(_numbers(output), int(parameter), _numbers(inside), ALIAS_KINDS.number(f"{word}-alias"), at)
         output = _index(cursor, "an index into the result")
         cursor.expect(":")
         cursor.expect("(")
@@ -291,6 +300,10 @@ def _aliases(state: State, header: Header) -> None:
         return Alias(output, number, index, kind, at)
 
     header.aliases = _list(cursor, parse_alias)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple([int(number) for number in text.split(",")]) if text else ()
 
 
 def _donors(state: State, header: Header) -> None:
