@@ -1,5 +1,5 @@
-"""The table of docs/performance.md: our time beside XLA's and NumPy's in one run, and time and memory an instruction as
-modules grow.
+"""The table of docs/performance.md: our time beside XLA's and NumPy's in one run, what questions take, and time and
+memory an instruction as modules grow.
 
     python tests/benchmarks/bench_ratios.py [--write] [MOST]
 
@@ -18,13 +18,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bench_buffers import measure
 from bench_scan import program
 
-from xlashape.hlo import HloModule
+import xlashape as xs
+from xlashape import hlo
+from xlashape.hlo import HloModule, Opcode
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("XLASHAPE_SHARED", ROOT.parent / "shared"))
@@ -149,6 +152,49 @@ def growth(most: int) -> Iterator[str]:
         count *= 10
 
 
+def walked(data: bytes) -> HloModule:
+    """A new module, whose instructions were looked at once."""
+    module = HloModule.from_proto(data)
+    for each in module.instructions():
+        _ = each.opcode, each.operands, each.shape, each.users
+    return module
+
+
+def changed(data: bytes) -> HloModule:
+    """A new module that differs in the opcode of its last addition."""
+    module = walked(data)
+    [*_, last] = [each for each in module.entry.instructions if each.opcode is Opcode.ADD]
+    last.set_opcode(Opcode.SUBTRACT)
+    return walked(module.to_bytes())
+
+
+QUESTIONS: dict[str, Callable[[HloModule], Any]] = {
+    "verify": hlo.verify,
+    "cost": xs.cost,
+    "memory": xs.memory,
+    "copies": xs.copies,
+    "reads": xs.reads,
+}
+
+
+def questions() -> Iterator[str]:
+    """What is asked of whole models for the first time."""
+    yield f"| µs an instruction | {' | '.join(QUESTIONS)} | diff with one change | print again |"
+    yield f"| --- |{' ---: |' * (len(QUESTIONS) + 2)}"
+    for name in MODELS[:2]:
+        data = HloModule.parse((SHARED / "hlo/models" / f"{name}.hlo").read_text()).to_bytes()
+        spent = [1e9] * (len(QUESTIONS) + 2)
+        for _ in range(3):
+            times = [seconds(ask, given=walked(data))[0] for ask in QUESTIONS.values()]
+            times += seconds(partial(xs.diff, walked(data)), given=changed(data))
+            printed = walked(data)
+            printed.to_text()
+            times += seconds(HloModule.to_text, given=printed)
+            spent = list(map(min, spent, times))
+        total = sum(1 for _ in printed.instructions())
+        yield f"| {name} | {' | '.join([f'{each / total * 1e6:.1f}' for each in spent])} |"
+
+
 def buffers() -> Iterator[str]:
     """Buffers in tiles beside copies of the same bytes."""
     yield "| 64 MB | pack ÷ copy | pack into memory that is there ÷ copy | unpack ÷ copy |"
@@ -161,7 +207,7 @@ def buffers() -> Iterator[str]:
 def main(arguments: list[str]) -> None:
     most = next((int(each) for each in arguments if each.isdecimal()), 1_000_000)
     lines: list[str] = []
-    for part in (collector(), models(), growth(most), buffers()):
+    for part in (collector(), models(), questions(), growth(most), buffers()):
         for line in part:
             print(line, flush=True)
             lines.append(line)
