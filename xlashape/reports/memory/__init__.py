@@ -7,6 +7,7 @@ The files. Each imports only from those above it:
     plan.py         which values live when: the form into which all sources are converted
     assignment.py   the plan in XLA's assignment of buffers
     schedule.py     the order of instructions
+    slots.py        where buffers live one after the other
     values.py       which results are one value, and from when to when it lives
     liveness.py     the estimated plan of a module without an assignment
     untraced.py     the temporaries of an assignment without heap traces, which say when each takes and frees memory

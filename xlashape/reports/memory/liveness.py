@@ -16,7 +16,7 @@ there is no upper bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Final
@@ -40,6 +40,7 @@ from xlashape.reports.memory.plan import (
     Values,
 )
 from xlashape.reports.memory.schedule import FlatSchedule, flat_schedule, leaf_bytes
+from xlashape.reports.memory.slots import Slots, overlap, union, without
 from xlashape.reports.memory.values import ValueRanges, value_ranges
 from xlashape.shape import Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
@@ -57,8 +58,8 @@ _OWN_ORDER: Final = (
     "upper bound, since XLA may add copies and memory to work in."
 )
 _DIVIDED: Final = (
-    "The module is not partitioned yet. The sizes are those on one of {} devices: by the shardings of instructions, and "
-    "as if every other array were divided evenly."
+    "The module is not partitioned yet. The sizes are those on one of {} devices: by the shardings of instructions, "
+    "and as if every other array were divided evenly."
 )
 _BY_LIVENESS: Final = "The module has no buffer assignment: the peak is estimated from the lives of its values."
 
@@ -113,7 +114,7 @@ class _Estimate:
             if group in shared:
                 values = tuple(sorted(shared[group], key=begins.__getitem__))
                 size = max([sizes[value] for value in values])
-                spans = _union([(begins[value], ends[value]) for value in values])
+                spans = union([(begins[value], ends[value]) for value in values])
             else:
                 values, size, spans = (group,), sizes[group], ((begins[group], ends[group]),)
             if not size:
@@ -175,7 +176,7 @@ class _Estimate:
     def _interferes(self, a: int, b: int) -> bool:
         """Whether values of two buffers live at the same time, and one does not take over the memory of the other."""
         begins, ends, those = self._ranges.begins, self._ranges.ends, self._values[b]
-        if len(those) > 1 and not _overlap(self._spans[a], self._spans[b]):
+        if len(those) > 1 and not overlap(self._spans[a], self._spans[b]):
             return False
         for x in self._values[a]:
             for y in those:
@@ -209,7 +210,7 @@ class _Estimate:
     def plan(self) -> Plan:
         """The plan, in which every buffer is in an allocation."""
         spans_of, kinds = self._spans, self._kinds
-        slots = _Slots(len(self._schedule.instructions), len(spans_of))
+        slots = Slots(len(self._schedule.instructions), len(spans_of))
         slots_of_space: dict[int, int] = {}
         is_tpu = self._target is not None and self._target.is_tpu  # libtpu keeps temporaries out of results
         slot_of = slots.slot_of
@@ -244,7 +245,7 @@ class _Estimate:
                 if inside and any(self._interferes(number, each) for each in inside):
                     continue
                 if not free >> slot & 1:
-                    others = _without(spans, [span for each in inside for span in spans_of[each]])
+                    others = without(spans, [span for each in inside for span in spans_of[each]])
                     if slots.taken(others) >> slot & 1:
                         continue
                 slots.put(slot, number, spans)
@@ -502,116 +503,6 @@ class _Estimate:
                 change[last] -= size
         least = max([max(accumulate(change)) for change in after.values()], default=0)
         return max(static, lasting + least), static + max(accumulate(most))
-
-
-class _Slots:
-    """Slots: allocations that hold values one after the other, and the times at which each is taken. A set of slots is
-    a number with a bit for each slot.
-
-    A tree over the times of the schedule has such sets in its nodes. Its leaves are the times, and each 32 neighbours
-    on a level have one parent. A span of times is represented by its two ends and, on each level, by the siblings
-    between the ends.
-    """
-
-    def __init__(self, times: int, buffers: int) -> None:
-        leaves = [0] * (times + 1)
-        self._levels = [(leaves, leaves)]
-        """Two lists for each level, the leaves first. For each node, the first has the slots that are taken at some
-        time below it, the second those that are taken at all times below it by a span that contains the whole node."""
-        while times >= 32:
-            times >>= 5
-            self._levels.append(([0] * (times + 1), [0] * (times + 1)))
-        self._count = 0
-        self.slot_of = [-1] * (buffers + 1)
-        """The slot of each buffer, -1 for a buffer without one. The last entry is for the number -1, which is no
-        buffer."""
-
-    def add(self, number: int, spans: Sequence[tuple[int, int]]) -> int:
-        """Makes a slot that has a buffer in it, and returns the number of the slot."""
-        self._count += 1
-        self.put(self._count - 1, number, spans)
-        return self._count - 1
-
-    def put(self, slot: int, number: int, spans: Sequence[tuple[int, int]]) -> None:
-        """Puts a buffer into a slot."""
-        self.slot_of[number] = slot
-        bit = 1 << slot
-        for low, high in spans:
-            for some, every in self._levels:
-                some[low] |= bit
-                some[high] |= bit
-                if high - low > 1:
-                    if low >> 5 == high >> 5:
-                        inside = range(low + 1, high)
-                    else:
-                        inside = (*range(low + 1, (low | 31) + 1), *range(high & ~31, high))
-                    for node in inside:
-                        some[node] |= bit
-                        every[node] |= bit
-                low >>= 5
-                high >>= 5
-
-    def taken(self, spans: Iterable[tuple[int, int]]) -> int:
-        """The slots that are taken at some time of the spans."""
-        found = 0
-        for low, high in spans:
-            for some, every in self._levels:
-                found |= every[low] | every[high]
-                if high - low > 1:
-                    if low >> 5 == high >> 5:
-                        inside = some[low + 1 : high]
-                    else:
-                        inside = some[low + 1 : (low | 31) + 1] + some[high & ~31 : high]
-                    for each in inside:
-                        found |= each
-                low >>= 5
-                high >>= 5
-        return found
-
-    def free(self, spans: Iterable[tuple[int, int]]) -> int:
-        """The slots that are free at all times of the spans."""
-        return ~self.taken(spans) & ((1 << self._count) - 1)
-
-
-def _union(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """The times of all spans as spans in order and apart from each other."""
-    found: list[tuple[int, int]] = []
-    for first, last in sorted(spans):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], last))
-        else:
-            found.append((first, last))
-    return tuple(found)
-
-
-def _without(spans: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The parts of spans that are in none of the others."""
-    left = list(spans)
-    for begin, end in others:
-        parts: list[tuple[int, int]] = []
-        for first, last in left:
-            if last < begin or end < first:
-                parts.append((first, last))
-                continue
-            if first < begin:
-                parts.append((first, begin - 1))
-            if end < last:
-                parts.append((end + 1, last))
-        left = parts
-    return left
-
-
-def _overlap(a: Sequence[tuple[int, int]], b: Sequence[tuple[int, int]]) -> bool:
-    """Whether two lists of spans, each in order, have a time in common."""
-    x = y = 0
-    while x < len(a) and y < len(b):
-        if a[x][0] <= b[y][1] and b[y][0] <= a[x][1]:
-            return True
-        if a[x][1] < b[y][1]:
-            x += 1
-        else:
-            y += 1
-    return False
 
 
 def _totals(

@@ -206,7 +206,10 @@ def in_space(plan: Plan, space: int) -> Plan:
     if plan.bounds is not None:
         elsewhere = plan.steps.totals[0] - totals[0]
         most = plan.bounds[1]
-        made = made._replace(bounds=(totals[0], None if most is None else max(max(totals), most - elsewhere)))
+        least = totals[0]
+        if most is None:  # nor is it known which constants the compiler keeps
+            least -= sum([each.size for each in made.allocations if each.is_constant])
+        made = made._replace(bounds=(least, None if most is None else max(max(totals), most - elsewhere)))
     return made
 
 

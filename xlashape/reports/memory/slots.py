@@ -1,0 +1,115 @@
+"""Slots, in which buffers live one after the other, and spans of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+class Slots:
+    """Slots: allocations that hold values one after the other, and the times at which each is taken. A set of slots is
+    a number with a bit for each slot.
+
+    A tree over the times of the schedule has such sets in its nodes. Its leaves are the times, and each 32 neighbours
+    on a level have one parent. A span of times is represented by its two ends and, on each level, by the siblings
+    between the ends.
+    """
+
+    def __init__(self, times: int, buffers: int) -> None:
+        leaves = [0] * (times + 1)
+        self._levels = [(leaves, leaves)]
+        """Two lists for each level, the leaves first. For each node, the first has the slots that are taken at some
+        time below it, the second those that are taken at all times below it by a span that contains the whole node."""
+        while times >= 32:
+            times >>= 5
+            self._levels.append(([0] * (times + 1), [0] * (times + 1)))
+        self._count = 0
+        self.slot_of = [-1] * (buffers + 1)
+        """The slot of each buffer, -1 for a buffer without one. The last entry is for the number -1, which is no
+        buffer."""
+
+    def add(self, number: int, spans: Sequence[tuple[int, int]]) -> int:
+        """Makes a slot that has a buffer in it, and returns the number of the slot."""
+        self._count += 1
+        self.put(self._count - 1, number, spans)
+        return self._count - 1
+
+    def put(self, slot: int, number: int, spans: Sequence[tuple[int, int]]) -> None:
+        """Puts a buffer into a slot."""
+        self.slot_of[number] = slot
+        bit = 1 << slot
+        for low, high in spans:
+            for some, every in self._levels:
+                some[low] |= bit
+                some[high] |= bit
+                if high - low > 1:
+                    if low >> 5 == high >> 5:
+                        inside = range(low + 1, high)
+                    else:
+                        inside = (*range(low + 1, (low | 31) + 1), *range(high & ~31, high))
+                    for node in inside:
+                        some[node] |= bit
+                        every[node] |= bit
+                low >>= 5
+                high >>= 5
+
+    def taken(self, spans: Iterable[tuple[int, int]]) -> int:
+        """The slots that are taken at some time of the spans."""
+        found = 0
+        for low, high in spans:
+            for some, every in self._levels:
+                found |= every[low] | every[high]
+                if high - low > 1:
+                    if low >> 5 == high >> 5:
+                        inside = some[low + 1 : high]
+                    else:
+                        inside = some[low + 1 : (low | 31) + 1] + some[high & ~31 : high]
+                    for each in inside:
+                        found |= each
+                low >>= 5
+                high >>= 5
+        return found
+
+    def free(self, spans: Iterable[tuple[int, int]]) -> int:
+        """The slots that are free at all times of the spans."""
+        return ~self.taken(spans) & ((1 << self._count) - 1)
+
+
+def union(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The times of all spans as spans in order and apart from each other."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+def without(spans: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The parts of spans that are in none of the others."""
+    left = list(spans)
+    for begin, end in others:
+        parts: list[tuple[int, int]] = []
+        for first, last in left:
+            if last < begin or end < first:
+                parts.append((first, last))
+                continue
+            if first < begin:
+                parts.append((first, begin - 1))
+            if end < last:
+                parts.append((end + 1, last))
+        left = parts
+    return left
+
+
+def overlap(a: Sequence[tuple[int, int]], b: Sequence[tuple[int, int]]) -> bool:
+    """Whether two lists of spans, each in order, have a time in common."""
+    x = y = 0
+    while x < len(a) and y < len(b):
+        if a[x][0] <= b[y][1] and b[y][0] <= a[x][1]:
+            return True
+        if a[x][1] < b[y][1]:
+            x += 1
+        else:
+            y += 1
+    return False
