@@ -126,7 +126,7 @@ class _Estimate:
             for value in values:
                 self._buffer_of[value] = number
                 made = ranges.instructions[value]
-                if made.kind.opcode in _GIVEN:
+                if made.kind.opcode in _GIVEN and value not in ranges.copies:
                     if made.kind.opcode is Opcode.CONSTANT:
                         kind = CONSTANT if kind != PARAMETER else kind
                     elif made.computation is entry:
@@ -411,8 +411,9 @@ class _Estimate:
         result, and constants of applied computations. Each is (instruction, index in its result, bytes, kind)."""
         entry = self._module.entry
         found: list[tuple[HloInstruction, tuple[int, ...], int, int]] = []
+        shared = entry.root if self._schedule.is_given else None  # a parameter that is the result
         for instruction, kind in (*[(each, PARAMETER) for each in entry.parameters], (entry.root, OUTPUT)):
-            pending = [((), instruction.shape)] if kind == OUTPUT or instruction is not entry.root else []
+            pending = [((), instruction.shape)] if kind == OUTPUT or instruction is not shared else []
             while pending:
                 index, shape = pending.pop()
                 if shape.is_tuple:

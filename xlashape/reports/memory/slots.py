@@ -9,7 +9,7 @@ class Slots:
     """Slots: allocations that hold values one after the other, and the times at which each is taken. A set of slots is
     a number with a bit for each slot.
 
-    A tree over the times of the schedule has such sets in its nodes. Its leaves are the times, and each 32 neighbours
+    A tree over the times of the schedule has such sets in its nodes. Its leaves are the times, and each 16 neighbours
     on a level have one parent. A span of times is represented by its two ends and, on each level, by the siblings
     between the ends.
     """
@@ -19,8 +19,8 @@ class Slots:
         self._levels = [(leaves, leaves)]
         """Two lists for each level, the leaves first. For each node, the first has the slots that are taken at some
         time below it, the second those that are taken at all times below it by a span that contains the whole node."""
-        while times >= 32:
-            times >>= 5
+        while times >= 16:
+            times >>= 4
             self._levels.append(([0] * (times + 1), [0] * (times + 1)))
         self._count = 0
         self.slot_of = [-1] * (buffers + 1)
@@ -42,15 +42,15 @@ class Slots:
                 some[low] |= bit
                 some[high] |= bit
                 if high - low > 1:
-                    if low >> 5 == high >> 5:
+                    if low >> 4 == high >> 4:
                         inside = range(low + 1, high)
                     else:
-                        inside = (*range(low + 1, (low | 31) + 1), *range(high & ~31, high))
+                        inside = (*range(low + 1, (low | 15) + 1), *range(high & ~15, high))
                     for node in inside:
                         some[node] |= bit
                         every[node] |= bit
-                low >>= 5
-                high >>= 5
+                low >>= 4
+                high >>= 4
 
     def taken(self, spans: Iterable[tuple[int, int]]) -> int:
         """The slots that are taken at some time of the spans."""
@@ -59,14 +59,14 @@ class Slots:
             for some, every in self._levels:
                 found |= every[low] | every[high]
                 if high - low > 1:
-                    if low >> 5 == high >> 5:
+                    if low >> 4 == high >> 4:
                         inside = some[low + 1 : high]
                     else:
-                        inside = some[low + 1 : (low | 31) + 1] + some[high & ~31 : high]
+                        inside = some[low + 1 : (low | 15) + 1] + some[high & ~15 : high]
                     for each in inside:
                         found |= each
-                low >>= 5
-                high >>= 5
+                low >>= 4
+                high >>= 4
         return found
 
     def free(self, spans: Iterable[tuple[int, int]]) -> int:

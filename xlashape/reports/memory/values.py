@@ -70,6 +70,8 @@ class ValueRanges(NamedTuple):
     """The values of the program's result, in the order of its arrays."""
     of: Mapping[Run, Mapping[HloInstruction, tuple[int, ...]]]
     """The values of the results of each run's instructions, in the order of the arrays in a result."""
+    copies: Set[int]
+    """Those of `results` that XLA will copy from another value."""
     holders: Mapping[int, HloInstruction]
     """For values that are handed on: the last instruction that has the value in its result. For others, that is the
     instruction that makes them. At the end of a called computation, its root counts, and not the call."""
@@ -93,6 +95,7 @@ class _Values:
         self._instructions: list[HloInstruction] = []
         self._made_leaves: list[Leaf] = []
         self._merged: set[int] = set()
+        self._copies: set[int] = set()
         self._begins: list[int] = []
         self._ends: list[int] = []
         self._above: list[int] = []
@@ -225,6 +228,7 @@ class _Values:
             [value if value == above else self._buffer(value) for value, above in enumerate(self._above)],
             results,
             self._all_of,
+            self._copies,
             self._holders,
             frozenset([self._buffer(value) for value in self._aliased]),
         )
@@ -553,6 +557,7 @@ class _Values:
             )
             if buffer in seen or is_given:
                 (value,) = self._new(entry.root, (leaf,), end - 1)
+                self._copies.add(value)
                 self._ends[value] = end
             seen.add(self._buffer(value))
             found.append(value)
