@@ -29,6 +29,7 @@ from xlashape.hlo.ops.registry import OPERATIONS, operation_of
 from xlashape.limits import spend
 from xlashape.reports.memory.plan import (
     CONSTANT,
+    FAST,
     OUTPUT,
     PARAMETER,
     TEMPORARY,
@@ -142,26 +143,31 @@ class _Estimate:
         """Finds the values that may be computed in the memory of operands."""
         ranges, instructions, buffer_of = self._ranges, self._schedule.instructions, self._buffer_of
         begins, ends, leaves, holders = ranges.begins, ranges.ends, ranges.leaves, ranges.holders
+        makers = ranges.instructions
+        is_tpu = self._target is not None and self._target.is_tpu
+        elementwise = _ELEMENTWISE | {Opcode.ALL_REDUCE} if is_tpu else _ELEMENTWISE  # libtpu reduces in place
         for run, begin, end in self._schedule.segments:
             of = ranges.of[run]
             for time in range(begin, end):
                 made = instructions[time]
                 opcode = made.kind.opcode
-                if opcode not in _ELEMENTWISE and opcode not in _IN_PLACE:
+                if opcode not in elementwise and opcode not in _IN_PLACE:
                     continue
                 for operand in made.operands:
                     for earlier in of[operand]:
                         # XLA looks at the operand that is the last to have the value.
-                        if ends[earlier] != time or holders.get(earlier, operand) is not operand:
+                        if ends[earlier] != time or holders.get(earlier, makers[earlier]) is not operand:
                             continue
                         leaf = leaves[earlier]
+                        if leaf.space == FAST:
+                            continue  # libtpu has placed each value there by itself
                         for later in of[made]:
                             other = leaves[later]
                             if (
                                 begins[later] == time
                                 and (other is leaf or (other.bytes == leaf.bytes and other.shape == leaf.shape))
                                 and later not in ranges.merged
-                                and (opcode in _ELEMENTWISE or self._keeps_positions(made, earlier, of))
+                                and (opcode in elementwise or self._keeps_positions(made, earlier, of))
                             ):
                                 self._pairs.add((later, earlier))
                                 a, b = buffer_of[later], buffer_of[earlier]

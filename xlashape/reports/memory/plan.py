@@ -25,13 +25,15 @@ KINDS: Final = ("parameter", "temporary", "output", "constant")
 """The kinds of values, by what their memory is for. A parameter whose memory the program may overwrite with an output
 counts as a parameter."""
 
+FAST: Final = 1
+"""The memory space of a layout that is the fast memory of a TPU, its VMEM."""
 HOST: Final = 5
 """The memory space of a layout that is the host's memory."""
 
 _MOST_STEPS_TO_ORIGIN: Final = 8
 
-SPACES: Final = {0: "device", 1: "fast memory", HOST: "host"}
-"""Names of memory spaces that all of XLA's compilers give the same meaning. Space 1 is the VMEM of a TPU."""
+SPACES: Final = {0: "device", FAST: "fast memory", HOST: "host"}
+"""Names of memory spaces that all of XLA's compilers give the same meaning."""
 
 
 class Allocation(NamedTuple):
