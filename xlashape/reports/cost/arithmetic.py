@@ -27,9 +27,9 @@ exp, log, sin, tanh, sqrt, power and their like are transcendentals and no FLOPs
     ragged-dot, which XLA counts as elementwise                 2 for each product that is added up
     scan, which XLA counts once for each element                the body, once for each step
     reduce-scatter, which XLA does not count                    an operation for each element, as for all-reduce
-    custom-call, which XLA counts as -1                         what it states as its cost; products of matrices and
-                                                                convolutions of GPU libraries, also those of attention;
-                                                                others are not known
+    custom-call, which XLA counts as -1, a kernel of Pallas as  what it states as its cost; products of matrices and
+    it states, without a statement as 0                         convolutions of GPU libraries, also those of attention;
+                                                                nothing for marks of TPU compilers; others are not known
     a fusion of kind kCustom with a gather or scatter, which XLA counts as that alone       all that it holds
     batch-norm-*, which XLA does not count                      not known
     an opcode that this version does not know                   not known
@@ -124,9 +124,7 @@ def arithmetic_of(
     if count is not None:
         return count(_Asked(instruction, inner, as_xla))
     if opcode == Opcode.CUSTOM_CALL:
-        if instruction.details.custom_call_target == ALLOCATION:
-            return NOTHING
-        return Arithmetic(-1) if as_xla else _custom_call(instruction)
+        return _custom_call_as_xla(instruction) if as_xla else _custom_call(instruction)
     if (opcode in _UNKNOWN_OPERATIONS or isinstance(opcode, UnknownOpcode)) and not as_xla:
         return _UNKNOWN
     return NOTHING
@@ -401,8 +399,23 @@ COUNTED: Final = _ELEMENTWISE | _INLINED | _UNKNOWN_OPERATIONS | frozenset(_COUN
 # -- calls of libraries ---------------------------------------------------------------------
 
 
-_FORWARD: Final = "__cudnn$convForward"
-_CONVOLUTIONS: Final = frozenset((_FORWARD, "__cudnn$convBiasActivationForward", "__cudnn$convForwardGraph"))
+_CONVOLUTIONS: Final = tuple(f"__cudnn$conv{each}" for each in ("Forward", "BiasActivationForward", "ForwardGraph"))
+_MARKS: Final = frozenset((ALLOCATION, "AssumeGatherIndicesInBound", "ConcatBitcast", "GatherScatterIndicesBitpacked"))
+"""The targets by which TPU compilers get, join or name arrays. Those that begin with `X64` split and join numbers."""
+
+
+def _custom_call_as_xla(instruction: HloInstruction) -> Arithmetic:
+    details = instruction.details
+    if details.custom_call_target == "tpu_custom_call":
+        return _stated(_json(details.backend_config)) or NOTHING
+    return NOTHING if details.custom_call_target == ALLOCATION else Arithmetic(-1)
+
+
+def _stated(config: Any) -> Arithmetic | None:
+    """What a kernel states as its cost in its configuration, as Pallas writes it; None where it states none."""
+    stated = _found(config, "cost_estimate")
+    flops, transcendentals = _number(_found(stated, "flops")), _number(_found(stated, "transcendentals"))
+    return None if flops is None else Arithmetic(flops, transcendentals or 0, is_stated=True)
 
 
 def _custom_call(instruction: HloInstruction) -> Arithmetic:
@@ -411,11 +424,11 @@ def _custom_call(instruction: HloInstruction) -> Arithmetic:
     """
     details = instruction.details
     target, config = details.custom_call_target, _json(details.backend_config)
-    stated = _found(config, "cost_estimate")
+    if target in _MARKS or target.startswith("X64"):
+        return NOTHING
+    stated = _stated(config)
     if stated is not None:
-        flops, transcendentals = _number(_found(stated, "flops")), _number(_found(stated, "transcendentals"))
-        if flops is not None:
-            return Arithmetic(flops, transcendentals or 0, is_stated=True)
+        return stated
     results = [leaf for leaf in instruction.shape.leaves() if leaf.is_array]
     operands = [operand.shape for operand in instruction.operands]
     if len(operands) < 2 or not results:

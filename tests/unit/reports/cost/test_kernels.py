@@ -1,0 +1,141 @@
+"""FLOPs of what is written in another way than it is computed: windows that cover a dimension, and custom calls that
+state what they calculate."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import random_windows
+
+from xlashape.errors import SizeOverflowError
+from xlashape.reports.cost import cost
+
+
+def test_windows_that_cover_a_dimension_are_counted_once() -> None:
+    draw = random.Random(0)
+    covering = 0
+    for _ in range(300):
+        dimensions = random_windows.drawn(draw)
+        text = random_windows.text_of(dimensions)
+        counted = cost(text).flops
+        assert counted == random_windows.additions(dimensions), text
+        covering += counted != cost(text, as_xla=True).flops
+    assert covering > 100
+
+
+@pytest.mark.parametrize(
+    ("window", "flops", "as_xla"),
+    [
+        ("f32[8,64] size=1x127 pad=0_0x63_63", 8 * 63, 8 + 63),
+        ("f32[8,64] size=15x127 pad=7_7x63_63", 8 * 64 - 1, 8 * 64 * (15 * 127 - 1)),
+        ("f32[8,16] size=1x33 pad=0_0x16_16", 8 * 15, 8 * 16 * 32),
+        ("f32[8,64] size=1x64 pad=0_0x63_0", 8 * 64 * 63, 8 * 64 * 63),  # sums of all elements before
+    ],
+)
+def test_a_softmax_of_a_tpu(window: str, flops: int, as_xla: int) -> None:
+    shape, _, size = window.partition(" ")
+    text = f"""HloModule m max {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT m = f32[] maximum(a, b) }}
+    ENTRY e {{ p = {shape} parameter(0) z = f32[] constant(-inf)
+      ROOT r = {shape} reduce-window(p, z), window={{{size}}}, to_apply=max }}"""
+    assert (cost(text).flops, cost(text, as_xla=True).flops) == (flops, as_xla)
+
+
+# -- custom calls -----------------------------------------------------------------------------
+
+
+def _call(target: str, config: str = "", *, result: str = "f32[4,5]", operands: str = "f32[4,6] f32[6,5]") -> str:
+    shapes = operands.split(" ")
+    parameters = " ".join([f"p{number} = {shape} parameter({number})" for number, shape in enumerate(shapes)])
+    names = ", ".join([f"p{number}" for number in range(len(shapes))])
+    configured = f", backend_config={config}" if config else ""
+    return f'HloModule m ENTRY e {{ {parameters} ROOT r = {result} custom-call({names}), custom_call_target="{target}"{configured} }}'
+
+
+@pytest.mark.parametrize("target", ["tpu_custom_call", "mine"])
+def test_what_a_kernel_states_is_used_and_said_to_be_stated(target: str) -> None:
+    stated = '{"custom_call_config":{"cost_estimate":{"flops":"12345","transcendentals":67,"bytes_accessed":89}}}'
+    counted = cost(_call(target, stated), target="tpu-v5p")
+    assert (counted.flops, counted.transcendentals, counted.stated_instructions) == (12345, 67, 1)
+    assert counted.is_exact and counted.rows[0].bound == "memory" and counted.least_time
+    assert counted.headline().endswith("\nThe FLOPs of 1 instruction are what the kernel states.")
+    # libtpu counts its kernels as they state, and XLA others as -1.
+    assert cost(_call(target, stated), as_xla=True).flops == (12345 if target == "tpu_custom_call" else -1)
+    assert cost(_call(target), as_xla=True).flops == (0 if target == "tpu_custom_call" else -1)
+
+
+@pytest.mark.parametrize(
+    "config",
+    ["", '"[]"', '{"cost_estimate":[]}', '{"cost_estimate":{"flops":-1}}', '{"cost_estimate":{"flops":true}}',
+     '{"cost_estimate":{"flops":1e300}}', '{"cost_estimate":{"transcendentals":5}}', '{"cudnn_fmha_backend_config":7}'],
+)  # fmt: skip
+@pytest.mark.parametrize("target", ["mine", "__cudnn$fmhaSoftmax", "__cublas$gemm"])
+def test_where_flops_are_not_known_neither_time_nor_bound_is(target: str, config: str) -> None:
+    text = _call(target, config).replace("ROOT r", "r").replace(" }", " ROOT n = f32[4,5] negate(r) }")
+    counted = cost(text, target="h100")
+    assert counted.unknown_instructions == 1 and counted.least_time is None and not counted.is_exact
+    unknown, negate = counted.rows
+    assert (unknown.flops, unknown.bound, unknown.least_time, unknown.share, unknown.intensity) == (None,) * 5
+    assert negate.bound == "memory" and negate.share == 1.0
+    assert counted.headline().endswith("are not known; they count 0, and there is no least time.")
+    assert [group.least_time is None for group in counted.by("computation")] == [True]
+
+
+def test_a_loop_that_holds_an_unknown_kernel_has_no_least_time_unless_it_never_runs() -> None:
+    text = """HloModule m
+    body { p = f32[8] parameter(0) ROOT c = f32[8] custom-call(p), custom_call_target="mine" }
+    cond { p = f32[8] parameter(0) ROOT c = pred[] constant(true) }
+    ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p)
+      ROOT w = f32[8] while(n), condition=cond, body=body, backend_config={"known_trip_count":{"n":"COUNT"}} }"""
+    assert cost(text.replace("COUNT", "3"), target="h100").least_time is None
+    assert cost(text.replace("COUNT", "0"), target="h100").least_time is not None
+
+
+ATTENTION = {
+    "BNTH": ("bf16[2,4,64,32] bf16[2,2,96,32] bf16[2,2,96,16]", "bf16[2,4,64,16]"),
+    "BTNH": ("bf16[2,64,4,32] bf16[2,96,2,32] bf16[2,96,2,16]", "bf16[2,4,64,16]{3,1,2,0}"),
+}
+
+
+def _attention(products: str) -> str:
+    numbers = ",".join([f'"{name}_dot_dimension_numbers":{{"lhs_contracting_dimensions":["3"]}}' for name in products.split()])
+    return f'{{"operation_queue_id":"0","cudnn_fmha_backend_config":{{"mask_type":"CAUSAL","intermediate_tensor_shape":{{"element_type":"BF16","dimensions":["2","4","64","96"]}},{numbers}}}}}'
+
+
+@pytest.mark.parametrize("layout", ATTENTION)
+def test_products_of_attention(layout: str) -> None:
+    """Heads of queries have 32 numbers, heads of values 16; there are 2 · 4 · 64 queries, and 96 keys for each."""
+    operands, result = ATTENTION[layout]
+    products = _attention("bmm1 bmm2")
+    forward = _call("__cudnn$fmhaSoftmax", products, result=f"({result}, u8[0])", operands=operands)
+    scores = 2 * 4 * 64 * 96
+    assert cost(forward).flops == 2 * scores * (32 + 16)
+    q, k, v = operands.split()
+    backward = _call(
+        "__cudnn$fmhaSoftmaxBackward",
+        _attention("bmm1_grad_gemm1 bmm1_grad_gemm2 bmm2_grad_gemm1 bmm2_grad_gemm2"),
+        result=f"({q}, {k}, {v}, u8[0])",
+        operands=f"{q} {k} {v} f32[2,4,64] {result.partition('{')[0]} {result.partition('{')[0]}",
+    )
+    assert cost(backward).flops == 2 * scores * (32 + 32 + 16 + 16)
+    assert cost(backward, target="h100").rows[0].bound == "memory"
+
+
+def test_products_of_libraries() -> None:
+    config = '{"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]}}}'
+    assert cost(_call("__cublas$gemm", config, result="(f32[4,5], s8[64])")).flops == 2 * 4 * 5 * 6
+    assert cost(_call("__cublas$gemm", config.replace("1", "9"))).unknown_instructions == 1
+    convolution = """HloModule m ENTRY e { a = f32[2,9,9,3] parameter(0) k = f32[3,3,3,8] parameter(1)
+      ROOT r = (f32[2,7,7,8], u8[0]) custom-call(a, k), custom_call_target="__cudnn$convForward", window={size=3x3}, dim_labels=b01f_01io->b01f }"""
+    assert cost(convolution).flops == 42336
+
+
+@pytest.mark.parametrize("target", ["AllocateBuffer", "ConcatBitcast", "AssumeGatherIndicesInBound", "X64SplitLow"])
+def test_marks_of_compilers_calculate_nothing(target: str) -> None:
+    counted = cost(_call(target), target="tpu-v5e")
+    assert counted.flops == 0 and counted.unknown_instructions == 0 and counted.least_time is not None
+
+
+def test_a_stated_number_that_fits_no_int64() -> None:
+    with pytest.raises(SizeOverflowError):
+        cost(_call("mine", '{"cost_estimate":{"flops":9999999999999999999}}'))
