@@ -48,7 +48,7 @@ from xlashape.hlo.ops.operation import ReadPattern
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import check, spend
 from xlashape.proto import xla
-from xlashape.reports.cost.xla_traffic import ALLOCATION, stands_for
+from xlashape.reports.cost.xla_traffic import WITHOUT_DATA, stands_for
 from xlashape.shape import Shape
 
 _TRANSCENDENTAL: Final = frozenset(
@@ -400,7 +400,9 @@ COUNTED: Final = _ELEMENTWISE | _INLINED | _UNKNOWN_OPERATIONS | frozenset(_COUN
 
 
 _CONVOLUTIONS: Final = tuple(f"__cudnn$conv{each}" for each in ("Forward", "BiasActivationForward", "ForwardGraph"))
-_MARKS: Final = frozenset((ALLOCATION, "AssumeGatherIndicesInBound", "ConcatBitcast", "GatherScatterIndicesBitpacked"))
+_MARKS: Final = frozenset(
+    (*WITHOUT_DATA, "AssumeGatherIndicesInBound", "ConcatBitcast", "GatherScatterIndicesBitpacked")
+)
 """The targets by which TPU compilers get, join or name arrays. Those that begin with `X64` split and join numbers."""
 
 
@@ -408,7 +410,7 @@ def _custom_call_as_xla(instruction: HloInstruction) -> Arithmetic:
     details = instruction.details
     if details.custom_call_target == "tpu_custom_call":
         return _stated(_json(details.backend_config)) or NOTHING
-    return NOTHING if details.custom_call_target == ALLOCATION else Arithmetic(-1)
+    return NOTHING if details.custom_call_target == WITHOUT_DATA[0] else Arithmetic(-1)
 
 
 def _stated(config: Any) -> Arithmetic | None:

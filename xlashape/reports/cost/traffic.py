@@ -34,7 +34,7 @@ from xlashape.hlo.ops.operation import MemoryTraffic, ReadPattern, ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
 from xlashape.reports.cost.arithmetic import elements
-from xlashape.reports.cost.xla_traffic import ALLOCATION, size_of
+from xlashape.reports.cost.xla_traffic import WITHOUT_DATA, size_of
 from xlashape.shape import Shape, shape_util
 
 
@@ -119,7 +119,7 @@ def _accesses(instruction: HloInstruction) -> Iterable[_Access]:
     row = operation_of(opcode)
     if row.traffic is MemoryTraffic.NOTHING or joins_parts(instruction):
         return []
-    if opcode == Opcode.CUSTOM_CALL and instruction.details.custom_call_target == ALLOCATION:
+    if opcode == Opcode.CUSTOM_CALL and instruction.details.custom_call_target in WITHOUT_DATA:
         return []
     if row.fuses_called_computation:
         return _fusion(instruction)

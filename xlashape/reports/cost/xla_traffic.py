@@ -32,8 +32,9 @@ from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
 from xlashape.shape import Shape, shape_util, tiling
 
-ALLOCATION: Final = "AllocateBuffer"
-"""The target of the custom call that gives a loop of a TPU a buffer to fill. It calculates and moves nothing."""
+WITHOUT_DATA: Final = ("AllocateBuffer", "NopReturnToken")
+"""The targets of custom calls that move nothing: the first one gives a loop of a TPU a buffer to fill, the other one
+makes the instructions after it wait."""
 _POINTER: Final = 4
 _COUNTED: Final = frozenset((Opcode.OPT_BARRIER, Opcode.TUPLE))
 """Operations that move no data, and of which XLA counts bytes."""
@@ -52,7 +53,7 @@ def xla_bytes(instruction: HloInstruction) -> int:
     if row.fuses_called_computation:
         return _fusion(instruction)
     if opcode == Opcode.CUSTOM_CALL:
-        return 0 if instruction.details.custom_call_target == ALLOCATION else -1
+        return 0 if instruction.details.custom_call_target == WITHOUT_DATA[0] else -1
     operands = [operand.shape for operand in instruction.operands]
     result = instruction.shape
     if opcode == Opcode.TUPLE:

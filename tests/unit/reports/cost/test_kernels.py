@@ -3,13 +3,23 @@ state what they calculate."""
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
+import struct
+from pathlib import Path
+from typing import Any
 
 import pytest
 import random_windows
 
 from xlashape.errors import SizeOverflowError
+from xlashape.hlo import Opcode
+from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.reports.cost import cost
+
+VECTORS = Path(__file__).resolve().parents[3] / "vectors/costs/tpu_generations.jsonl.gz"
+GENERATIONS = [json.loads(line) for line in gzip.open(VECTORS, "rt")]
 
 
 def test_windows_that_cover_a_dimension_are_counted_once() -> None:
@@ -139,3 +149,25 @@ def test_marks_of_compilers_calculate_nothing(target: str) -> None:
 def test_a_stated_number_that_fits_no_int64() -> None:
     with pytest.raises(SizeOverflowError):
         cost(_call("mine", '{"cost_estimate":{"flops":9999999999999999999}}'))
+
+
+# -- three generations of TPUs ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", GENERATIONS, ids=lambda row: f"{row['target']}-{row['name']}")
+def test_programs_of_three_generations_of_tpus(row: dict[str, Any]) -> None:
+    as_xla, counted = cost(row["hlo"], as_xla=True), cost(row["hlo"], target=row["target"])
+    # libtpu adds up in single precision.
+    (flops,), (transcendentals,) = [
+        struct.unpack("f", struct.pack("f", each)) for each in (as_xla.flops, as_xla.transcendentals)
+    ]
+    assert [flops, transcendentals] == row["cost"][:2]
+    loops = [each for each in counted.module.instructions() if each.opcode == Opcode.WHILE]
+    trips = [trip_count(each, *each.called_computations) for each in loops]
+    assert row["trips"] in (None, trips) and counted.unknown_loops == 0
+    assert (counted.least_time is None) == (row["name"] == "kernel_without_cost") == bool(counted.unknown_instructions)
+    opcodes = {each.opcode for each in counted.module.instructions()}
+    if opcodes.isdisjoint({Opcode.WHILE, Opcode.REDUCE_WINDOW, Opcode.REDUCE_SCATTER}):
+        assert struct.unpack("f", struct.pack("f", counted.flops)) == (row["cost"][0],)
+    elif Opcode.REDUCE_WINDOW in opcodes and not loops:  # XLA counts rows + n - 1 for rows · (n - 1)
+        assert row["cost"][0] < counted.flops < 1.3 * row["cost"][0]
