@@ -67,7 +67,9 @@ def _loop(goes_on: Any, change: Any, *start: int) -> Any:
 
     def function(x: Any) -> Any:
         state = (*[jnp.int32(number) for number in start], x)
-        return lax.while_loop(lambda s: goes_on(*s[:-1]), lambda s: (*change(*s[:-1]), jnp.tanh(s[-1] @ s[-1])), state)[-1]
+        return lax.while_loop(lambda s: goes_on(*s[:-1]), lambda s: (*change(*s[:-1]), jnp.tanh(s[-1] @ s[-1])), state)[
+            -1
+        ]
 
     return function
 

@@ -45,7 +45,7 @@ def drawn(draw: random.Random) -> list[Dimension]:
             low, high = [n - 1 + draw.randint(0, wider) for _ in range(2)]
             return Dimension(n, 2 * n - 1 + wider, low, high, is_reversed=draw.random() < 0.3)
         steps = [draw.choice([1, 1, 2, 3]) for _ in range(3)]
-        return Dimension(n, draw.randint(1, 9), draw.randint(-1, 8), draw.randint(-1, 8), *steps)
+        return Dimension(n, draw.randint(1, 9), draw.randint(-1, 8), draw.randint(-1, 8), steps[0], steps[1], steps[2])
 
     while True:
         found = [one() for _ in range(draw.choice([1, 1, 2, 2, 3]))]

@@ -152,7 +152,10 @@ def map_(instruction: HloInstruction, args: list[Value]) -> Value:
 
 @interprets("constant")
 def constant(instruction: HloInstruction, args: list[Value]) -> Value:
-    values, dtype = getattr(instruction.details.literal, f"{instruction.shape.element_type.text}s"), dtype_of(instruction.shape)
+    values, dtype = (
+        getattr(instruction.details.literal, f"{instruction.shape.element_type.text}s"),
+        dtype_of(instruction.shape),
+    )
     numbers = np.frombuffer(values, dtype) if isinstance(values, bytes) else np.array(values, dtype)
     return numbers.reshape(instruction.shape.dimensions)
 

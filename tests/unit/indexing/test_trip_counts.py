@@ -6,7 +6,7 @@ from __future__ import annotations
 import operator
 import random
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -17,8 +17,15 @@ from xlashape.hlo import HloComputation, HloInstruction, HloModule
 from xlashape.indexing.walk.repeated.trip_count import trip_count
 
 MOST = 300
-TYPES = {"s32": np.int32, "u32": np.uint32, "s8": np.int8, "u8": np.uint8, "s64": np.int64}
-TESTS = {"LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge, "NE": operator.ne, "EQ": operator.eq}
+TYPES: dict[str, Any] = {"s32": np.int32, "u32": np.uint32, "s8": np.int8, "u8": np.uint8, "s64": np.int64}
+TESTS = {
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "NE": operator.ne,
+    "EQ": operator.eq,
+}
 MIRRORED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "NE": "NE", "EQ": "EQ"}
 
 
@@ -110,7 +117,10 @@ class Loop:
     def body(self) -> Builder:
         def make(b: Builder, given: list[int]) -> int:
             state = given[0]
-            parts = [b.op("get-tuple-element", shape, [state], tuple_index=n) for n, shape in enumerate(("f32[]", self.type, self.type))]
+            parts = [
+                b.op("get-tuple-element", shape, [state], tuple_index=n)
+                for n, shape in enumerate(("f32[]", self.type, self.type))
+            ]
             counter = self.counter
             parts[1] = self.put(b, parts, lambda inner, taken: self.moved(inner, taken[1], counter.step))
             if counter.limit_step:
@@ -140,10 +150,15 @@ class Loop:
     def module(self, outside: str) -> HloModule:
         """`outside` says whether a call or an outer loop gives the first numbers."""
         entry = Builder()
-        first = [entry.constant("f32[]", [0]), self.number(entry, self.counter.start), self.number(entry, self.counter.limit)]
+        first = [
+            entry.constant("f32[]", [0]),
+            self.number(entry, self.counter.start),
+            self.number(entry, self.counter.limit),
+        ]
         state = entry.op("tuple", self.counter.state, first)
         b = Builder("outer") if outside else entry
         given = b.parameter(self.counter.state) if outside else state
+        parts: list[int] = []
         if outside == "while":
             parts = [b.op("get-tuple-element", self.type, [given], tuple_index=n) for n in (1, 2)]
             given = b.op("tuple", self.counter.state, [b.constant("f32[]", [0]), *parts])
@@ -185,7 +200,7 @@ def test_counts_are_those_of_runs(outside: str) -> None:
             calls = [each for each in module.instructions() if computation in each.called_computations]
             return calls[0] if len(calls) == 1 else None
 
-        found, certain = trip_count(loop, *loop.called_computations, caller), counter.runs()
+        found, certain = trip_count(loop, *loop.called_computations, caller=caller), counter.runs()
         with np.errstate(over="ignore"):
             assert certain is None or certain == runs(loop, counter) == found, (counter, module.to_text())
             assert certain is not None or found is None or (runs(loop, counter) or MOST) in (found, MOST)

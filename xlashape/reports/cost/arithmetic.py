@@ -27,9 +27,9 @@ exp, log, sin, tanh, sqrt, power and their like are transcendentals and no FLOPs
     ragged-dot, which XLA counts as elementwise                 2 for each product that is added up
     scan, which XLA counts once for each element                the body, once for each step
     reduce-scatter, which XLA does not count                    an operation for each element, as for all-reduce
-    custom-call, which XLA counts as -1, a kernel of Pallas as  what it states as its cost; products of matrices and
-    it states, without a statement as 0                         convolutions of GPU libraries, also those of attention;
-                                                                nothing for marks of TPU compilers; others are not known
+    custom-call, which XLA counts as -1, a kernel of Pallas     what it states as its cost; matrix products,
+    as it states or as 0                                        convolutions and attention of GPU libraries; nothing
+                                                                for marks of TPU compilers; others are not known
     a fusion of kind kCustom with a gather or scatter, which XLA counts as that alone       all that it holds
     batch-norm-*, which XLA does not count                      not known
     an opcode that this version does not know                   not known
@@ -259,7 +259,7 @@ def _reduce(asked: _Asked) -> Arithmetic:
 
 
 def _reduce_window(asked: _Asked) -> Arithmetic:
-    """A result for each window, or one result for all windows where each of them covers the dimension: all are equal."""
+    """A result for each window, but one for all where each of them covers the dimension: they are equal."""
     array = asked.instruction.operands[0].shape
     result = next((leaf for leaf in asked.instruction.shape.leaves()), asked.instruction.shape)
     window = asked.instruction.details.window.dimensions
@@ -421,8 +421,8 @@ def _stated(config: Any) -> Arithmetic | None:
 
 
 def _custom_call(instruction: HloInstruction) -> Arithmetic:
-    """What a kernel states as its cost; else the FLOPs of a matrix product, a convolution or an attention that XLA hands
-    to a GPU library; not known of other custom calls.
+    """What a kernel states as its cost; else the FLOPs of a matrix product, a convolution or an attention of a GPU
+    library; not known of other custom calls.
     """
     details = instruction.details
     target, config = details.custom_call_target, _json(details.backend_config)

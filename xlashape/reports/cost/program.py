@@ -56,13 +56,13 @@ class Sums(NamedTuple):
 
     def plus(self, other: Sums, count: int = 1) -> Sums:
         """The sum of this and `count` times the other."""
-        sums = [mine + count * its for mine, its in zip(self[:7], other[:7], strict=True)]
-        return Sums(*sums, is_complete=self.is_complete and (other.is_complete or not count))
+        sums = [mine + count * its for mine, its in zip(self[:6], other[:6], strict=True)]
+        is_complete = self.is_complete and (other.is_complete or not count)
+        return Sums(*sums, self.seconds + count * other.seconds, is_complete)
 
     def either(self, other: Sums) -> Sums:
-        """The larger one of each number of both."""
-        numbers = [max(mine, its) for mine, its in zip(self[:7], other[:7], strict=True)]
-        return Sums(*numbers, is_complete=self.is_complete and other.is_complete)
+        """The larger one of each number of both, but for the seconds, which are 0."""
+        return Sums(*[max(mine, its) for mine, its in zip(self[:6], other[:6], strict=True)])
 
 
 class Execution(NamedTuple):
@@ -292,7 +292,7 @@ class _Walk:
         if self._as_xla:
             return 1, 1
         if loop not in self._trips:
-            self._trips[loop] = trip_count(loop, *loop.called_computations, self._caller.get)
+            self._trips[loop] = trip_count(loop, *loop.called_computations, caller=self._caller.get)
         trips = self._trips[loop]
         return (1, 1) if trips is None else (trips, trips + 1)
 

@@ -92,7 +92,12 @@ def test_flops_on_tpus_differ_for_a_known_reason_alone(row: dict[str, Any]):
     elif Opcode.GATHER in opcodes:  # a fusion of kind kCustom is counted as its gather
         assert counted.flops >= row["cost"][0] and counted.transcendentals == row["cost"][1]
     else:
-        calls = [each for one in executed_computations(counted.module) for each in one.instructions if each.opcode == Opcode.CUSTOM_CALL]
+        calls = [
+            each
+            for one in executed_computations(counted.module)
+            for each in one.instructions
+            if each.opcode == Opcode.CUSTOM_CALL
+        ]
         unknown = sum(each.details.custom_call_target != "AllocateBuffer" for each in calls)  # -1 each
         assert [counted.flops - unknown, counted.transcendentals] == row["cost"][:2]
 

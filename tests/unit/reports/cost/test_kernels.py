@@ -19,7 +19,7 @@ from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.reports.cost import cost
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors/costs/tpu_generations.jsonl.gz"
-GENERATIONS = [json.loads(line) for line in gzip.open(VECTORS, "rt")]
+GENERATIONS = [json.loads(line) for line in gzip.decompress(VECTORS.read_bytes()).splitlines()]
 
 
 def test_windows_that_cover_a_dimension_are_counted_once() -> None:
@@ -108,7 +108,9 @@ ATTENTION = {
 
 
 def _attention(products: str) -> str:
-    numbers = ",".join([f'"{name}_dot_dimension_numbers":{{"lhs_contracting_dimensions":["3"]}}' for name in products.split()])
+    numbers = ",".join(
+        [f'"{name}_dot_dimension_numbers":{{"lhs_contracting_dimensions":["3"]}}' for name in products.split()]
+    )
     return f'{{"operation_queue_id":"0","cudnn_fmha_backend_config":{{"mask_type":"CAUSAL","intermediate_tensor_shape":{{"element_type":"BF16","dimensions":["2","4","64","96"]}},{numbers}}}}}'
 
 
@@ -163,7 +165,7 @@ def test_programs_of_three_generations_of_tpus(row: dict[str, Any]) -> None:
     ]
     assert [flops, transcendentals] == row["cost"][:2]
     loops = [each for each in counted.module.instructions() if each.opcode == Opcode.WHILE]
-    trips = [trip_count(each, *each.called_computations) for each in loops]
+    trips = [trip_count(each, each.called_computations[0], each.called_computations[1]) for each in loops]
     assert row["trips"] in (None, trips) and counted.unknown_loops == 0
     assert (counted.least_time is None) == (row["name"] == "kernel_without_cost") == bool(counted.unknown_instructions)
     opcodes = {each.opcode for each in counted.module.instructions()}

@@ -3,8 +3,8 @@ comparison change by the same amount in each iteration. This covers XLA's known 
 induction variable, in fusions and calls too.
 
 A number is followed back to what makes it through tuples, copies, fusions, calls and loops that leave it as it is. On
-the way it may be added to, multiplied by constants and negated. All this is right modulo 2ⁿ, where n is the width of the
-numbers, so only the compared numbers have to fit their type.
+the way it may be added to, multiplied by constants and negated. All this is right modulo 2ⁿ, where n is the width of
+the numbers, so only the compared numbers have to fit their type.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from itertools import product as combined
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 from xlashape.base.math import ceil_div, product
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
@@ -23,8 +23,14 @@ from xlashape.indexing.answers.leaves import integers
 from xlashape.limits import spend
 from xlashape.shape import PrimitiveType, Shape
 
-Callers: TypeAlias = "tuple[HloInstruction, Callers] | None"
-"""The instruction that called the computation of a value, and that one's own callers; None in the outermost one."""
+
+class Caller(NamedTuple):
+    """The instruction that called the computation of a value."""
+
+    instruction: HloInstruction
+    outer: Caller | None
+    """Its own caller; None in the outermost computation."""
+
 
 _MOST_NUMBERS = 200
 _MOST_LOOPS = 8
@@ -37,11 +43,15 @@ class Line(NamedTuple):
     step: int
 
 
+def _no_caller(_: HloComputation) -> HloInstruction | None:
+    return None
+
+
 def trip_count(
     loop: HloInstruction,
     body: HloComputation,
     condition: HloComputation,
-    caller: Callable[[HloComputation], HloInstruction | None] = lambda _: None,
+    caller: Callable[[HloComputation], HloInstruction | None] = _no_caller,
 ) -> int | None:
     """The number of iterations; None where it is not known before the loop runs. `caller` gives the only instruction
     that calls a computation: where the loop starts may be known there.
@@ -141,7 +151,7 @@ class _Numbers:
         self._argument = argument
         self._left = _MOST_NUMBERS
 
-    def line(self, value: Value, callers: Callers = None) -> Line | None:
+    def line(self, value: Value, callers: Caller | None = None) -> Line | None:
         """The line of an integer; None where it is none."""
         self._left -= 1
         made, callers = _made(value, callers)
@@ -216,7 +226,7 @@ def _start_of(caller: Callable[[HloComputation], HloInstruction | None]) -> Call
 # -- the way back ------------------------------------------------------------------------------
 
 
-def _made(value: Value, callers: Callers, loops: int = _MOST_LOOPS) -> tuple[Value, Callers]:
+def _made(value: Value, callers: Caller | None, loops: int = _MOST_LOOPS) -> tuple[Value, Caller | None]:
     """The value that a value is, which is a number or anything else, and the callers of that one's computation."""
     while True:
         spend()
@@ -226,14 +236,14 @@ def _made(value: Value, callers: Callers, loops: int = _MOST_LOOPS) -> tuple[Val
         if before is None and instruction.operands and (row.passes_first_operand_through or _is_one(instruction)):
             before = Value(instruction.operands[0], index)
         if before is None and row.source is ResultSource.ARGUMENT and callers:
-            caller, outer = callers
-            if instruction.parameter_number < len(caller.operands):
-                before, callers = Value(caller.operands[instruction.parameter_number], index), outer
+            operands = callers.instruction.operands
+            if instruction.parameter_number < len(operands):
+                before, callers = Value(operands[instruction.parameter_number], index), callers.outer
         elif before is None and row.calls.arguments is Arguments.OPERANDS and called:
             if row.async_step is not AsyncStep.START:
-                before, callers = Value(called[0].root, index), (instruction, callers)
+                before, callers = Value(called[0].root, index), Caller(instruction, callers)
             elif index[:1] == (1,):
-                before, callers = Value(called[0].root, index[1:]), (instruction, callers)
+                before, callers = Value(called[0].root, index[1:]), Caller(instruction, callers)
         elif before is None and row.source is ResultSource.STATE and _is_unchanged(instruction, index, loops):
             before = Value(instruction.operands[0], index)
         if before is None:

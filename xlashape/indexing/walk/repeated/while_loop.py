@@ -28,7 +28,7 @@ from collections.abc import Sequence
 
 from xlashape.base.caches import cached
 from xlashape.errors import InvalidModuleError, LimitExceededError
-from xlashape.hlo import HloInstruction
+from xlashape.hlo import HloComputation, HloInstruction
 from xlashape.indexing.answers.leaves import leaf_sizes
 from xlashape.indexing.answers.operand_indexing import NOT_ACCESSED, OperandIndexing, OperandIndexingSet, set_of
 from xlashape.indexing.ops.op import everything, identity, to_scalar
@@ -55,7 +55,6 @@ from xlashape.indexing.walk.repeated.iterations import (
 )
 from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.shape import Shape
-
 
 # -- loops -------------------------------------------------------------------------------------
 
