@@ -3,8 +3,8 @@
     PYTHONPATH=tests/support python tests/support/collect_tpu_costs.py tests/vectors/costs
 
 `tpu_programs.jsonl.gz` has the programs of jax_programs.py for a TPU v5e, and the memory of their arguments, outputs
-and aliases; `tpu_generations.jsonl.gz` has attention, loops, kernels and collectives for three generations. It needs JAX
-0.12.0.1 and libtpu 0.0.52, and no TPU.
+and aliases; `tpu_generations.jsonl.gz` has attention, loops, kernels and collectives for three generations. It needs
+JAX 0.12.0.1 and libtpu 0.0.52, and no TPU. Without `--all` it writes the second file alone.
 """
 
 from __future__ import annotations

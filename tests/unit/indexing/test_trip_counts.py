@@ -1,5 +1,5 @@
-"""How often loops run, against running them: counters and conditions in the computation itself, in fusions, in calls and
-in several of these."""
+"""How often loops run, against running them: counters and conditions in the computation itself, in fusions, in calls
+and in several of these."""
 
 from __future__ import annotations
 

@@ -460,10 +460,10 @@ def _attention_flops(config: Any, operands: list[Shape], results: list[Shape]) -
     Each product has an element of the scores for each pair of a query and a key, of `intermediate_tensor_shape`, and
     the size of a head: that of queries for `bmm1…`, that of values for `bmm2…`. What a mask leaves out counts.
     """
-    held = _found(config, "cudnn_fmha_backend_config")
+    held: Any = _found(config, "cudnn_fmha_backend_config")
     scores = _numbers(_found(held, "intermediate_tensor_shape"), "dimensions")
     heads = [elements(operands[0]), elements(results[0] if "bmm1_dot_dimension_numbers" in held else operands[4])]
-    products = [name[:4] for name in held if name.endswith("_dot_dimension_numbers")]
+    products = [str(name)[:4] for name in held if str(name).endswith("_dot_dimension_numbers")]
     sizes = [heads[name == "bmm2"] for name in products]
     if not sizes:
         raise LookupError

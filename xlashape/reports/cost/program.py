@@ -58,11 +58,12 @@ class Sums(NamedTuple):
         """The sum of this and `count` times the other."""
         sums = [mine + count * its for mine, its in zip(self[:6], other[:6], strict=True)]
         is_complete = self.is_complete and (other.is_complete or not count)
-        return Sums(*sums, self.seconds + count * other.seconds, is_complete)
+        return Sums(*sums, seconds=self.seconds + count * other.seconds, is_complete=is_complete)
 
     def either(self, other: Sums) -> Sums:
         """The larger one of each number of both, but for the seconds, which are 0."""
-        return Sums(*[max(mine, its) for mine, its in zip(self[:6], other[:6], strict=True)])
+        numbers = [max(mine, its) for mine, its in zip(self[:6], other[:6], strict=True)]
+        return Sums(*numbers, seconds=0.0, is_complete=self.is_complete and other.is_complete)
 
 
 class Execution(NamedTuple):

@@ -4,6 +4,7 @@ package.
 - `iterations`: **the algorithm**, shared by loops and scans. `StateWalk` follows the maps of a state from iteration to
   iteration. Read this first. Values have numbers, so that two offsets with the same value within one iteration are
   known to be the same.
-- `while_loop`: how often a while loop runs, where that is known before it runs; its maps, by following its body.
+- `trip_count`: how often a while loop runs, where that is known before it runs.
+- `while_loop`: the maps of a while loop, by following its body.
 - `scan`: the maps of a scan, by following its body and placing slices in the scanned arrays.
 """

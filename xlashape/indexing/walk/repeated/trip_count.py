@@ -24,11 +24,11 @@ from xlashape.limits import spend
 from xlashape.shape import PrimitiveType, Shape
 
 
-class Caller(NamedTuple):
+class CalledBy(NamedTuple):
     """The instruction that called the computation of a value."""
 
     instruction: HloInstruction
-    outer: Caller | None
+    outer: CalledBy | None
     """Its own caller; None in the outermost computation."""
 
 
@@ -36,7 +36,7 @@ _MOST_NUMBERS = 200
 _MOST_LOOPS = 8
 
 
-class Line(NamedTuple):
+class Progression(NamedTuple):
     """A number that depends on another one, n: start + step · n."""
 
     start: int
@@ -126,12 +126,14 @@ def _true_for(start: int, step: int, direction: str) -> int | None:
     return ceil_div(-start, step) if step > 0 else None
 
 
-def _readings(line: Line, kind: PrimitiveType) -> list[Line]:
+def _readings(line: Progression, kind: PrimitiveType) -> list[Progression]:
     """The lines that are equal modulo 2ⁿ to a line of numbers of n bits: the first number as the type reads it, and the
     step as a positive or a negative number."""
     size = 1 << kind.bit_width
     start, step = line.start % size, line.step % size
-    return [Line(start if _fits(start, kind) else start - size, each) for each in dict.fromkeys((step, step - size))]
+    return [
+        Progression(start if _fits(start, kind) else start - size, each) for each in dict.fromkeys((step, step - size))
+    ]
 
 
 def _fits(value: int, kind: PrimitiveType) -> bool:
@@ -147,11 +149,11 @@ class _Numbers:
     """Computes numbers as lines. `argument` gives the lines of the parameters of the outermost computation. After 200
     numbers it gives up."""
 
-    def __init__(self, argument: Callable[[Value], Line | None]) -> None:
+    def __init__(self, argument: Callable[[Value], Progression | None]) -> None:
         self._argument = argument
         self._left = _MOST_NUMBERS
 
-    def line(self, value: Value, callers: Caller | None = None) -> Line | None:
+    def line(self, value: Value, callers: CalledBy | None = None) -> Progression | None:
         """The line of an integer; None where it is none."""
         self._left -= 1
         made, callers = _made(value, callers)
@@ -164,7 +166,7 @@ class _Numbers:
             return None if callers else self._argument(made)
         if opcode == Opcode.CONSTANT:
             constant = integers(instruction)
-            return None if constant is None else Line(constant[0], 0)
+            return None if constant is None else Progression(constant[0], 0)
         if opcode not in (Opcode.ADD, Opcode.SUBTRACT, Opcode.MULTIPLY, Opcode.NEGATE):
             return None
         found = [self.line(Value(operand, ()), callers) for operand in instruction.operands]
@@ -175,36 +177,36 @@ class _Numbers:
         if opcode == Opcode.MULTIPLY:
             if first.step and last.step:
                 return None
-            return Line(first.start * last.start, first.start * last.step + first.step * last.start)
+            return Progression(first.start * last.start, first.start * last.step + first.step * last.start)
         if opcode == Opcode.NEGATE:
-            first = Line(0, 0)
+            first = Progression(0, 0)
         sign = 1 if opcode == Opcode.ADD else -1
-        return Line(first.start + sign * last.start, first.step + sign * last.step)
+        return Progression(first.start + sign * last.start, first.step + sign * last.step)
 
 
 def _state_of(
-    loop: HloInstruction, body: HloComputation, start: Callable[[Value], Line | None]
-) -> Callable[[Value], Line | None]:
+    loop: HloInstruction, body: HloComputation, start: Callable[[Value], Progression | None]
+) -> Callable[[Value], Progression | None]:
     """The function that gives a number in the state of a loop, as a line of the number of iterations. `start` gives the
     numbers of arguments of the computation that the loop is in."""
 
-    def changed(at: Value, other: Callable[[Value], Line | None]) -> Line | None:
+    def changed(at: Value, other: Callable[[Value], Progression | None]) -> Progression | None:
         first = _Numbers(start).line(Value(loop.operands[0], at.at))
-        numbers = _Numbers(lambda before: Line(0, 1) if before.at == at.at else other(before))
+        numbers = _Numbers(lambda before: Progression(0, 1) if before.at == at.at else other(before))
         after = numbers.line(Value(body.root, at.at))
-        return Line(first.start, after.start) if first and after and not first.step and after.step == 1 else None
+        return Progression(first.start, after.start) if first and after and not first.step and after.step == 1 else None
 
-    def unchanged(at: Value) -> Line | None:
+    def unchanged(at: Value) -> Progression | None:
         line = changed(at, lambda _: None)
         return line if line and not line.step else None
 
     return lambda at: changed(at, unchanged)
 
 
-def _start_of(caller: Callable[[HloComputation], HloInstruction | None]) -> Callable[[Value], Line | None]:
+def _start_of(caller: Callable[[HloComputation], HloInstruction | None]) -> Callable[[Value], Progression | None]:
     """The function that gives an argument of a computation which is a constant for its caller."""
 
-    def found(at: Value) -> Line | None:
+    def found(at: Value) -> Progression | None:
         for _ in range(_MOST_NUMBERS):
             parameter = at.instruction
             called_by = caller(parameter.computation)
@@ -226,7 +228,7 @@ def _start_of(caller: Callable[[HloComputation], HloInstruction | None]) -> Call
 # -- the way back ------------------------------------------------------------------------------
 
 
-def _made(value: Value, callers: Caller | None, loops: int = _MOST_LOOPS) -> tuple[Value, Caller | None]:
+def _made(value: Value, callers: CalledBy | None, loops: int = _MOST_LOOPS) -> tuple[Value, CalledBy | None]:
     """The value that a value is, which is a number or anything else, and the callers of that one's computation."""
     while True:
         spend()
@@ -241,9 +243,9 @@ def _made(value: Value, callers: Caller | None, loops: int = _MOST_LOOPS) -> tup
                 before, callers = Value(operands[instruction.parameter_number], index), callers.outer
         elif before is None and row.calls.arguments is Arguments.OPERANDS and called:
             if row.async_step is not AsyncStep.START:
-                before, callers = Value(called[0].root, index), Caller(instruction, callers)
+                before, callers = Value(called[0].root, index), CalledBy(instruction, callers)
             elif index[:1] == (1,):
-                before, callers = Value(called[0].root, index[1:]), Caller(instruction, callers)
+                before, callers = Value(called[0].root, index[1:]), CalledBy(instruction, callers)
         elif before is None and row.source is ResultSource.STATE and _is_unchanged(instruction, index, loops):
             before = Value(instruction.operands[0], index)
         if before is None:
