@@ -89,7 +89,7 @@ class Execution(NamedTuple):
     """Whether it calculates or moves anything, or may do so, as a custom call may."""
 
 
-class Run(NamedTuple):
+class ComputationRuns(NamedTuple):
     """An executed computation."""
 
     computation: HloComputation
@@ -103,7 +103,7 @@ class Run(NamedTuple):
 class Program(NamedTuple):
     """The cost of a module."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[ComputationRuns, ...]
     sums: Sums
     unknown_loops: int
     conditionals: int
@@ -226,7 +226,7 @@ class _Walk:
                     total = total.plus(with_called)
             sums[computation] = total
         times = self.times()[0] if self._branches else times
-        runs: list[Run] = []
+        runs: list[ComputationRuns] = []
         unknown = stated = 0
         weight = 0.0
         for computation in reversed(sums):
@@ -237,7 +237,7 @@ class _Walk:
                 stated += count if once.arithmetic.is_stated else 0
                 weight += once.weight * count * count_of if once.has_share else 0.0
             executions = [self._executions[number] for number in self._classes[computation]]
-            runs.append(Run(computation, count_of, computation in exact, executions))
+            runs.append(ComputationRuns(computation, count_of, computation in exact, executions))
         loops = [trips is None and loop.computation in sums for loop, trips in self._trips.items()]
         conditionals = [each.opcode == Opcode.CONDITIONAL for run in runs for each in self._callers[run.computation]]
         loop_count = 0 if self._as_xla else sum(loops)

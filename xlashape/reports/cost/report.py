@@ -12,7 +12,7 @@ from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.module_proto.stack_frames import showing_frames
-from xlashape.reports.cost.program import Execution, Program, Run, program_of
+from xlashape.reports.cost.program import ComputationRuns, Execution, Program, program_of
 from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
 from xlashape.reports.cost.traffic import SpaceTraffic
 from xlashape.reports.origin import source_of
@@ -360,7 +360,7 @@ def cost(
 
 
 def _values(
-    instruction: HloInstruction, run: Run, once: Execution, share: float | None, as_xla: bool
+    instruction: HloInstruction, run: ComputationRuns, once: Execution, share: float | None, as_xla: bool
 ) -> tuple[Any, ...]:
     """The values of a row of an instruction, but for the first and the last two."""
     arithmetic, traffic = once.arithmetic, once.traffic

@@ -20,7 +20,7 @@ from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
 from xlashape.hlo.ops.operation import Movement, ReadPattern, ResultSource
 from xlashape.hlo.ops.registry import operation_of
-from xlashape.reports.cost.program import Execution, Run, program_of
+from xlashape.reports.cost.program import ComputationRuns, Execution, program_of
 from xlashape.reports.cost.targets import Roof
 from xlashape.reports.origin import source_of
 from xlashape.reports.profile.events import EventTimes, ProfiledOperation, Tally
@@ -163,7 +163,7 @@ class Costs:
                 self.names[instruction.name] = instruction
         self.error: XlashapeError | None = None
         """Why costs are not known; None where they are."""
-        self._executed: dict[HloInstruction, tuple[Run, Execution]] = {}
+        self._executed: dict[HloInstruction, tuple[ComputationRuns, Execution]] = {}
         self._called: dict[HloInstruction, Static] = {}
         self._wasted: dict[HloInstruction, int] = {}
         self._measured: set[str] = set()

@@ -36,7 +36,7 @@ _MOST_NUMBERS = 200
 _MOST_LOOPS = 8
 
 
-class Progression(NamedTuple):
+class LinearCount(NamedTuple):
     """A number that depends on another one, n: start + step · n."""
 
     start: int
@@ -126,13 +126,13 @@ def _true_for(start: int, step: int, direction: str) -> int | None:
     return ceil_div(-start, step) if step > 0 else None
 
 
-def _readings(line: Progression, kind: PrimitiveType) -> list[Progression]:
+def _readings(line: LinearCount, kind: PrimitiveType) -> list[LinearCount]:
     """The lines that are equal modulo 2ⁿ to a line of numbers of n bits: the first number as the type reads it, and the
     step as a positive or a negative number."""
     size = 1 << kind.bit_width
     start, step = line.start % size, line.step % size
     return [
-        Progression(start if _fits(start, kind) else start - size, each) for each in dict.fromkeys((step, step - size))
+        LinearCount(start if _fits(start, kind) else start - size, each) for each in dict.fromkeys((step, step - size))
     ]
 
 
@@ -149,11 +149,11 @@ class _Numbers:
     """Computes numbers as lines. `argument` gives the lines of the parameters of the outermost computation. After 200
     numbers it gives up."""
 
-    def __init__(self, argument: Callable[[Value], Progression | None]) -> None:
+    def __init__(self, argument: Callable[[Value], LinearCount | None]) -> None:
         self._argument = argument
         self._left = _MOST_NUMBERS
 
-    def line(self, value: Value, callers: CalledBy | None = None) -> Progression | None:
+    def line(self, value: Value, callers: CalledBy | None = None) -> LinearCount | None:
         """The line of an integer; None where it is none."""
         self._left -= 1
         made, callers = _made(value, callers)
@@ -166,7 +166,7 @@ class _Numbers:
             return None if callers else self._argument(made)
         if opcode == Opcode.CONSTANT:
             constant = integers(instruction)
-            return None if constant is None else Progression(constant[0], 0)
+            return None if constant is None else LinearCount(constant[0], 0)
         if opcode not in (Opcode.ADD, Opcode.SUBTRACT, Opcode.MULTIPLY, Opcode.NEGATE):
             return None
         found = [self.line(Value(operand, ()), callers) for operand in instruction.operands]
@@ -177,36 +177,36 @@ class _Numbers:
         if opcode == Opcode.MULTIPLY:
             if first.step and last.step:
                 return None
-            return Progression(first.start * last.start, first.start * last.step + first.step * last.start)
+            return LinearCount(first.start * last.start, first.start * last.step + first.step * last.start)
         if opcode == Opcode.NEGATE:
-            first = Progression(0, 0)
+            first = LinearCount(0, 0)
         sign = 1 if opcode == Opcode.ADD else -1
-        return Progression(first.start + sign * last.start, first.step + sign * last.step)
+        return LinearCount(first.start + sign * last.start, first.step + sign * last.step)
 
 
 def _state_of(
-    loop: HloInstruction, body: HloComputation, start: Callable[[Value], Progression | None]
-) -> Callable[[Value], Progression | None]:
+    loop: HloInstruction, body: HloComputation, start: Callable[[Value], LinearCount | None]
+) -> Callable[[Value], LinearCount | None]:
     """The function that gives a number in the state of a loop, as a line of the number of iterations. `start` gives the
     numbers of arguments of the computation that the loop is in."""
 
-    def changed(at: Value, other: Callable[[Value], Progression | None]) -> Progression | None:
+    def changed(at: Value, other: Callable[[Value], LinearCount | None]) -> LinearCount | None:
         first = _Numbers(start).line(Value(loop.operands[0], at.at))
-        numbers = _Numbers(lambda before: Progression(0, 1) if before.at == at.at else other(before))
+        numbers = _Numbers(lambda before: LinearCount(0, 1) if before.at == at.at else other(before))
         after = numbers.line(Value(body.root, at.at))
-        return Progression(first.start, after.start) if first and after and not first.step and after.step == 1 else None
+        return LinearCount(first.start, after.start) if first and after and not first.step and after.step == 1 else None
 
-    def unchanged(at: Value) -> Progression | None:
+    def unchanged(at: Value) -> LinearCount | None:
         line = changed(at, lambda _: None)
         return line if line and not line.step else None
 
     return lambda at: changed(at, unchanged)
 
 
-def _start_of(caller: Callable[[HloComputation], HloInstruction | None]) -> Callable[[Value], Progression | None]:
+def _start_of(caller: Callable[[HloComputation], HloInstruction | None]) -> Callable[[Value], LinearCount | None]:
     """The function that gives an argument of a computation which is a constant for its caller."""
 
-    def found(at: Value) -> Progression | None:
+    def found(at: Value) -> LinearCount | None:
         for _ in range(_MOST_NUMBERS):
             parameter = at.instruction
             called_by = caller(parameter.computation)
