@@ -167,7 +167,7 @@ def executed_readers(module: HloModule) -> list[HloInstruction]:
 
 
 def _reads_arrays(instruction: HloInstruction) -> bool:
-    return operation_of(instruction.opcode).traffic is not MemoryTraffic.NOTHING and not joins_parts(instruction)
+    return instruction.kind.row.traffic is not MemoryTraffic.NOTHING and not joins_parts(instruction)
 
 
 def computed_outputs(instruction: HloInstruction) -> list[int]:

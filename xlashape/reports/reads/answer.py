@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import Any, ClassVar, Final, NamedTuple
 
 from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.math import byte_text
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import XlashapeError
-from xlashape.hlo import HloModule
+from xlashape.hlo import HloInstruction, HloModule
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.reports.coalescing import Sample
-from xlashape.limits import spend
 from xlashape.reports.reads.consumers import KINDS, Consumer
 from xlashape.reports.reads.devices import Device
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
@@ -266,6 +264,40 @@ class Ways(NamedTuple):
     ways: tuple[Way, ...]
 
 
+class Measured(NamedTuple):
+    """How an output reads an operand."""
+
+    columns: tuple[Any, ...]
+    """The columns of the operand's row from `access` to `mend`."""
+    ways: tuple[Way, ...]
+    lost: int
+    """The bytes that are fetched in vain or again."""
+    distinct: int
+    """The bytes of the elements that are read."""
+
+
+class OperandRead(NamedTuple):
+    """How an instruction reads an operand for an output."""
+
+    output: int
+    number: int
+    """The number of the operand."""
+    measured: Measured
+
+
+class Alike(NamedTuple):
+    """What holds for all instructions that read alike."""
+
+    operands: tuple[OperandRead, ...]
+    """By output and operand."""
+    worst_first: tuple[OperandRead, ...]
+    """Those first of which most is fetched in vain or again."""
+    size: tuple[str, int | None, int | None]
+    """The text of the result's shape on the device, the bytes of its buffers, and how many are padding."""
+    error: XlashapeError | None = None
+    """Why it is not known how they read."""
+
+
 class Write(NamedTuple):
     """The shape that an instruction writes, and its bytes. Each field is the column of its name in the section
     `writes`."""
@@ -286,63 +318,55 @@ def units_touched(sample: Sample, kind: str) -> dict[str, float | None]:
     return {name: sample.segments if of_kind == kind else None for name, of_kind in names.items()}
 
 
-def _ranked(rows: Sequence[Read]) -> tuple[Read, ...]:
-    """The rows by instruction: first the one whose reads fetch most in vain and again in a run of the program, then the
-    one that reads most; and so the rows of an instruction."""
-    found: dict[tuple[str, str], list[Any]] = {}
-    for read in rows:
-        runs = 1 if read.runs is None else read.runs
-        lost = ((read.wasted_bytes or 0) + (read.again_bytes or 0)) * runs
-        group = found.get((read.computation, read.instruction))
-        if group is None:
-            found[read.computation, read.instruction] = [-lost, -(read.distinct_bytes or 0) * runs, [(lost, read)]]
-        else:
-            group[0] -= lost
-            group[1] -= (read.distinct_bytes or 0) * runs
-            group[2].append((lost, read))
-    spend(len(rows))
-    ranked = sorted(found.values(), key=itemgetter(0, 1))
-    return tuple([read for *_, group in ranked for read in _worst_first(group)])
-
-
-def _worst_first(group: list[tuple[int, Read]]) -> list[Read]:
-    if len(group) > 1:
-        group.sort(key=lambda each: (-each[0], -(each[1].distinct_bytes or 0)))
-    return [read for _, read in group]
-
-
 class Reads(Answer, Frozen):
     """What the instructions of a module read: a row for each operand and output. Instructions that fetch most in vain and
     again come first."""
 
-    __slots__ = ("device", "errors", "module", "reads", "ways", "writes")
+    __slots__ = ("alike", "device", "module", "reads")
 
     report: ClassVar[Report] = REPORT
     module: HloModule
     device: Device
     reads: tuple[Read, ...]
-    ways: tuple[Ways, ...]
-    """How each operand is read, with indexing maps as objects, in the order of the module."""
-    writes: tuple[Write, ...]
-    """What the instructions write, in the order of the module."""
-    errors: dict[str, XlashapeError]
-    """The instructions whose reads are not known, and why."""
+    alike: dict[HloInstruction, Alike]
+    """The instructions in the order of the module → how they read."""
 
     def __init__(
-        self,
-        module: HloModule,
-        device: Device,
-        rows: Sequence[Read],
-        ways: Sequence[Ways],
-        writes: Sequence[Write],
-        errors: dict[str, XlashapeError],
+        self, module: HloModule, device: Device, rows: Sequence[Read], alike: dict[HloInstruction, Alike]
     ) -> None:
         set_field(self, "module", module)
         set_field(self, "device", device)
-        set_field(self, "reads", _ranked(rows))
-        set_field(self, "ways", tuple(ways))
-        set_field(self, "writes", tuple(writes))
-        set_field(self, "errors", errors)
+        set_field(self, "reads", tuple(rows))
+        set_field(self, "alike", alike)
+
+    @property
+    def ways(self) -> tuple[Ways, ...]:
+        """How each operand is read, with indexing maps as objects, in the order of the module."""
+        return tuple(
+            [
+                Ways((each.name, each.computation.name, output, number, each.operands[number].name), measured.ways)
+                for each, alike in self.alike.items()
+                for output, number, measured in alike.operands
+            ]
+        )
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        """What the instructions write, in the order of the module."""
+        return tuple(
+            [
+                Write(
+                    each.name, each.computation.name, str(each.opcode), *alike.size,
+                    None if alike.error is None else alike.error.message,
+                )
+                for each, alike in self.alike.items()
+            ]
+        )  # fmt: skip
+
+    @property
+    def errors(self) -> dict[str, XlashapeError]:
+        """The instructions whose reads are not known, and why."""
+        return {each.name: alike.error for each, alike in self.alike.items() if alike.error is not None}
 
     @property
     def accesses(self) -> tuple[ReadAccess, ...]:
@@ -385,7 +409,7 @@ class Reads(Answer, Frozen):
     @property
     def instructions(self) -> int:
         """How many instructions read arrays from memory."""
-        return len(self.writes)
+        return len(self.alike)
 
     @property
     def operands(self) -> int:
@@ -440,11 +464,5 @@ class Reads(Answer, Frozen):
     def selected(self, rows: Sequence[Read]) -> Reads:
         """The answer about these rows alone, with the sums over them."""
         names = {(row.computation, row.instruction) for row in rows}
-        return Reads(
-            self.module,
-            self.device,
-            rows,
-            [each for each in self.ways if (each.who[1], each.who[0]) in names],
-            [each for each in self.writes if (each.computation, each.instruction) in names],
-            {name: error for name, error in self.errors.items() if any(name == row.instruction for row in rows)},
-        )
+        alike = {each: found for each, found in self.alike.items() if (each.computation.name, each.name) in names}
+        return Reads(self.module, self.device, rows, alike)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from xlashape.base.caches import cached
 from xlashape.base.math import ceil_div, product
@@ -25,7 +25,7 @@ from xlashape.indexing.walk.instruction_answers import calls_computation
 from xlashape.limits import INT64_MAX, spend
 from xlashape.reports.cost.program import runs_of
 from xlashape.reports.origin import source_of
-from xlashape.reports.reads.answer import Lanes, Read, Reads, Way, Ways, Write, units_touched
+from xlashape.reports.reads.answer import Alike, Lanes, Measured, OperandRead, Read, Reads, Way, units_touched
 from xlashape.reports.reads.consumers import CACHED, UNKNOWN, consumer_of, deciding_opcodes
 from xlashape.reports.reads.devices import Device, device_of, place_in_tile
 from xlashape.reports.reads.mends import mend_of
@@ -130,35 +130,8 @@ def each_read(module: HloModule) -> Iterator[Read]:
     [248]
     """
     finder = _Finder(module, device_of(module, "", None, None, None), None, is_one=False)
-    for part in finder.parts(executed_readers(module)):
-        yield from part.rows
-
-
-class _Part(NamedTuple):
-    """The findings about an instruction."""
-
-    rows: list[Read]
-    ways: list[Ways]
-    write: Write
-    error: XlashapeError | None
-
-
-class _Measured(NamedTuple):
-    """The columns of an operand's row from `access` to `map`, and the ways in which it is read."""
-
-    columns: tuple[Any, ...]
-    ways: tuple[Way, ...]
-    lost: int
-    """The bytes that are fetched in vain or again."""
-
-
-class _Operand(NamedTuple):
-    """How an operand is read for an output."""
-
-    output: int
-    number: int
-    """The number of the operand."""
-    measured: _Measured
+    for instruction in executed_readers(module):
+        yield from finder.rows(instruction, finder.alike(instruction))
 
 
 class _Finder:
@@ -174,39 +147,78 @@ class _Finder:
         self._runs = runs_of(module)
         self._sizes: dict[Shape, tuple[str, int | None, int | None]] = {}
         self._opcodes: dict[Any, frozenset[str]] = {}
-        self._known: dict[Any, tuple[OperandIndexingSet, _Measured]] = {}
-        self._alike: dict[tuple[object, ...], list[_Operand]] = {}
+        self._known: dict[Any, tuple[OperandIndexingSet, Measured]] = {}
+        self._alike: dict[tuple[object, ...], Alike] = {}
         """What holds for every instruction of a kind whose operands look so to it."""
 
     def found(self, chosen: Sequence[HloInstruction]) -> Reads:
-        """The answer about these instructions."""
-        parts = list(self.parts(chosen))
-        return Reads(
-            self._module,
-            self._device,
-            [row for part in parts for row in part.rows],
-            [ways for part in parts for ways in part.ways],
-            [part.write for part in parts],
-            {part.write.instruction: part.error for part in parts if part.error is not None},
-        )
+        """The answer about these instructions: first those whose reads fetch most in vain and again in a run of the
+        program, then those that read most.
+        """
+        alike = [self.alike(each) for each in chosen]
+        runs = [self._runs.get(each.computation) for each in chosen]
+        times = [1 if each is None else each for each in runs]
+        read = [
+            many * sum([each.measured.distinct for each in found.operands])
+            for many, found in zip(times, alike, strict=True)
+        ]
+        lost = [
+            many * sum([each.measured.lost for each in found.operands])
+            for many, found in zip(times, alike, strict=True)
+        ]
+        order = sorted(range(len(chosen)), key=read.__getitem__, reverse=True)
+        order.sort(key=lost.__getitem__, reverse=True)
+        rows = [row for number in order for row in self.rows(chosen[number], alike[number])]
+        return Reads(self._module, self._device, rows, dict(zip(chosen, alike, strict=True)))
 
-    def parts(self, chosen: Sequence[HloInstruction]) -> Iterator[_Part]:
-        """The findings about each of these instructions."""
-        for instruction in chosen:
-            failure: XlashapeError | None = None
-            shape, size, padding = "", None, None
-            try:
-                shape, size, padding = self._size(instruction.shape)
-                rows, ways = self._reads_of(instruction)
-            except XlashapeError as error:
-                if self._is_one or is_of_budget(error):
-                    raise
-                failure = error
-                rows, ways = [_failed(instruction, error)], []
-            message = None if failure is None else failure.message
-            computation, opcode = instruction.computation.name, str(instruction.opcode)
-            write = Write(instruction.name, computation, opcode, shape, size, padding, message)
-            yield _Part(rows, ways, write, failure)
+    def alike(self, instruction: HloInstruction) -> Alike:
+        """How an instruction reads."""
+        # Values decide where nothing computes them. Equal shapes of a module are one object.
+        kind, operands = instruction.kind, instruction.operands
+        key = (kind, *[id(operand.kind.shape) if operand.operands else operand.kind for operand in operands])
+        found = self._alike.get(key)
+        if found is not None:
+            return found
+        size = "", None, None
+        try:
+            size = self._size(instruction.shape)
+            with errors_name_instruction(instruction):
+                reads, are_alike = self._operands_of(instruction)
+        except XlashapeError as error:
+            if self._is_one or is_of_budget(error):
+                raise
+            return Alike((), (), size, error)
+        worst_first = sorted(reads, key=lambda each: (-each.measured.lost, -each.measured.distinct))
+        found = Alike(tuple(reads), tuple(worst_first), size)
+        if are_alike:
+            self._alike[key] = found
+        return found
+
+    def rows(self, instruction: HloInstruction, alike: Alike) -> Iterator[Read]:
+        """The rows of an instruction that reads so."""
+        if alike.error is not None:
+            yield _failed(instruction, alike.error)
+            return
+        spend(1 + len(alike.operands))
+        name, computation, opcode = instruction.name, instruction.computation, str(instruction.kind.opcode)
+        operands, where, runs = instruction.operands, computation.name, self._runs.get(computation)
+        source, op_name = source_of(instruction)
+        for output, number, measured in alike.worst_first:
+            yield Read._make(
+                (
+                    name,
+                    where,
+                    output,
+                    number,
+                    operands[number].name,
+                    opcode,
+                    *measured.columns,
+                    source,
+                    op_name,
+                    None,
+                    runs,
+                )
+            )
 
     def _size(self, shape: Shape) -> tuple[str, int | None, int | None]:
         """The text of a shape on the device, the bytes of its buffers, and how many are padding; None where they are
@@ -231,32 +243,9 @@ class _Finder:
             return str(placed), None, None
         return str(placed), total, total - elements
 
-    def _reads_of(self, instruction: HloInstruction) -> tuple[list[Read], list[Ways]]:
-        """The row of each output and operand of an instruction, and the ways in which the operand is read."""
-        kind, operands = instruction.kind, instruction.operands
-        # Values decide where nothing computes them. Equal shapes of a module are one object.
-        key = (kind, *[id(operand.kind.shape) if operand.operands else operand.kind for operand in operands])
-        found = self._alike.get(key)
-        if found is None:
-            with errors_name_instruction(instruction):
-                found, are_alike = self._operands_of(instruction)
-            if are_alike:
-                self._alike[key] = found
-        name, computation, opcode = instruction.name, instruction.computation, str(kind.opcode)
-        origin = (*source_of(instruction), None, self._runs.get(computation))
-        where = computation.name
-        spend(len(found))
-        rows: list[Read] = []
-        ways: list[Ways] = []
-        for output, number, known in found:
-            who = (name, where, output, number, operands[number].name)
-            rows.append(Read._make((*who, opcode, *known.columns, *origin)))
-            ways.append(Ways(who, known.ways))
-        return rows, ways
-
-    def _operands_of(self, instruction: HloInstruction) -> tuple[list[_Operand], bool]:
+    def _operands_of(self, instruction: HloInstruction) -> tuple[list[OperandRead], bool]:
         """How each operand is read for each output, and whether that holds for all instructions of the same kinds."""
-        found: list[_Operand] = []
+        found: list[OperandRead] = []
         arrays = computed_outputs(instruction)
         if self._output is not None:
             if not self._is_one and self._output not in arrays:
@@ -286,13 +275,13 @@ class _Finder:
                     measured = self._measured(read, shape, operand.shape, opcodes, unbounded)
                     known = self._known[key] = (read, measured)
                 are_alike = are_alike and not any(access.runtime for access in read)
-                found.append(_Operand(output, number, known[1]))
+                found.append(OperandRead(output, number, known[1]))
         return found, are_alike
 
     def _measured(
         self, maps: OperandIndexingSet, output: Shape, operand: Shape, opcodes: frozenset[str], unbounded: bool,
         mended: bool = True,
-    ) -> _Measured:  # fmt: skip
+    ) -> Measured:  # fmt: skip
         """The measurements of an operand of this shape that is read for an output of this shape; `mended`: and what
         mends the read."""
         use = OperandUtilisation(None, None, None) if unbounded else utilisation_of_operand(maps, operand)
@@ -335,7 +324,7 @@ class _Finder:
             "\n".join([way.access.map.to_text() for way in ways]) or "not read",
             self._mend(ways, maps, output, arrays, (wasted or 0) + (again or 0), opcodes) if mended else None,
         )
-        return _Measured(columns, ways, (wasted or 0) + (again or 0))
+        return Measured(columns, ways, (wasted or 0) + (again or 0), distinct or 0)
 
     def _mend(
         self, ways: Sequence[Way], maps: OperandIndexingSet, output: Shape, arrays: Sequence[Shape], lost: int,
