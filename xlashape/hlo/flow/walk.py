@@ -16,6 +16,7 @@ from xlashape.limits import spend
 
 _MOST_STEPS: Final = 400
 _MOST_USES: Final = 64
+_FEW: Final = 8
 
 
 class Role(Enum):
@@ -306,9 +307,11 @@ class Flow:
         return found
 
     def _operand_numbers(self, user: HloInstruction, operand: HloInstruction) -> list[int]:
-        """Which operands of `user` are the instruction `operand`, at most 64. They are looked up in a table, since a
-        tuple may have thousands of operands.
+        """Which operands of `user` are the instruction `operand`, at most 64. Many are looked up in a table, since a tuple
+        may have thousands of operands.
         """
+        if len(user.operands) <= _FEW:
+            return [number for number, each in enumerate(user.operands) if each is operand]
         found = self._positions.get(user)
         if found is None:
             found = self._positions[user] = {}
