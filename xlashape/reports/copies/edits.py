@@ -81,8 +81,8 @@ class Removal(NamedTuple):
 
 def removal_of(flow: Flow, mover: Mover, ends: Ends) -> Removal | None:
     """The edits that remove a mover; None where none are known. `ends` is `ends_of(flow, mover)`."""
-    chain = _Chain.of(mover)
-    if chain is None or mover.row.computation is not flow.module.entry:
+    chain = _Chain.of(mover) if mover.row.computation is flow.module.entry else None
+    if chain is None:
         return None
     found = [each for each in (_by_input(flow, mover, ends, chain), _by_output(flow, ends, chain)) if each is not None]
     if not found:

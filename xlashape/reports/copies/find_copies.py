@@ -231,7 +231,7 @@ def _origin(mover: Mover, ends: Ends) -> tuple[str | None, str | None]:
     """
     line = name = None
     for each in (mover.inner, mover.row, *[use.user for use in ends.uses], ends.source.instruction):
-        if each.has_metadata:
+        if each.metadata_bytes:
             metadata = each.metadata
             name = name or metadata.op_name or None
             line = line or metadata.source

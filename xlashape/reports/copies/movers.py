@@ -88,15 +88,15 @@ def moves(instruction: HloInstruction) -> bool:
     """Whether an instruction moves data: its opcode does, and it is no transpose or reshape that is a bitcast, and no
     copy of a tuple.
     """
-    movement = instruction.kind.row.movement
-    if movement is None or not instruction.operands:
+    movement, operands = instruction.kind.row.movement, instruction.operands
+    if movement is None or not operands:
         return False
     if movement is Movement.COPY:
         return not instruction.shape.is_tuple
     if movement not in (Movement.TRANSPOSE, Movement.RESHAPE):
         return True
-    kind, operand = instruction.kind, instruction.operands[0].kind
-    return not kind.fact((_is_bitcast, operand), lambda _: _is_bitcast(instruction))
+    kind = instruction.kind
+    return not kind.fact((_is_bitcast, operands[0].kind), lambda _: _is_bitcast(instruction))
 
 
 def _is_bitcast(instruction: HloInstruction) -> bool:
