@@ -150,7 +150,9 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
 
     widths = full()
     left_out: list[int] = []
-    below = shown[-1] if shown and columns[shown[-1]].name in _SENTENCES and len(shown) > 1 and width is not None else None
+    below = (
+        shown[-1] if shown and columns[shown[-1]].name in _SENTENCES and len(shown) > 1 and width is not None else None
+    )
     if below is not None:
         if sum([widths[number] for number in shown]) + len(GAP) * (len(shown) - 1) > (width or 0):
             shown.remove(below)

@@ -307,8 +307,8 @@ class Flow:
         return found
 
     def _operand_numbers(self, user: HloInstruction, operand: HloInstruction) -> list[int]:
-        """Which operands of `user` are the instruction `operand`, at most 64. Many are looked up in a table, since a tuple
-        may have thousands of operands.
+        """Which operands of `user` are the instruction `operand`, at most 64. Many are looked up in a table, since a
+        tuple may have thousands of operands.
         """
         if len(user.operands) <= _FEW:
             return [number for number, each in enumerate(user.operands) if each is operand]

@@ -225,7 +225,9 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
     if sharding is not None:
         return CopyCause(kind, sharding, f"The partitioner {what}{_op_name(inner)}, for {sharding}.", None)
     who = "The program" if inner.metadata.op_name else "The instruction"
-    return CopyCause(kind, None, f"{who} {what}{_op_name(inner)}.", None, _ADVICE.get(kind, ""))
+    pads = next((use.user for use in ends.uses if kind == "pad" and use.user.opcode == Opcode.CONVOLUTION), None)
+    advice = _ADVICE.get(kind, "") if pads is None else f"let the convolution pad: {user_text(pads)}"
+    return CopyCause(kind, None, f"{who} {what}{_op_name(inner)}.", None, advice)
 
 
 def _is_left_by_partitioner(copy: HloInstruction) -> bool:

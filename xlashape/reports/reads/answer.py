@@ -319,8 +319,8 @@ def units_touched(sample: Sample, kind: str) -> dict[str, float | None]:
 
 
 class Reads(Answer, Frozen):
-    """What the instructions of a module read: a row for each operand and output. Instructions that fetch most in vain and
-    again come first."""
+    """What the instructions of a module read: a row for each operand and output. Instructions that fetch most in vain
+    and again come first."""
 
     __slots__ = ("alike", "device", "module", "reads")
 
@@ -433,8 +433,8 @@ class Reads(Answer, Frozen):
 
     @property
     def again_bytes(self) -> int:
-        """The bytes that are fetched again in one run of the program, at most, since neighbouring outputs stream elements
-        that lie apart; summed where they are known."""
+        """The bytes that are fetched again in one run of the program, at most, since neighbouring outputs stream
+        elements that lie apart; summed where they are known."""
         return sum([(row.again_bytes or 0) * (1 if row.runs is None else row.runs) for row in self.reads])
 
     @property
