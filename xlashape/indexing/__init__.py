@@ -66,9 +66,13 @@ Limits of what a map says
 - Where values decide what is read (the order of a sort, the sizes of groups, how often a loop runs and at which offsets
   it reads), maps name every element that is read for some values.
 - The maps of a while loop or scan follow the maps of its computation from iteration to iteration until they repeat.
-  Where they do not repeat within a bound, or the computation is very large, the answer names every element of each
-  array that the result depends on, and the access is marked EVERY_ELEMENT.
+  Where iterations read or write at offsets that follow from a counter, the number of the iteration is a variable of the
+  map. Where offsets follow from something else, or from a counter by more than sums, comparisons and choices, or the
+  question is about an operand, the maps name what is read at any offset. Where maps do not repeat within a bound, or
+  the computation is very large, the answer names every element of each array that the result depends on. In both cases
+  the access is marked EVERY_ELEMENT.
 - The map of a dynamic-update-slice's update leads outside the update where the result does not come from it, as in XLA.
+  It is marked EVERY_ELEMENT. Maps that lead on from there name no such place.
 - Range variables name sets of elements, as in XLA. From the output to the kernel of a convolution, kernel elements that
   are multiplied with padding only are named too; from the kernel to the output they are not.
 """

@@ -58,7 +58,7 @@ class _Question:
             ("input to output", True, list(written)),
             ("input to output, simplified", True, list(written.simplify())),
         ]
-        self.is_loose = parameter in loose or any(one.knowledge is Knowledge.EVERY_ELEMENT for one in (*read, *written))
+        self.is_loose = parameter in loose or any(one.is_conservative for one in (*read, *written))
         shape = (int(np.prod(self.dims)), int(np.prod(self.source)))
         self.seen = np.zeros(shape, dtype=bool)
         self.named = [np.zeros(shape, dtype=bool) for _ in self.forms]
@@ -76,7 +76,8 @@ class _Question:
             if named is None:
                 dims, target = (self.source, self.dims) if backwards else (self.dims, self.source)
                 named, outside = matrix(members, dims, target, values)
-                assert self.case.outside or not outside, f"{self._told(form, members)} leads outside"
+                is_exact = all(one.knowledge is Knowledge.EXACT for one in members)
+                assert not outside or (self.case.outside and not is_exact), f"{self._told(form, members)} leads outside"
                 named = named.T if backwards else named
                 if not any(one.runtime for one in members):
                     self.fixed[number] = named

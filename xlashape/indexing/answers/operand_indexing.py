@@ -170,7 +170,8 @@ class Knowledge(Enum):
     """
     EVERY_ELEMENT = "every element"
     """The map may name more elements than are accessed, because nothing narrower is known to be true: it names every
-    element of some array on the way, such as the operand of a custom call, or every index along a dimension of it.
+    element of some array on the way, such as the operand of a custom call, or every index along a dimension of it. Or
+    it leads outside of the array where nothing is read, as XLA's map of the update of a dynamic-update-slice.
     """
     UNKNOWN = "unknown"
     """The map is undefined: this version cannot compute it."""
@@ -184,6 +185,7 @@ class OperandIndexing(FrozenValue):
     - `replica`: which replica holds the element, for operations across replicas; None: the executing replica.
     - `leaf`: which array, where the operand is a tuple: its leaves counted depth first.
     - `is_conservative`: the map may name more elements than are accessed (`Knowledge.EVERY_ELEMENT`).
+    - `stays_inside`: every index that the map leads to lies within the array; else nothing is accessed at the others.
 
     Two are equal if all of these fields are; producers are equal if they are the same instruction. `str()` is XLA's
     text.
@@ -200,14 +202,15 @@ class OperandIndexing(FrozenValue):
 
     # `_simplified` follows from the fields: None until it is asked for, `_ITSELF` where this is the simplified form
     # already.
-    __slots__ = ("_simplified", "is_conservative", "leaf", "map", "replica", "runtime")
-    _fields = ("map", "runtime", "replica", "leaf", "is_conservative")
+    __slots__ = ("_simplified", "is_conservative", "leaf", "map", "replica", "runtime", "stays_inside")
+    _fields = ("map", "runtime", "replica", "leaf", "is_conservative", "stays_inside")
 
     map: IndexingMap
     runtime: tuple[RuntimeVariable, ...]
     replica: ReplicaIndexing | None
     leaf: int
     is_conservative: bool
+    stays_inside: bool
     _simplified: OperandIndexing | None
 
     def __init__(
@@ -217,12 +220,14 @@ class OperandIndexing(FrozenValue):
         replica: ReplicaIndexing | None = None,
         leaf: int = 0,
         is_conservative: bool = False,
+        stays_inside: bool = True,
     ) -> None:
         set_field(self, "map", map)
         set_field(self, "runtime", runtime)
         set_field(self, "replica", replica)
         set_field(self, "leaf", leaf)
         set_field(self, "is_conservative", is_conservative)
+        set_field(self, "stays_inside", stays_inside)
         set_field(self, "_simplified", None)
 
     def __eq__(self, other: object) -> bool:
@@ -237,6 +242,7 @@ class OperandIndexing(FrozenValue):
             and self.runtime == other.runtime
             and self.leaf == other.leaf
             and self.is_conservative == other.is_conservative
+            and self.stays_inside == other.stays_inside
             and self.replica == other.replica
         )
 
@@ -247,17 +253,17 @@ class OperandIndexing(FrozenValue):
         """How much the map says."""
         if self.map.is_undefined:
             return Knowledge.UNKNOWN
-        return Knowledge.EVERY_ELEMENT if self.is_conservative else Knowledge.EXACT
+        return Knowledge.EVERY_ELEMENT if self.is_conservative or not self.stays_inside else Knowledge.EXACT
 
     def with_map(self, map: IndexingMap, runtime: tuple[RuntimeVariable, ...]) -> OperandIndexing:  # noqa: A002  # the proto's name
         """The same access with another map and the producers of its runtime variables."""
-        return OperandIndexing(map, runtime, self.replica, self.leaf, self.is_conservative)
+        return OperandIndexing(map, runtime, self.replica, self.leaf, self.is_conservative, self.stays_inside)
 
     def with_leaf(self, leaf: int) -> OperandIndexing:
         """The same access, to another leaf."""
         if self.leaf == leaf:
             return self
-        return OperandIndexing(self.map, self.runtime, self.replica, leaf, self.is_conservative)
+        return OperandIndexing(self.map, self.runtime, self.replica, leaf, self.is_conservative, self.stays_inside)
 
     def simplify(self) -> OperandIndexing:
         """The same access in simplified form, without range and runtime variables that nothing depends on.
@@ -292,13 +298,15 @@ class OperandIndexing(FrozenValue):
         if not self.runtime and not second.runtime:
             if composed.ranges:
                 composed = composed.remove_unused_symbols().map
-            return OperandIndexing(composed, (), replica, second.leaf, is_conservative)
+            return OperandIndexing(composed, (), replica, second.leaf, is_conservative, second.stays_inside)
         producers = [self._producer_of_second(second, producer) for producer in second.runtime]
         producers += [
             _producer_of_first(producer, composed, len(second.map.ranges), len(second.map.runtime))
             for producer in self.runtime
         ]
-        return OperandIndexing(composed, tuple(producers), replica, second.leaf, is_conservative)._without_unused()
+        return OperandIndexing(
+            composed, tuple(producers), replica, second.leaf, is_conservative, second.stays_inside
+        )._without_unused()
 
     def _composed_replica(self, second: OperandIndexing) -> ReplicaIndexing | None:
         exchange = second.replica

@@ -122,6 +122,10 @@ class Access(NamedTuple):
     """Whether the map names every element, or every index along a dimension, because nothing narrower is known to be
     true.
     """
+    stays_inside: bool = True
+    """Whether every index that the map leads to lies within the array. If not, nothing is read at the others, which the
+    map names as XLA's map does.
+    """
 
 
 Row: TypeAlias = tuple[Access, ...]

@@ -172,8 +172,9 @@ def dynamic_update_slice_output_to_input(op: Op, output: int) -> Rows:
     the update is not read, as in XLA's maps.
     """
     out, update, offset_bounds = _dynamic_update_slice(op)
-    written = make_map(out, [dim(d) - rt(d) for d in range(len(out))], runtime=offset_bounds)
-    return identity(out), (Access(written, 0, _offsets(op, out, 2, len(update))),), *_offset_rows(op, out, 2)
+    moved = make_map(out, [dim(d) - rt(d) for d in range(len(out))], runtime=offset_bounds)
+    written = Access(moved, 0, _offsets(op, out, 2, len(update)), stays_inside=out == update)
+    return identity(out), (written,), *_offset_rows(op, out, 2)
 
 
 @input_to_output(Opcode.DYNAMIC_UPDATE_SLICE)

@@ -53,6 +53,7 @@ from xlashape.indexing.walk.coroutines import (
     ComputationMaps,
     ComputationRequest,
     MapsCoroutine,
+    Repetition,
     seen_from_caller,
 )
 from xlashape.indexing.walk.dependencies import KnownContents, dependencies, operands_first
@@ -108,24 +109,24 @@ MIN_COMPOSITIONS = 1 << 6
 class PathLimits:
     """The limits of one walk, and what it has used of them."""
 
-    def __init__(self, compositions: int | None) -> None:
+    def __init__(self, compositions: int | None, repetition: Repetition | None = None) -> None:
         self._left = compositions
+        self.repetition = repetition
         self.given_up: set[tuple[HloInstruction, int]] = set()
         """The leaves that have become "every element"."""
 
     @classmethod
-    def exact(cls) -> PathLimits:
-        """The limits of a walk that raises a LimitExceededError where a leaf has too many maps."""
-        return cls(None)
-
-    @classmethod
-    def giving_up(cls, computation: HloComputation) -> PathLimits:
-        """The limits of a walk that names every element of a leaf that has too many maps.
+    def of(cls, request: ComputationRequest) -> PathLimits:
+        """The limits of the walk that answers a request: one that names every element of a leaf that has too many maps,
+        or one that raises a LimitExceededError there.
 
         Each walk has its share of the compositions, so that an answer does not depend on the questions before it.
         """
-        walks = leaf_count(computation.root.shape) + sum([leaf_count(p.shape) for p in computation.parameters])
-        return cls(max(MIN_COMPOSITIONS, MAX_COMPOSITIONS // max(1, walks)))
+        if not request.gives_up:
+            return cls(None, request.repetition)
+        root, parameters = request.computation.root, request.computation.parameters
+        walks = leaf_count(root.shape) + sum([leaf_count(parameter.shape) for parameter in parameters])
+        return cls(max(MIN_COMPOSITIONS, MAX_COMPOSITIONS // max(1, walks)), request.repetition)
 
     @property
     def are_exact(self) -> bool:
@@ -222,7 +223,7 @@ class Analysis:
         reached: Reached = {}
 
         def walk() -> MapsCoroutine:
-            yield from self._walk_back(instruction, output, reached, among, PathLimits.exact())
+            yield from self._walk_back(instruction, output, reached, among, PathLimits(None))
             return ()
 
         self._run(walk())
@@ -268,7 +269,7 @@ class Analysis:
 
     def _walk(self, request: ComputationRequest) -> MapsCoroutine:
         computation = request.computation
-        limits = PathLimits.giving_up(computation) if request.gives_up else PathLimits.exact()
+        limits = PathLimits.of(request)
         if request.parameter == FROM_RESULT:
             return self._computation_from_result(computation, request.leaf, limits)
         return self._walk_forward(computation, request.parameter, request.leaf, limits)
@@ -295,12 +296,13 @@ class Analysis:
         check_output(instruction, output, len(outputs))
         if _is_unanswered(instruction):
             return unknown_from_output(instruction)
+        repetition = None if limits is None else limits.repetition
         if opcode == Opcode.CONDITIONAL:
             selector = set_of(to_scalar(dims_of(outputs[output]))[0].map)
             of_branches: list[OperandIndexingSet] = []
             for branch, argument in zip(_called(instruction, len(operands) - 1), operands[1:], strict=True):
                 self._check_call(instruction, branch, (argument,), instruction.shape)
-                of_branches += yield ComputationRequest(branch, FROM_RESULT, output, gives_up=True)
+                of_branches += yield ComputationRequest(branch, FROM_RESULT, output, True, repetition)
             return (selector, *of_branches)
         if opcode in (Opcode.WHILE, Opcode.SCAN):
             return (yield from self._repeated_computation(instruction).from_output(output))
@@ -325,12 +327,13 @@ class Analysis:
         if _is_unanswered(instruction):
             return unknown_from_operand(instruction)
         dims = dims_of(leaves(operands[operand].shape)[leaf])
+        repetition = None if limits is None else limits.repetition
         if opcode == Opcode.CONDITIONAL:
             if operand == 0:
                 return tuple([set_of(everything(dims, dims_of(shape)).map) for shape in outputs])
             branch = _called(instruction, len(operands) - 1)[operand - 1]
             self._check_call(instruction, branch, (operands[operand],), instruction.shape)
-            return (yield ComputationRequest(branch, 0, leaf, gives_up=True))
+            return (yield ComputationRequest(branch, 0, leaf, True, repetition))
         if opcode == Opcode.SORT:
             return sort_from_operand(instruction, operand, leaf, self._contents)
         if opcode in (Opcode.WHILE, Opcode.SCAN):
@@ -427,6 +430,8 @@ class Analysis:
                     )
                 else:
                     answer = answer_from_output(instruction, leaf, OUTPUT_TO_INPUT.get(opcode))
+                if limits.repetition is not None:
+                    answer = limits.repetition.seen(instruction, answer)
                 for operand, reads in zip(operands, answer, strict=True):
                     if among is None or operand in among:
                         self._extend(reached, operand, None, accesses, reads, first, limits)
@@ -452,6 +457,8 @@ class Analysis:
                         )
                     else:
                         answer = answer_from_operand(instruction, number, operand_leaf, INPUT_TO_OUTPUT.get(opcode))
+                    if limits.repetition is not None:
+                        answer = limits.repetition.seen_backwards(instruction, number, answer)
                     for output, writes in enumerate(answer):
                         self._extend(reached, instruction, output, accesses, writes, first, limits)
         of_root = reached.get(root, {})
@@ -514,6 +521,8 @@ def _maps_of_call(instruction: HloInstruction, request: ComputationRequest, limi
     """The maps of the computation that a fusion or call calls. The maps of a fusion are exact, unless it has too many
     ways and the walk in which it lies may give up exactness.
     """
+    if limits is not None:
+        request = request._replace(repetition=limits.repetition)
     if instruction.opcode == Opcode.FUSION:
         try:
             return (yield request)

@@ -20,7 +20,7 @@ may be a parameter; `seen_from_caller` names the argument that the parameter tak
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from xlashape.hlo import HloComputation, HloInstruction
 from xlashape.indexing.answers.operand_indexing import Answer, OperandIndexing, OperandIndexingSet
@@ -30,6 +30,18 @@ ACCESSES = "ways_of_access"
 
 FROM_RESULT = -1
 """In place of a parameter's number: the maps lead from the result."""
+
+
+class Repetition(Protocol):
+    """How a loop takes the maps of the instructions that its body runs, in the computations that the body calls too."""
+
+    def seen(self, instruction: HloInstruction, answer: Answer) -> Answer:
+        """The maps from the result of an instruction to its operands."""
+        ...
+
+    def seen_backwards(self, instruction: HloInstruction, operand: int, answer: Answer) -> Answer:
+        """The maps from an operand to the result."""
+        ...
 
 
 class ComputationRequest(NamedTuple):
@@ -46,6 +58,8 @@ class ComputationRequest(NamedTuple):
     """What happens where an array is reached in too many ways. True: the answer names every element of it. False: the
     walk ends with a LimitExceededError.
     """
+    repetition: Repetition | None = None
+    """How the loop that runs the computation again and again takes its maps; None outside of loops."""
 
 
 ComputationMaps: TypeAlias = tuple[OperandIndexingSet, ...]

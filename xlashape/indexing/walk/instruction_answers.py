@@ -433,7 +433,14 @@ def _replica(access: Access) -> ReplicaIndexing | None:
 
 
 def _without_runtime(access: Access) -> OperandIndexing:
-    return OperandIndexing(access.map, (), _replica(access), access.leaf, access.is_conservative)
+    return _accessed(access, ())
+
+
+def _accessed(access: Access, producers: tuple[RuntimeVariable, ...]) -> OperandIndexing:
+    replica = _replica(access)
+    return OperandIndexing(
+        access.map, producers, replica, access.leaf, access.is_conservative, stays_inside=access.stays_inside
+    )
 
 
 def _bound(kept: KeptAnswer, instruction: HloInstruction) -> Answer:
@@ -458,7 +465,7 @@ def _bound_access(access: Access, instruction: HloInstruction) -> OperandIndexin
             for source, var in zip(access.runtime, access.map.runtime, strict=True)
         ]
     )
-    return fold_constants(OperandIndexing(access.map, producers, _replica(access), access.leaf, access.is_conservative))
+    return fold_constants(_accessed(access, producers))
 
 
 def sort_from_output(instruction: HloInstruction, output: int, known: KnownContents) -> Answer:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.hlo.ops.registry import operation_of
-from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing
+from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.reports.utilisation import has_offset_of_elements
 from xlashape.limits import spend
 from xlashape.symbolic import VariableKind
@@ -70,7 +70,7 @@ def consumer_of(access: OperandIndexing, opcodes: frozenset[str], *, reads_again
     indexing_map = access.map
     if indexing_map.is_known_empty:
         return Consumer("not read")
-    if indexing_map.is_undefined or access.knowledge is not Knowledge.EXACT:
+    if indexing_map.is_undefined or access.is_conservative:
         return Consumer("unknown")
     by_result = [variables_of([result]) for result in indexing_map.results]
     used = {variable for each in by_result for variable in each}

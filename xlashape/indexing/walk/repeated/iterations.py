@@ -75,14 +75,14 @@ class ValueNumbers:
         """
         if producer.is_position:
             return id(producer.instruction)
-        if not self._runs_once(producer.instruction.computation):
+        if not self.runs_once(producer.instruction.computation):
             # In a computation that is called twice, one instruction computes two values.
             return object()
         number = self._number(producer.instruction, producer.leaf, 0)
         return number, producer.map, producer.is_clamped, producer.bounds
 
     def _number(self, instruction: HloInstruction, leaf: int, depth: int) -> int:
-        value = self._origin(instruction, leaf)
+        value = self.origin(instruction, leaf)
         number = self._known.get(value)
         if number is None:
             computed_by, computed_leaf = value
@@ -99,7 +99,7 @@ class ValueNumbers:
             number = self._known[value] = self._numbers.setdefault(key, len(self._numbers))
         return number
 
-    def _origin(self, instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int]:
+    def origin(self, instruction: HloInstruction, leaf: int) -> tuple[HloInstruction, int]:
         """Where a value is computed, seen from within the fusions and calls that it is handed to."""
         computed_by, leaf = origin(instruction, leaf)
         while computed_by.opcode == Opcode.PARAMETER and computed_by.computation is not self._body:
@@ -109,7 +109,7 @@ class ValueNumbers:
             computed_by, leaf = origin(caller.operands[computed_by.parameter_number], leaf)
         return computed_by, leaf
 
-    def _runs_once(self, computation: HloComputation) -> bool:
+    def runs_once(self, computation: HloComputation) -> bool:
         """Whether an iteration runs the computation once: it is the body, or only one instruction calls it, in a
         computation that runs once.
         """
@@ -312,14 +312,15 @@ class StateWalk:
         if (
             composed_map.is_undefined
             or len(composed_map.ranges) > len(target) + SPARE_RANGES
-            or _node_count(composed_map) > MAX_NODES
+            or node_count(composed_map) > MAX_NODES
         ):
             exchanges = second.replica is not None or access.replica is not None
             return every_element(self.dims, target, second.leaf, exchanges=exchanges)
         return composed
 
 
-def _node_count(indexing_map: IndexingMap) -> int:
+def node_count(indexing_map: IndexingMap) -> int:
+    """The nodes of a map's expressions."""
     return sum([result.size for result in indexing_map.results]) + sum(
         [expr.size for expr, _ in indexing_map.constraints]
     )
@@ -331,7 +332,9 @@ def _members(frontier: Frontier) -> frozenset[OperandIndexing]:
 
 
 def of_any_iteration(access: OperandIndexing, values: ValueNumbers) -> OperandIndexing:
-    """The access with range variables in place of its runtime variables; simplified."""
+    """The access with range variables in place of its runtime variables; simplified, and marked as conservative: not
+    every iteration has every offset.
+    """
     old = access.map
     if old.is_known_empty:
         return OperandIndexing(IndexingMap.empty(), leaf=access.leaf)
@@ -347,15 +350,17 @@ def of_any_iteration(access: OperandIndexing, values: ValueNumbers) -> OperandIn
     results, constraints = substitute_in_map(old.results, old.constraints, replaced)
     ranges = [*old.ranges, *(Var(interval) for interval in bounds)]
     with_ranges = IndexingMap(old.dims, ranges, (), results, constraints)
-    return access.with_map(_without_determined_ranges(with_ranges, len(old.ranges)), ()).simplify()
+    return access.replace(
+        map=without_determined_ranges(with_ranges, len(old.ranges)), runtime=(), is_conservative=True
+    ).simplify()
 
 
-def _without_determined_ranges(indexing_map: IndexingMap, first: int) -> IndexingMap:
+def without_determined_ranges(indexing_map: IndexingMap, first: int) -> IndexingMap:
     """The map with range variables from number `first` on replaced where a constraint determines their value.
 
     An iteration that writes one row at an offset gives `d0 - s0 in [0, 0]`: then s0 is d0.
 
-    >>> _without_determined_ranges(
+    >>> without_determined_ranges(
     ...     IndexingMap.parse("(d0)[s0] -> (s0), domain: d0 in [0, 9], s0 in [0, 9], d0 - s0 in [0, 0]"), 0
     ... ).simplify()
     (d0)[s0] -> (d0), domain: d0 in [0, 9], s0 in [0, 9]

@@ -51,6 +51,7 @@ from xlashape.indexing.walk.repeated.iterations import (
     every_element,
     start_at,
 )
+from xlashape.indexing.walk.repeated.repetition import LoopBody
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, VariableKind, const, dim, rng
 from xlashape.symbolic.expr.expression import substitute_in_map
 
@@ -190,7 +191,9 @@ class _ScanWalk:
             leaf = leaf - self.first_target_carry + self.first_source_carry
         body = self.scan.body
         answer = yield (
-            ComputationRequest(body, FROM_RESULT, leaf) if self.is_back else ComputationRequest(body, leaf, 0)
+            ComputationRequest(body, FROM_RESULT, leaf, repetition=_BODY)
+            if self.is_back
+            else ComputationRequest(body, leaf, 0, repetition=_BODY)
         )
         return [access.with_leaf(number) for number, accesses in enumerate(answer) for access in accesses]
 
@@ -337,6 +340,8 @@ class _WalkBack(_ScanWalk):
 class _WalkForward(_ScanWalk):
     is_back = False
 
+
+_BODY = LoopBody(None)
 
 _SOURCE = -1
 """The leaf, in the first frontier, of the array that the walk starts from. Other leaves are numbers of targets."""

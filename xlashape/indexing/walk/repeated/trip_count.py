@@ -65,9 +65,9 @@ def trip_count(
     >>> trip_count(loop, *loop.called_computations)
     5
     """
-    stated = _stated(loop.details.backend_config)
-    if stated is not None:
-        return stated
+    known = stated(loop.details.backend_config, "known_trip_count", "n")
+    if known is not None:
+        return known
     made, callers = _made(Value(condition.root, ()), None)
     test = made.instruction
     if test.opcode != Opcode.COMPARE or len(test.operands) != 2 or not loop.operands:
@@ -86,16 +86,16 @@ def trip_count(
     return None
 
 
-def _stated(config: bytes) -> int | None:
-    """The number of iterations in a backend configuration of XLA, `{"known_trip_count": {"n": "5"}}`; None without."""
-    if b"known_trip_count" not in config:
+def stated(config: bytes, name: str, part: str) -> int | None:
+    """A number in a backend configuration of XLA, such as `{"known_trip_count": {"n": "5"}}`; None without."""
+    if name.encode() not in config:
         return None
     try:
         value: Any = json.loads(config)
     except (ValueError, RecursionError):
         return None
-    for name in ("known_trip_count", "n"):
-        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+    for key in (name, part):
+        value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None
     # JSON of protobuf writes a 64-bit number as a string.
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
         value = int(value)

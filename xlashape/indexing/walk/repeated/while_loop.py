@@ -15,8 +15,9 @@ iteration back to the first; from the operand, forwards.
 
 What is given up:
 
-- An offset within the body is taken to have any value within its bounds in each iteration, whatever it was in the
-  iteration before.
+- An offset within the body that does not follow from a counter (see `timed`) is taken to have any value within its
+  bounds in each iteration, whatever it was in the iteration before; the maps are marked as conservative. From the
+  operand on, this holds of every offset.
 - Where the frontiers are given up (see `iterations`), or the body runs more than `MAX_INSTRUCTIONS` instructions, as
   that of a transformer's layers does, only the dependencies between arrays are used: the maps name every element of
   each array that the result depends on, and are marked as conservative.
@@ -29,7 +30,7 @@ from collections.abc import Sequence
 from xlashape.base.caches import cached
 from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloComputation, HloInstruction
-from xlashape.indexing.answers.leaves import leaf_sizes
+from xlashape.indexing.answers.leaves import leaf_sizes, scalar_value
 from xlashape.indexing.answers.operand_indexing import NOT_ACCESSED, OperandIndexing, OperandIndexingSet, set_of
 from xlashape.indexing.ops.op import everything, identity, to_scalar
 from xlashape.indexing.walk.coroutines import ACCESSES, FROM_RESULT, ComputationRequest, Coroutine, MapsCoroutine
@@ -37,12 +38,14 @@ from xlashape.indexing.walk.dependencies import (
     Dependencies,
     KnownContents,
     dependencies,
+    origin,
     origins,
     reachable_from,
     reaching,
     successors_first,
 )
 from xlashape.indexing.walk.instruction_answers import check_output
+from xlashape.indexing.walk.repeated.counters import Counters
 from xlashape.indexing.walk.repeated.iterations import (
     MAX_INSTRUCTIONS,
     Compose,
@@ -50,11 +53,29 @@ from xlashape.indexing.walk.repeated.iterations import (
     Frontier,
     StateWalk,
     StepMaps,
+    ValueNumbers,
     every_element,
     start_at,
 )
-from xlashape.indexing.walk.repeated.trip_count import trip_count
+from xlashape.indexing.walk.repeated.repetition import LoopBody
+from xlashape.indexing.walk.repeated.timed import TimedWalk
+from xlashape.indexing.walk.repeated.trip_count import stated, trip_count
 from xlashape.shape import Shape
+
+
+def _starts(loop: HloInstruction, arrays: int) -> dict[int, int]:
+    """The integers that arrays of the state begin with, by leaf: constants, and what XLA says of the counter."""
+    found = [scalar_value(origin(loop.operands[0], leaf)[0]) for leaf in range(arrays)]
+    starts = {leaf: number for leaf, number in enumerate(found) if number is not None}
+    config = loop.details.backend_config
+    counter, start = (
+        stated(config, "known_induction_variable", "tuple_index"),
+        stated(config, "known_init_step", "init"),
+    )
+    if counter is not None and start is not None and counter < arrays == len(loop.shape.tuple_shapes):
+        starts.setdefault(counter, start)
+    return starts
+
 
 # -- loops -------------------------------------------------------------------------------------
 
@@ -89,6 +110,12 @@ class WhileLoop:
         ]
         self.count = trip_count(instruction, self.body, self.condition) if any(self.is_changed) else 0
         """How often the body runs; None where it is not known. A body that changes nothing need not run."""
+        self._timed: TimedWalk | None = None
+        if self.count:
+            values = ValueNumbers(self.body)
+            counters = Counters(self.body, self.count, _starts(instruction, len(self.arrays)), values.origin)
+            self._timed = TimedWalk(self.body, self.count, self.arrays, self.is_changed, counters, values)
+        self._repetition = LoopBody(None) if self._timed is None else self._timed.plain
         self._known = known
         self._dependencies: tuple[Dependencies, Dependencies] | None = None
         self._order: list[int] | None = None
@@ -116,6 +143,10 @@ class WhileLoop:
         walk = self._state_walk(self.body, dims, self._maps_back)
         first = start_at(dims, output)
         if self.count is not None:
+            if self._timed is not None and (yield from self._varies(output)):
+                found = yield from self._timed.from_output(output)
+                if found is not None:
+                    return (found,)
             last = (yield from walk.frontiers(first, self.count)).after(self.count)
             if last is not None:
                 return (_set_of_frontier(last),)
@@ -130,8 +161,20 @@ class WhileLoop:
         return (_set_of_frontier((yield from walk.closure(first))),)
 
     def _maps_back(self, leaf: int) -> Coroutine[Sequence[OperandIndexing]]:
-        (reads,) = yield ComputationRequest(self.body, FROM_RESULT, leaf)
+        (reads,) = yield ComputationRequest(self.body, FROM_RESULT, leaf, repetition=self._repetition)
         return reads
+
+    def _varies(self, output: int) -> Coroutine[bool]:
+        """Whether the maps of some iterations differ from those of others, in arrays that the output depends on."""
+        pending, seen = [output], {output}
+        while pending:
+            for access in (yield from self._maps_back(pending.pop())):
+                if access.runtime or access.is_conservative:
+                    return True
+                if access.leaf not in seen:
+                    seen.add(access.leaf)
+                    pending.append(access.leaf)
+        return False
 
     # -- from the operand -----------------------------------------------------------------------
 
@@ -171,7 +214,7 @@ class WhileLoop:
         return self._sets_by_leaf(union)
 
     def _maps_forward(self, leaf: int) -> Coroutine[Sequence[OperandIndexing]]:
-        answer = yield ComputationRequest(self.body, 0, leaf)
+        answer = yield ComputationRequest(self.body, 0, leaf, repetition=self._repetition)
         return [access.with_leaf(output) for output, writes in enumerate(answer) for access in writes]
 
     def _add_condition(self, dims: Dims, union: Frontier) -> Coroutine[None]:
