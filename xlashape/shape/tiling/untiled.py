@@ -40,7 +40,7 @@ def moves_nothing(tiles: Iterable[Tile], sizes: Sequence[int]) -> bool:
         for count, size in tile.groups():
             digits = _merged([digit for part in dimensions[at : at + count] for digit in part])
             at += count
-            parts = ([], digits) if size == WHOLE_DIMENSION else _split(digits, size)
+            parts = (list[_Digit](), digits) if size == WHOLE_DIMENSION else _split(digits, size)
             if parts is None:
                 return False
             outer.append(parts[0])
