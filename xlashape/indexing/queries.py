@@ -181,11 +181,11 @@ def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
     analysis = Analysis()
     for computation in module.computations:
         for instruction in computation.instructions:
+            if not instruction.operands:
+                continue
             output = 0
             try:
-                if not instruction.operands:
-                    continue
-                registered = OUTPUT_TO_INPUT.get(instruction.opcode)
+                registered = OUTPUT_TO_INPUT.get(instruction.kind.opcode)
                 if registered is None or calls_computation(instruction):
                     for output in range(leaf_count(instruction.shape)):
                         yield InstructionIndexing(instruction, output, analysis.output_to_input(instruction, output))
@@ -193,6 +193,9 @@ def module_indexing(module: HloModule) -> Iterator[InstructionIndexing]:
                 # The signature has the number of outputs. Looking it up once, and not for each output, saves a tenth of
                 # the time of a warm analysis.
                 known = signature(instruction, registered)
+                if len(known.op.outputs) == 1:
+                    yield InstructionIndexing(instruction, 0, answer_of_signature(instruction, 0, known))
+                    continue
                 for output in range(len(known.op.outputs)):
                     yield InstructionIndexing(instruction, output, answer_of_signature(instruction, output, known))
             except XlashapeError as error:

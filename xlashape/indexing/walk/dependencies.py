@@ -201,20 +201,21 @@ def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
     # For each instruction, by its index in the computation: the set of each leaf of a tuple, or the one set of an
     # array.
     sets: list[tuple[int, ...]] = [()] * len(computation.instructions)
-    opcodes = [instruction.opcode for instruction in computation.instructions]
-    precise_opcodes = {opcode for opcode in set(opcodes) if _is_precise(operation_of(opcode))}
+    opcodes = {instruction.kind.opcode for instruction in computation.instructions}
+    precise_opcodes = {opcode for opcode in opcodes if _is_precise(operation_of(opcode))}
     for instruction in operands_first(computation):
-        if opcodes[instruction.index] in precise_opcodes:
+        if instruction.kind.opcode in precise_opcodes:
             precise = _precise_sets(instruction, sets, starts)
             if precise is not None:
                 sets[instruction.index] = precise
                 continue
-        union = 0
+        union = steps = 0
         for operand in instruction.operands:
             operand_sets = sets[operand.index]
-            spend(len(operand_sets))
+            steps += len(operand_sets)
             for leaf_set in operand_sets:
                 union |= leaf_set
+        spend(steps)
         shape = instruction.shape
         sets[instruction.index] = (union,) * leaf_count(shape) if shape.is_tuple else (union,)
     return sets[computation.root.index]

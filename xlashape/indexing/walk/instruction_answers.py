@@ -248,12 +248,15 @@ def _signature(instruction: HloInstruction, registered: Registered) -> Operation
     return known
 
 
+_ADD_TO_STATE = frozenset({Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE})
+
+
 def calls_computation(instruction: HloInstruction) -> bool:
     """Whether the maps of an instruction come from a computation. For an async-update or async-done, they do if it adds
     to the state.
     """
-    opcode = instruction.opcode
-    if opcode not in (Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE):
+    opcode = instruction.kind.opcode
+    if opcode not in _ADD_TO_STATE:
         return opcode in CALLS
     operands = instruction.operands
     if not operands or len(operands[0].shape.tuple_shapes) < 2:

@@ -17,10 +17,13 @@ from typing import NamedTuple, TypeAlias
 from xlashape.base.math import product
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.indexing.answers.leaves import leaves, scalar_value
+from xlashape.limits import spend
 from xlashape.shape import PrimitiveType, Shape
 
 MAX_PIECES = 8
 """Pieces of a value, before it counts as unknown."""
+MAX_ROUNDS = 8
+"""How often arrays are taken out that are no counters, before all of them are: others may be computed from them."""
 MAX_DEPTH = 32
 """How deep operands of operands are followed."""
 
@@ -107,9 +110,9 @@ def signs(first: int, last: int, slope: int, base: int) -> list[tuple[int, int, 
 def clamped(value: Pieces, lower: int, upper: int) -> Pieces | None:
     """The value, moved into the bounds.
 
-    >>> clamped((Piece(0, 5, 1, -1),), 0, 3)
-    (Piece(first=0, last=0, slope=0, base=0), Piece(first=1, last=4, slope=1, base=-1), Piece(first=5, last=5, slope=0, base=3))
-    """  # noqa: E501
+    >>> [(piece.first, piece.last, piece.slope) for piece in clamped((Piece(0, 5, 1, -1),), 0, 3) or ()]
+    [(0, 1, 0), (2, 4, 1), (5, 5, 0)]
+    """
     first, last = value[0].first, value[-1].last
     above = _chosen(value, (Piece(first, last, 0, lower),), largest=True)
     return None if above is None else _chosen(above, (Piece(first, last, 0, upper),), largest=False)
@@ -176,7 +179,8 @@ class Counters:
         after = {leaf: self.of(body.root, leaf) for leaf in starts}
         steps = {leaf: value[0].base - starts[leaf] for leaf, value in after.items() if value is not None}
         self._last = count - 1
-        while True:
+        for left in range(MAX_ROUNDS, -1, -1):
+            spend(len(steps))
             self._known.clear()
             lines = {leaf: Piece(0, count - 1, step, starts[leaf]) for leaf, step in steps.items()}
             self.leaves = {leaf: joined([line]) or () for leaf, line in lines.items()}
@@ -187,7 +191,7 @@ class Counters:
             ]
             if not wrong:
                 break
-            for leaf in wrong:
+            for leaf in wrong if left > 1 else list(steps):
                 del steps[leaf]
 
     def of(self, instruction: HloInstruction, leaf: int = 0, depth: int = 0) -> Pieces | None:

@@ -111,11 +111,7 @@ class WhileLoop:
         self.count = trip_count(instruction, self.body, self.condition) if any(self.is_changed) else 0
         """How often the body runs; None where it is not known. A body that changes nothing need not run."""
         self._timed: TimedWalk | None = None
-        if self.count:
-            values = ValueNumbers(self.body)
-            counters = Counters(self.body, self.count, _starts(instruction, len(self.arrays)), values.origin)
-            self._timed = TimedWalk(self.body, self.count, self.arrays, self.is_changed, counters, values)
-        self._repetition = LoopBody(None) if self._timed is None else self._timed.plain
+        self._repetition: LoopBody | None = None
         self._known = known
         self._dependencies: tuple[Dependencies, Dependencies] | None = None
         self._order: list[int] | None = None
@@ -250,7 +246,15 @@ class WhileLoop:
     def _is_followed(self) -> bool:
         """Whether the maps of the body are followed, instead of the dependencies between arrays alone."""
         instructions = sum(known.contents.instructions for known in self._body_and_condition())
-        return not self._is_given_up and instructions <= MAX_INSTRUCTIONS
+        is_followed = not self._is_given_up and instructions <= MAX_INSTRUCTIONS
+        if is_followed and self._repetition is None:
+            self._repetition = LoopBody(None)
+            if self.count:
+                values = ValueNumbers(self.body)
+                counters = Counters(self.body, self.count, _starts(self.instruction, len(self.arrays)), values.origin)
+                self._timed = TimedWalk(self.body, self.count, self.arrays, self.is_changed, counters, values)
+                self._repetition = self._timed.plain
+        return is_followed
 
     def _give_up(self, error: LimitExceededError) -> None:
         """The body reads an array in too many ways: from now on only dependencies are used. Raises any other error
