@@ -272,103 +272,66 @@ class Locals:
         return parts
 
 
-class CanonicalComputation:
-    """A computation with its hashes. The lists are parallel, with an element for each instruction in the order of the
-    proto, except `order`.
-    """
-
-    __slots__ = ("called", "computation", "digest", "down", "locals", "operands", "order", "predecessors", "up")
-
-    computation: HloComputation
-    operands: list[list[int]]
-    """The indices of the operands of each instruction."""
-    locals: list[Local]
-    order: list[int]
-    """The indices of the instructions, operands before their users."""
-    predecessors: dict[int, tuple[int, ...]]
-    """Index of an instruction with control predecessors → their indices."""
-    called: dict[int, tuple[int, ...]]
-    """Index of an instruction that calls computations → the indices of these computations in the module."""
-    up: list[bytes]
-    """A hash of what each instruction computes."""
-    down: list[bytes]
-    """A hash of what each instruction computes and of what uses it."""
-    digest: bytes
-    """The hash of the computation."""
-
-
 class Canonical:
     """A module in canonical form. Raises InvalidModuleError for shapes and attributes that are invalid."""
 
-    __slots__ = ("_hashed", "computations", "counted", "locals", "module", "order")
+    __slots__ = ("_found", "_hashed", "_parts", "counted", "locals", "module")
 
     def __init__(self, module: ModuleData, counted: Counted) -> None:
         self.module = module
         self.counted = counted
         self.locals = Locals(module, counted)
-        self._hashed: dict[object, CanonicalComputation] = {}
-        """What the hashes of a computation are made of → the first such computation. Large programs repeat many."""
-        schedule_of = dict(sequences(module)) if counted.schedule else {}
-        self.computations = [self._read(computation) for computation in module.computations]
-        calls = [
-            [target for i in computation.called for target in computation.called[i]]
-            for computation in self.computations
+        self._hashed: dict[object, tuple[list[bytes], bytes]] = {}
+        """What the hashes of a computation are made of → the hashes. Large programs repeat many computations."""
+        self._parts = [
+            [self.locals.of(each) for each in computation.instructions] for computation in module.computations
         ]
-        self.order = post_order(calls, range(len(calls)))
-        """The indices of the computations, each after those that it calls."""
-        for index in self.order:
-            computation = self.computations[index]
-            self._hash(computation, schedule_of.get(computation.computation))
+        self._found: dict[int, tuple[list[bytes], bytes]] = {}
+        """Index of a computation → a hash of what each instruction computes and of what uses it, and the hash of the
+        computation."""
+        schedules = dict(sequences(module)) if counted.schedule else {}
+        calls = [
+            [called.index for each in computation.instructions for called in _called(each)]
+            for computation in module.computations
+        ]
+        for index in post_order(calls, range(len(calls))):
+            computation = module.computations[index]
+            self._found[index] = self._hash(computation, schedules.get(computation))
 
-    # -- reading ------------------------------------------------------------------------------
-
-    def _read(self, computation: HloComputation) -> CanonicalComputation:
-        """The canonical form of a computation without its hashes."""
-        canonical = CanonicalComputation()
-        canonical.computation = computation
-        instructions = computation.instructions
-        spend(1 + len(instructions))
-        canonical.called, canonical.predecessors = {}, {}
-        for index, instruction in enumerate(instructions):
-            if instruction.called_computations and instruction.kind.row.async_step in (None, AsyncStep.START):
-                canonical.called[index] = tuple([each.index for each in instruction.called_computations])
-            if instruction.control_predecessors:
-                spend(len(instruction.control_predecessors))
-                canonical.predecessors[index] = tuple([each.index for each in instruction.control_predecessors])
-        canonical.locals = [self.locals.of(each) for each in instructions]
-        canonical.operands = operands = [[x.index for x in each.operands] for each in instructions]
-        before: Sequence[Sequence[int]] = operands
-        if canonical.predecessors:
-            more = canonical.predecessors
-            before = [[*targets, *more.get(i, ())] for i, targets in enumerate(operands)]
-        is_ordered = computation.is_ordered
-        canonical.order = list(range(len(before))) if is_ordered else post_order(before, range(len(before)))
-        return canonical
-
-    # -- hashing ------------------------------------------------------------------------------
-
-    def _hash(self, computation: CanonicalComputation, schedule: Sequence[int] | None) -> None:
-        hlo = computation.computation
-        operands, called, predecessors = computation.operands, computation.called, computation.predecessors
-        root = hlo.root.index
-        order = computation.order
-        spend(1 + len(order))
+    def _hash(self, computation: HloComputation, schedule: Sequence[int] | None) -> tuple[list[bytes], bytes]:
+        """The value of `_found` for a computation, once those that it calls have theirs."""
+        instructions, found = computation.instructions, self._found
+        spend(2 + 2 * len(instructions))
+        operands = [[x.index for x in each.operands] for each in instructions]
+        called = {
+            each.index: [found[target.index][1] for target in _called(each)]
+            for each in instructions
+            if each.called_computations
+        }
+        predecessors = {
+            each.index: [before.index for before in each.control_predecessors]
+            for each in instructions
+            if each.control_predecessors
+        }
+        root = computation.root.index
+        parts_of = self._parts[computation.index]
+        key: object = None
         if schedule is None and not predecessors:
-            calls = [(i, *[self.computations[target].digest for target in called[i]]) for i in called]
-            key = hlo.execution_thread, root, *computation.locals, *map(tuple, operands), *calls
-            same = self._hashed.setdefault(key, computation)
-            if same is not computation:
-                computation.up, computation.down, computation.digest = same.up, same.down, same.digest
-                return
-        local = [each.digest for each in computation.locals]
+            calls = [(i, *digests) for i, digests in called.items()]
+            key = computation.execution_thread, root, *parts_of, *map(tuple, operands), *calls
+            if (same := self._hashed.get(key)) is not None:
+                return same
+        order: Sequence[int] = range(len(operands))
+        if not computation.is_ordered:
+            order = post_order([[*each, *predecessors.get(i, ())] for i, each in enumerate(operands)], order)
         up = [b""] * len(order)
         for i in order:
-            parts = [local[i], *[up[operand] for operand in operands[i]]]
+            parts = [parts_of[i].digest, *[up[operand] for operand in operands[i]]]
             if i in predecessors:
-                spend(len(predecessors[i]))
+                spend(2 * len(predecessors[i]))
                 parts += [b"control", *sorted([up[before] for before in predecessors[i]])]
-            if i in called:
-                parts += [b"calls", *[self.computations[target].digest for target in called[i]]]
+            if called.get(i):
+                parts += [b"calls", *called[i]]
             up[i] = blake2b(b"".join(parts), digest_size=_DIGEST).digest()
         uses: list[list[bytes]] = [[] for _ in order]
         down = [b""] * len(order)
@@ -380,39 +343,42 @@ class Canonical:
             digest = down[i] = blake2b(up[i] + head + b"".join(own), digest_size=_DIGEST).digest()
             for position, operand in enumerate(operands[i]):
                 uses[operand].append((_POSITIONS[position] if position < 16 else b"%d:" % position) + digest)
-            if i in predecessors:
-                spend(len(predecessors[i]))
-                for before in predecessors[i]:
-                    uses[before].append(b"control:" + digest)
-        thread = hlo.execution_thread
+            for before in predecessors.get(i, ()):
+                uses[before].append(b"control:" + digest)
+        thread = computation.execution_thread
         thread = b"" if thread in ("", "main") else thread.encode("utf-8", "surrogateescape")
         scheduled: list[bytes] = []
         if schedule is not None:
-            scheduled = [b"schedule", *[down[each.index] for each in hlo.resolve(schedule)]]
-        computation.up, computation.down = up, down
-        computation.digest = _hash(b"computation", thread, b";", *sorted(down), *scheduled)
-
-    # -- results ------------------------------------------------------------------------------
+            scheduled = [b"schedule", *[down[each.index] for each in computation.resolve(schedule)]]
+        hashes = down, _hash(b"computation", thread, b";", *sorted(down), *scheduled)
+        if key is not None:
+            self._hashed[key] = hashes
+        return hashes
 
     def computation_fingerprint(self, index: int) -> str:
         """The fingerprint of the computation at an index. The computations that it calls count too."""
-        return _text(_hash(repr(tuple(self.counted)).encode(), self.computations[index].digest))
+        return _text(_hash(repr(tuple(self.counted)).encode(), self._found[index][1]))
 
     def fingerprint(self) -> str:
         """The fingerprint of the module."""
-        entry = self.computations[self.module.entry.index]
+        entry = self._found[self.module.entry.index][1]
         head = repr((tuple(self.counted), self.locals.head())).encode("utf-8", "surrogateescape")
-        digests = sorted([each.digest for each in self.computations])
-        return _text(_hash(head, entry.digest, b"computations", *digests, b"channels", *self._channels()))
+        digests = sorted([digest for _, digest in self._found.values()])
+        return _text(_hash(head, entry, b"computations", *digests, b"channels", *self._channels()))
 
     def _channels(self) -> list[bytes]:
         """For each channel that several instructions share, a hash of these instructions."""
         members: dict[int, list[bytes]] = {}
-        for computation in self.computations:
-            for instruction in computation.computation.instructions:
+        for computation in self.module.computations:
+            for instruction, down in zip(computation.instructions, self._found[computation.index][0], strict=True):
                 if instruction.channel:
-                    members.setdefault(instruction.channel, []).append(computation.down[instruction.index])
+                    members.setdefault(instruction.channel, []).append(down)
         return sorted([_hash(*sorted(each)) for each in members.values() if len(each) > 1])
+
+
+def _called(instruction: HloInstruction) -> tuple[HloComputation, ...]:
+    """The computations that an instruction calls; none for a later step of an asynchronous operation."""
+    return instruction.called_computations if instruction.kind.row.async_step in (None, AsyncStep.START) else ()
 
 
 def _text(digest: bytes) -> str:

@@ -127,8 +127,8 @@ class Flops(NamedTuple):
     known. A fusion, a call, a loop and a conditional have 0: the instructions in the called computation have the FLOPs.
     """
     classes: dict[HloComputation, list[int]]
-    """Computation that the entry reaches → a number for each instruction. Instructions of one kind whose operands have the same
-    shapes, and that cost the same, have the same number.
+    """Computation that the entry reaches → a number for each instruction. Instructions of the same number are of one
+    kind, have operands of the same shapes, and cost the same.
     """
 
 

@@ -1,7 +1,8 @@
 """The report `diff`: what changed from one module to another. It is called as `xs.diff(a, b)`.
 
 measures    what an instruction costs, in numbers that add up
-graph       a module as lists of hashes, operands and users, which are compared
+graph       a module as what its instructions are, their operands and their users, which are compared
+unchanged   which instructions of two computations are the same, in the same order
 matching    which instructions of the two modules correspond
 aspects     in which respects two instructions differ, such as layout or element type
 units       changes as sets of instructions

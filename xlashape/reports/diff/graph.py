@@ -8,9 +8,9 @@ is computed for an instruction before it is asked for, so that instructions that
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from xlashape.hlo.canonical import Counted, Local, Locals
 from xlashape.hlo.kind import Kind
@@ -22,8 +22,6 @@ from xlashape.limits import spend
 from xlashape.proto import xla
 from xlashape.reports.diff.measures import ModuleMeasures
 
-_T = TypeVar("_T")
-
 
 class Numbers(dict[Hashable, int]):
     """Value → its number, from 1. A value gets the next number when it is first asked for."""
@@ -31,18 +29,6 @@ class Numbers(dict[Hashable, int]):
     def __missing__(self, value: Hashable) -> int:
         number = self[value] = len(self) + 1
         return number
-
-
-class _Computed(dict[int, _T], Generic[_T]):
-    """Index of an instruction → a value, which is computed when it is first asked for."""
-
-    def __init__(self, compute: Callable[[int], _T]) -> None:
-        super().__init__()
-        self._compute = compute
-
-    def __missing__(self, i: int) -> _T:
-        value = self[i] = self._compute(i)
-        return value
 
 
 class Computation:
@@ -69,59 +55,40 @@ class Computation:
         }
         """Index of an instruction with control predecessors → their indices."""
 
-    @cached_property
-    def operands(self) -> Mapping[int, list[int]]:
-        """The indices of each instruction's operands."""
-        return _Computed(lambda i: [each.index for each in self.instructions[i].operands])
+        self._positions: dict[int, dict[int, list[int]]] = {}
+        """Index of an instruction → index of an operand → at which positions the instruction has it."""
 
-    @cached_property
-    def users(self) -> Mapping[int, list[tuple[int, int]]]:
-        """The users of each instruction: the index of the user, and which of its operands the instruction is."""
+    def operands(self, i: int) -> list[int]:
+        """The indices of an instruction's operands."""
+        return [each.index for each in self.instructions[i].operands]
 
-        def users(i: int) -> list[tuple[int, int]]:
-            found = sorted([each.index for each in self.instructions[i].users])
-            return [(user, position) for user in found for position in self._positions[user][i]]
+    def users(self, i: int) -> list[tuple[int, int]]:
+        """The users of an instruction: the index of the user, and which of its operands the instruction is."""
+        found: list[tuple[int, int]] = []
+        for user in sorted([each.index for each in self.instructions[i].users]):
+            positions = self._positions.get(user)
+            if positions is None:
+                positions = self._positions[user] = {}
+                for position, operand in enumerate(self.operands(user)):
+                    positions.setdefault(operand, []).append(position)
+            found += [(user, position) for position in positions[i]]
+        return found
 
-        return _Computed(users)
+    def base(self, i: int) -> Hashable:
+        """What an instruction is, without its operands and, of a parameter, without its number."""
+        local = self.local(i)
+        if self.instructions[i].kind.opcode is not Opcode.PARAMETER:
+            return local.digest
+        return tuple([part for part in local.parts.items() if part[0] != "parameter"])
 
-    @cached_property
-    def _positions(self) -> Mapping[int, dict[int, list[int]]]:
-        """For each instruction: index of an operand → at which positions the instruction has it."""
+    def rich(self, i: int) -> Hashable:
+        """What an instruction is as in `base`, together with the computations that it calls."""
+        called = self.called.get(i)
+        return (self.base(i), *map(self.side.digest, called)) if called else self.base(i)
 
-        def positions(user: int) -> dict[int, list[int]]:
-            found: dict[int, list[int]] = {}
-            for position, operand in enumerate(self.operands[user]):
-                found.setdefault(operand, []).append(position)
-            return found
-
-        return _Computed(positions)
-
-    @cached_property
-    def base(self) -> Mapping[int, Hashable]:
-        """What each instruction is, without its operands and, of a parameter, without its number."""
-
-        def base(i: int) -> Hashable:
-            local = self.local(i)
-            if self.instructions[i].kind.opcode is not Opcode.PARAMETER:
-                return local.digest
-            return tuple(sorted([part for part in local.parts.items() if part[0] != "parameter"]))
-
-        return _Computed(base)
-
-    @cached_property
-    def rich(self) -> Mapping[int, Hashable]:
-        """What each instruction is as in `base`, together with the computations that the instruction calls."""
-
-        def rich(i: int) -> Hashable:
-            called = self.called.get(i)
-            return (self.base[i], *map(self.side.digest, called)) if called else self.base[i]
-
-        return _Computed(rich)
-
-    @cached_property
-    def op_names(self) -> Mapping[int, str]:
-        """The op_name of each instruction, "" for none."""
-        return _Computed(lambda i: self.side.op_name(self.instructions[i].metadata_bytes))
+    def op_name(self, i: int) -> str:
+        """The op_name of an instruction, "" for none."""
+        return self.side.op_name(self.instructions[i].metadata_bytes)
 
     @cached_property
     def order(self) -> Sequence[int]:
@@ -129,7 +96,7 @@ class Computation:
         numbers = range(self.size)
         if self.hlo.is_ordered:
             return numbers
-        return post_order([[*self.operands[i], *self.predecessors.get(i, ())] for i in numbers], numbers)
+        return post_order([[*self.operands(i), *self.predecessors.get(i, ())] for i in numbers], numbers)
 
     def local(self, i: int) -> Local:
         """The canonical parts of an instruction, without its operands."""
@@ -157,7 +124,7 @@ class Computation:
         spend(1 + len(up))
         for i in self.order:
             if up[i] == 0:
-                parts: list[Hashable] = [self.local(i).digest, *[up[operand] for operand in operands[i]]]
+                parts: list[Hashable] = [self.local(i).digest, *[up[operand] for operand in operands(i)]]
                 if i in self.predecessors:
                     spend(len(self.predecessors[i]))
                     parts += ["control", *sorted([up[before] for before in self.predecessors[i]])]
@@ -166,7 +133,7 @@ class Computation:
                 up[i] = numbers[tuple(parts)]
         return up
 
-    def downs(self, up: Mapping[int, Hashable] | Sequence[int], matched: Sequence[int], *, controls: bool) -> list[int]:
+    def downs(self, up: Callable[[int], Hashable], matched: Sequence[int], *, controls: bool) -> list[int]:
         """A number of each instruction, as `up` has it, and of all that uses it. `matched` is that of `ups`. controls:
         whether control successors count among the uses."""
         numbers, users, root = self.side.numbers, self.users, self.root
@@ -179,9 +146,9 @@ class Computation:
         spend(1 + len(down))
         for i in reversed(self.order):
             if down[i] == 0:
-                uses = sorted([(position, down[user]) for user, position in users[i]])
+                uses = sorted([(position, down[user]) for user, position in users(i)])
                 uses += sorted([(-1, down[user]) for user in successors.get(i, ())])
-                down[i] = numbers[i == root, up[i], tuple(uses)]
+                down[i] = numbers[i == root, up(i), tuple(uses)]
         return down
 
     @cached_property
@@ -265,7 +232,7 @@ class Side:
                 pending += missing
                 continue
             nothing = [0] * computation.size
-            downs = computation.downs(computation.ups(nothing), nothing, controls=True)
+            downs = computation.downs(computation.ups(nothing).__getitem__, nothing, controls=True)
             thread = computation.hlo.execution_thread or "main"
             digests[contents[pending.pop()]] = self.numbers["digest", thread, tuple(sorted(downs))]
         return digests[contents[index]]
@@ -330,6 +297,7 @@ def are_equal(one: Side, other: Side) -> bool:
             return False
     elif one.locals.head() == other.locals.head():
         contents = [[each.contents(side.contents) for each in side.computations] for side in both]
-        if contents[0] == contents[1] and one.entry.index == other.entry.index:
+        channels = [[i.channel for each in side.computations for i in each.instructions] for side in both]
+        if contents[0] == contents[1] and channels[0] == channels[1] and one.entry.index == other.entry.index:
             return True
     return one.module.fingerprint() == other.module.fingerprint()

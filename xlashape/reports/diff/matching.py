@@ -5,7 +5,7 @@ equal but for their operands: in opcode, shape and attributes, first with the co
 (`rich` and `base` in `graph.py`). Neighbours of an instruction are its operands and its users. Within two matched
 computations, these are matched:
 
-0. instructions in runs that stand in both computations alike, if their operands and users do too;
+0. instructions that stand in the same order in both computations, if their operands and users do too (`unchanged.py`);
 1. instructions that are alike in all they depend on and in all that depends on them;
 2. instructions alike in all that depends on them, then instructions alike in all they depend on, where each computation
    has only one such instruction;
@@ -26,7 +26,7 @@ has a bound for the candidates of an instruction.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -35,6 +35,7 @@ from xlashape.hlo.ops.operation import ResultSource
 from xlashape.hlo.ops.registry import OPERATIONS
 from xlashape.limits import spend
 from xlashape.reports.diff.graph import Computation, Side
+from xlashape.reports.diff.unchanged import unchanged
 
 _MAX_NEIGHBOURS: Final = 8
 """Up to this number of unmatched neighbours in each module, all pairs of them are candidates."""
@@ -187,7 +188,7 @@ class _Pair:
         self.of_a = [-1] * a.size
         self.of_b = [-1] * b.size
         self.new: list[tuple[int, int]] = []
-        self._is_same = False
+        self.is_same = False
         self.bodies: dict[tuple[int, int], Counter[Hashable]] = {}
         self._free: tuple[Sequence[int], Sequence[int]] = (range(a.size), range(b.size))
         spend(1 + a.size + b.size)
@@ -206,48 +207,45 @@ class _Pair:
     def run(self) -> list[int]:
         """Matches the instructions in the steps that the module's docstring lists. Returns the value of
         `Matching.touched`."""
-        self._match_runs()
+        self.of_a = unchanged(self.a, self.b)
+        for i, j in enumerate(self.of_a):
+            if j >= 0:
+                self.of_b[j] = i
         free, others = self.free()
         if not free and not others:
             return []
-        touched = self._with_users(free)
+        touched = set(free)
+        touched.update([user for i in free for user, _ in self.a.users(i)])
+        touched.update([i for i, before in self.a.predecessors.items() if not touched.isdisjoint(before)])
         if free and others:
-            self._match_rest()
-        if self._is_same:
-            return []
+            self._match_changed_runs()
+            if self.is_same:
+                return []
         return sorted(touched)
 
-    def _with_users(self, free: Iterable[int]) -> set[int]:
-        """Instructions of a, and those that take their results or must run after them."""
-        found = set(free)
-        found.update([user for i in free for user, _ in self.a.users[i]])
-        found.update([i for i, before in self.a.predecessors.items() if not found.isdisjoint(before)])
-        return found
-
-    def _match_rest(self) -> None:
+    def _match_changed_runs(self) -> None:
+        """All steps after the first one. Sets `is_same` where the two computations turn out to be equal."""
         a, b = self.a, self.b
-        marks_a, marks_b = (
-            [-1 - j if j >= 0 else 0 for j in self.of_a],
-            [-1 - j if i >= 0 else 0 for j, i in enumerate(self.of_b)],
-        )
-        up_a, up_b = a.ups(marks_a), b.ups(marks_b)
+        marks_a = [-1 - j if j >= 0 else 0 for j in self.of_a]
+        marks_b = [-1 - j if i >= 0 else 0 for j, i in enumerate(self.of_b)]
+        up_a, up_b = a.ups(marks_a).__getitem__, b.ups(marks_b).__getitem__
         down_a, down_b = a.downs(up_a, marks_a, controls=True), b.downs(up_b, marks_b, controls=True)
         self._by_key(down_a.__getitem__, down_b.__getitem__, several=True)
-        if not any(self.free()):
-            self._is_same = True
+        self.is_same = not any(self.free())
+        if self.is_same:
             return
         if (
             a.root >= 0
             and b.root >= 0
             and self.of_a[a.root] < 0
             and self.of_b[b.root] < 0
-            and a.rich[a.root] == b.rich[b.root]
+            and a.rich(a.root) == b.rich(b.root)
         ):
             self.put(a.root, b.root)
         self.new.clear()
         use_a, use_b = [each.downs(each.rich, marks, controls=False) for each, marks in ((a, marks_a), (b, marks_b))]
         self._by_key(use_a.__getitem__, use_b.__getitem__)
-        self._by_key(up_a.__getitem__, up_b.__getitem__, skipped=Opcode.PARAMETER)
+        self._by_key(up_a, up_b, skipped=Opcode.PARAMETER)
         self.new = self._beside_free()
         self._spread()
         for lists_a, lists_b in ((a.rich, b.rich), (a.base, b.base)):
@@ -263,59 +261,6 @@ class _Pair:
         self._spread()
         self._match_changed()
         self._by_key(lambda i: _kin(a, i), lambda j: _kin(b, j), several=True)
-
-    def _match_runs(self) -> None:
-        """Step 0: matches instructions that both computations have at the same place of a run, with their operands and
-        users."""
-        a, b = self.a, self.b
-        place = self._places()
-        twin, contents_a, contents_b = b.side.twin, a.side.contents, b.side.contents
-        changed_a: list[int] = []
-        changed_b = set(range(b.size)).difference(place)
-        for i, (one, j) in enumerate(zip(a.instructions, place, strict=True)):
-            if j >= 0:
-                other = b.instructions[j]
-                is_same = (
-                    one.kind is twin(other.kind)
-                    and [place[x.index] for x in one.operands] == [y.index for y in other.operands]
-                    and one.number == other.number
-                    and (i == a.root) == (j == b.root)
-                )
-                if is_same and (one.called_computations or one.control_predecessors or other.control_predecessors):
-                    is_same = [place[x.index] for x in one.control_predecessors] == [
-                        y.index for y in other.control_predecessors
-                    ] and [contents_a[x.index] for x in one.called_computations] == [
-                        contents_b[y.index] for y in other.called_computations
-                    ]
-                if is_same:
-                    self.of_a[i], self.of_b[j] = j, i
-                    continue
-                changed_b.add(j)
-            changed_a.append(i)
-        # An instruction of which a user differs has to be compared with others.
-        for i in changed_a:
-            for x in (*a.operands[i], *a.predecessors.get(i, ())):
-                self._part(x, self.of_a[x])
-        for j in changed_b:
-            for y in (*b.operands[j], *b.predecessors.get(j, ())):
-                self._part(self.of_b[y], y)
-
-    def _part(self, i: int, j: int) -> None:
-        """Undoes the match of two instructions, if there is one."""
-        if i >= 0 and j >= 0:
-            self.of_a[i] = self.of_b[j] = -1
-
-    def _places(self) -> list[int]:
-        """For each instruction of a, the instruction of b that stands at the same place of a run; -1 for none."""
-        kinds_a = [each.kind for each in self.a.instructions]
-        kinds_b = [self.b.side.twin(each.kind) for each in self.b.instructions]
-        size_a, size_b = len(kinds_a), len(kinds_b)
-        if size_a == size_b:
-            return list(range(size_a))
-        least = min(size_a, size_b)
-        head = next((n for n in range(least) if kinds_a[n] is not kinds_b[n]), least)
-        tail = next((n for n in range(least - head) if kinds_a[-1 - n] is not kinds_b[-1 - n]), least - head)
-        return [*range(head), *[-1] * (size_a - head - tail), *range(size_b - tail, size_b)]
 
     def _is_open(self) -> bool:
         return -1 in self.of_a and -1 in self.of_b
@@ -364,7 +309,7 @@ class _Pair:
         beside: set[int] = set()
         for i, j in enumerate(of_a):
             if j < 0:
-                beside.update(a.operands[i], [user for user, _ in a.users[i]])
+                beside.update(a.operands(i), [user for user, _ in a.users(i)])
         return [(i, of_a[i]) for i in sorted(beside) if of_a[i] >= 0]
 
     def _spread(self) -> None:
@@ -382,13 +327,13 @@ class _Pair:
             self.new = []
             while queue:
                 i, j = queue.pop()
-                for one, other in zip(operands_a[i], operands_b[j], strict=False):
-                    if of_a[one] < 0 and of_b[other] < 0 and lists_a[one] == lists_b[other]:
+                for one, other in zip(operands_a(i), operands_b(j), strict=False):
+                    if of_a[one] < 0 and of_b[other] < 0 and lists_a(one) == lists_b(other):
                         of_a[one], of_b[other] = other, one
                         queue.append((one, other))
-                found = _unique([(lists_a[u], p, u) for u, p in users_a[i] if of_a[u] < 0])
+                found = _unique([(lists_a(u), p, u) for u, p in users_a(i) if of_a[u] < 0])
                 if found:
-                    others = _unique([(lists_b[u], p, u) for u, p in users_b[j] if of_b[u] < 0])
+                    others = _unique([(lists_b(u), p, u) for u, p in users_b(j) if of_b[u] < 0])
                     for key, one in found.items():
                         other = others.get(key, -1)
                         if one >= 0 and other >= 0 and of_a[one] < 0 and of_b[other] < 0:
@@ -396,7 +341,7 @@ class _Pair:
                             queue.append((one, other))
         self.new = []
 
-    def _rounds(self, lists_a: Mapping[int, Hashable], lists_b: Mapping[int, Hashable]) -> None:
+    def _rounds(self, lists_a: Callable[[int], Hashable], lists_b: Callable[[int], Hashable]) -> None:
         """Matches instructions that are alike (equal hashes in `lists_a` and `lists_b`) and whose neighbours are
         matched to each other: all neighbours, then the operands alone, then the users alone.
         """
@@ -451,15 +396,15 @@ class _Pair:
         """The pairs of unmatched neighbours of two matched instructions."""
         of_a, of_b = self.of_a, self.of_b
         found: list[tuple[int, int]] = []
-        operands_a, operands_b = self.a.operands[i], self.b.operands[j]
+        operands_a, operands_b = self.a.operands(i), self.b.operands(j)
         if len(operands_a) == len(operands_b):
             found += [(x, y) for x, y in zip(operands_a, operands_b, strict=True) if of_a[x] < 0 and of_b[y] < 0]
         else:
             own, others = [x for x in operands_a if of_a[x] < 0], [y for y in operands_b if of_b[y] < 0]
             if len(own) <= _MAX_NEIGHBOURS and len(others) <= _MAX_NEIGHBOURS:
                 found += [(x, y) for x in own for y in others]
-        own = [u for u, _ in self.a.users[i] if of_a[u] < 0]
-        others = [u for u, _ in self.b.users[j] if of_b[u] < 0]
+        own = [u for u, _ in self.a.users(i) if of_a[u] < 0]
+        others = [u for u, _ in self.b.users(j) if of_b[u] < 0]
         if len(own) <= _MAX_NEIGHBOURS and len(others) <= _MAX_NEIGHBOURS:
             found += [(x, y) for x in own for y in others]
         return found
@@ -473,8 +418,8 @@ class _Pair:
             if one in _FIXED or other in _FIXED:
                 return 0.0
             score = 0.0
-        name = a.op_names[i]
-        if name and name == b.op_names[j]:
+        name = a.op_name(i)
+        if name and name == b.op_name(j):
             score += 2.0
         shape, target = a.parts(i)["shape"], b.parts(j)["shape"]
         type_a, _, sizes_a = shape.partition("[")
@@ -483,20 +428,20 @@ class _Pair:
             score += 1.5
         if type_a == type_b:
             score += 0.5
-        operands_a, operands_b = a.operands[i], b.operands[j]
+        operands_a, operands_b = a.operands(i), b.operands(j)
         if len(operands_a) == len(operands_b):
             score += 0.5
         if operands_a and operands_b:
             same = sum([self.of_a[x] == y for x, y in zip(operands_a[:64], operands_b[:64], strict=False)])
             score += 2.0 * same / min(64, max(len(operands_a), len(operands_b)))
-        users_a, users_b = a.users[i], b.users[j]
+        users_a, users_b = a.users(i), b.users(j)
         if users_a and users_b:
             wanted = {u for u, _ in users_b[:64]}
             same = sum([self.of_a[u] in wanted for u, _ in users_a[:64]])
             score += 2.0 * same / min(64, max(len(users_a), len(users_b)))
         elif not users_a and not users_b:
             score += 1.0
-        if one == other == Opcode.FUSION and a.rich[i] != b.rich[j]:
+        if one == other == Opcode.FUSION and a.rich(i) != b.rich(j):
             score += 3.0 * self._alike(i, j) - 1.0
         return score if score >= _LEAST_SCORE else 0.0
 
@@ -513,14 +458,14 @@ class _Pair:
             known = Counter[Hashable]()
             for target in computation.called.get(i, ()):
                 body = computation.side.computations[target]
-                known.update([body.base[n] for n in range(body.size) if body.opcode(n) != Opcode.PARAMETER])
+                known.update([body.base(n) for n in range(body.size) if body.opcode(n) != Opcode.PARAMETER])
             self.bodies[side, i] = known
         return known
 
 
 def _surroundings(
     side: Computation,
-    lists: Mapping[int, Hashable],
+    lists: Callable[[int], Hashable],
     matched: list[int],
     numbers: Sequence[int],
     operands: bool,
@@ -534,16 +479,16 @@ def _surroundings(
     def name(neighbour: int) -> tuple[int, int]:
         if matched[neighbour] >= 0:
             return numbers[neighbour], 0
-        return -1, side.side.numbers[lists[neighbour]]
+        return -1, side.side.numbers[lists(neighbour)]
 
     def key(i: int) -> Hashable | None:
-        named = [name(operand) for operand in side.operands[i]] if operands else []
-        own = side.users[i] if users else []
+        named = [name(operand) for operand in side.operands(i)] if operands else []
+        own = side.users(i) if users else []
         if len(own) > _MOST_USERS:
             return None
         used = sorted([(name(user), position) for user, position in own])
         if any(number >= 0 for number, _ in named) or any(number >= 0 for (number, _), _ in used):
-            return lists[i], tuple(named), tuple(used)
+            return lists(i), tuple(named), tuple(used)
         return None
 
     return key
@@ -559,10 +504,9 @@ def _unique(found: list[tuple[Hashable, int, int]]) -> dict[tuple[Hashable, int]
     return users
 
 
-def _names(computation: Computation, lists: Mapping[int, Hashable]) -> Callable[[int], Hashable | None]:
+def _names(computation: Computation, lists: Callable[[int], Hashable]) -> Callable[[int], Hashable | None]:
     """A function from an instruction to its key, which is its hash in `lists` and its op_name; None without op_name."""
-    names = computation.op_names
-    return lambda i: (lists[i], names[i]) if names[i] else None
+    return lambda i: (lists(i), name) if (name := computation.op_name(i)) else None
 
 
 def _number(computation: Computation, i: int) -> Hashable | None:
@@ -572,7 +516,7 @@ def _number(computation: Computation, i: int) -> Hashable | None:
 
 def _kin(computation: Computation, i: int) -> Hashable | None:
     """The key of an instruction: its opcode, op_name and sizes. None without op_name, and for opcodes of _TRIVIAL."""
-    name = computation.op_names[i]
+    name = computation.op_name(i)
     if not name or computation.opcode(i) in _TRIVIAL:
         return None
     return computation.opcode(i), name, computation.parts(i)["shape"].partition("]")[0].partition("[")[2]
@@ -611,8 +555,8 @@ def _left(
         rows = matched[computation.index]
         for i in computation.order if None in rows else ():
             if rows[i] is None and computation.opcode(i) not in _TRIVIAL:
-                name = computation.op_names[i]
+                name = computation.op_name(i)
                 if name_of is None:
-                    yield computation.rich[i], (computation.index, i)
+                    yield computation.rich(i), (computation.index, i)
                 elif name:
-                    yield (computation.rich[i], name_of(name)), (computation.index, i)
+                    yield (computation.rich(i), name_of(name)), (computation.index, i)

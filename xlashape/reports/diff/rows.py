@@ -198,7 +198,7 @@ class _Segments:
                 return None
             total += sum(after.values()) - sum(before.values())
             users = [
-                [(node[0], user, position) for user, position in side.computations[node[0]].users[node[1]]]
+                [(node[0], user, position) for user, position in side.computations[node[0]].users(node[1])]
                 for side, node in zip(self._sides, nodes, strict=True)
             ]
             if len(users[0]) != len(users[1]) or len(users[0]) > _MOST_READERS:

@@ -210,7 +210,7 @@ def _is_alike(matching: Matching, one: NodeId, other: NodeId) -> bool:
     if a.local(one[1]).digest != b.local(other[1]).digest:
         return False
     row = matching.of_a[a.index]
-    return [row[i] for i in a.operands[one[1]]] == [(b.index, j) for j in b.operands[other[1]]]
+    return [row[i] for i in a.operands(one[1])] == [(b.index, j) for j in b.operands(other[1])]
 
 
 def _computation_lines(matching: Matching, one: int | None, other: int | None, width: int) -> Iterator[str]:

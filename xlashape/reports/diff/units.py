@@ -193,7 +193,7 @@ class Units:
         """Whether an operand of a matched pair is another one than before, though both modules have both operands. An
         operand that was added, removed or moved is a change by itself.
         """
-        operands, others = computation.operands[i], other.operands[j]
+        operands, others = computation.operands(i), other.operands(j)
         order = self._parameter_order(computation, i, other, j) if computation.opcode(i) == Opcode.FUSION else None
         if order is not None:
             # The matched parameters of the two bodies say which operands are compared. Their order does not matter.
@@ -309,10 +309,10 @@ class Units:
                 if len(unit.members) != 1 or (
                     computation.opcode(i) == Opcode.TUPLE
                     and i == computation.root
-                    and len(computation.operands[i]) > 64
+                    and len(computation.operands(i)) > 64
                 ):
                     continue
-                operand = next(((index, x) for x in computation.operands[i] if (index, x) in units), None)
+                operand = next(((index, x) for x in computation.operands(i) if (index, x) in units), None)
                 if operand is not None:
                     self._unite(units[operand], number)
 
@@ -408,8 +408,8 @@ class Units:
             for i in range(self.b.computations[body].size):
                 if (body, i) in self._of_b:
                     return self._of_b[body, i]
-        operands = self.a.computations[node[0]].operands[node[1]]
-        others = self.b.computations[partner[0]].operands[partner[1]]
+        operands = self.a.computations[node[0]].operands(node[1])
+        others = self.b.computations[partner[0]].operands(partner[1])
         for x, y in zip(operands, others, strict=False):
             number = self._of_b.get((partner[0], y), self._of_a.get((node[0], x)))
             if number is not None:
