@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,8 @@ from xlashape_server.handlers.inputs import (
 )
 from xlashape_server.memory import reserve
 
+_Item = TypeVar("_Item")
+
 # Bytes of memory for each byte of a chain of maps. All maps of a chain are in memory until they are composed.
 _HELD_FACTOR = 40
 _RESERVED_AT_A_TIME = 1 << 20  # bytes by which a growing response is reserved
@@ -52,64 +55,76 @@ class MapHandlers:
         """ParseMap."""
         request = decoded(v1.ParseMapRequest, data)
         style = style_of(request.style)
-        batch(len(request.maps), self._max_batch, "maps")
-        response = v1.ParseMapResponse()
-        response_bytes = _ResponseSize(self._max_answer)
-        with budget(self._max_steps, deadline, "a map"):
-            for i, value in enumerate(request.maps):
-                path = ("maps", i)
-                given = map_of(value, path, self._config)
-                try:
-                    message = map_output(given, style)
-                except XlashapeError as error:
-                    raise placed(error, path) from None
-                response_bytes.add(message.ByteSize(), path)
-                response.maps.append(message)
-        return response.SerializeToString()
+
+        def parsed(value: v1.MapInput, path: FieldPath) -> v1.MapOutput:
+            given = map_of(value, path, self._config)
+            try:
+                return map_output(given, style)
+            except XlashapeError as error:
+                raise placed(error, path) from None
+
+        return self._each(request.maps, "maps", parsed, v1.ParseMapResponse(), "a map", deadline)
 
     def simplify_map(self, data: bytes, deadline: float) -> bytes:
         """SimplifyMap."""
         request = decoded(v1.SimplifyMapRequest, data)
         style = style_of(request.style)
-        batch(len(request.maps), self._max_batch, "maps")
-        response = v1.SimplifyMapResponse()
-        response_bytes = _ResponseSize(self._max_answer)
-        with budget(self._max_steps, deadline, "a map"):
-            for i, value in enumerate(request.maps):
-                path = ("maps", i)
-                given = map_of(value, path, self._config)
-                try:
-                    result = given.simplify()
-                    message = v1.SimplifiedMap()
-                    if request.remove_unused_variables:
-                        result, kept_ranges, kept_runtime = result.remove_unused_symbols()
-                        message.removed_ranges.extend(n for n, kept in enumerate(kept_ranges) if not kept)
-                        message.removed_runtime.extend(n for n, kept in enumerate(kept_runtime) if not kept)
-                    message.map.CopyFrom(map_output(result, style))
-                except XlashapeError as error:
-                    raise placed(error, path) from None
-                response_bytes.add(message.ByteSize(), path)
-                response.maps.append(message)
-        return response.SerializeToString()
+
+        def simplified(value: v1.MapInput, path: FieldPath) -> v1.SimplifiedMap:
+            given = map_of(value, path, self._config)
+            try:
+                result = given.simplify()
+                message = v1.SimplifiedMap()
+                if request.remove_unused_variables:
+                    result, kept_ranges, kept_runtime = result.remove_unused_symbols()
+                    message.removed_ranges.extend(n for n, kept in enumerate(kept_ranges) if not kept)
+                    message.removed_runtime.extend(n for n, kept in enumerate(kept_runtime) if not kept)
+                message.map.CopyFrom(map_output(result, style))
+            except XlashapeError as error:
+                raise placed(error, path) from None
+            return message
+
+        return self._each(request.maps, "maps", simplified, v1.SimplifyMapResponse(), "a map", deadline)
 
     def compose_maps(self, data: bytes, deadline: float) -> bytes:
         """ComposeMaps."""
         request = decoded(v1.ComposeMapsRequest, data)
         style = style_of(request.style)
-        batch(len(request.chains), self._max_batch, "chains")
-        response = v1.ComposeMapsResponse()
-        response_bytes = _ResponseSize(self._max_answer)
-        with budget(self._max_steps, deadline, "a composition"):
-            for i, chain in enumerate(request.chains):
-                path = ("chains", i)
-                if len(chain.maps) < 2:
-                    raise InvalidArgumentError(
-                        f"expected two maps or more, found {len(chain.maps)}", field=(*path, "maps")
-                    )
-                reserve(_HELD_FACTOR * chain.ByteSize())
-                maps = [map_of(value, (*path, "maps", k), self._config) for k, value in enumerate(chain.maps)]
-                message = map_output(self._composed(maps, raw=request.raw, path=path), style)
-                response_bytes.add(message.ByteSize(), path)
+
+        def composed(chain: v1.MapChain, path: FieldPath) -> v1.MapOutput:
+            if len(chain.maps) < 2:
+                raise InvalidArgumentError(f"expected two maps or more, found {len(chain.maps)}", field=(*path, "maps"))
+            reserve(_HELD_FACTOR * chain.ByteSize())
+            maps = [map_of(value, (*path, "maps", k), self._config) for k, value in enumerate(chain.maps)]
+            return map_output(self._composed(maps, raw=request.raw, path=path), style)
+
+        return self._each(request.chains, "chains", composed, v1.ComposeMapsResponse(), "a composition", deadline)
+
+    def _each(
+        self,
+        items: Sequence[_Item],
+        name: str,
+        answer: Callable[[_Item, FieldPath], Any],
+        response: Any,
+        what: str,
+        deadline: float,
+    ) -> bytes:
+        """The response with the answer to each element of the request's field `name`. While the response grows, memory
+        is reserved for it. `what` names an element in errors about the budget.
+        """
+        batch(len(items), self._max_batch, name)
+        size = unreserved = 0
+        with budget(self._max_steps, deadline, what):
+            for i, item in enumerate(items):
+                path = (name, i)
+                message = answer(item, path)
+                size += message.ByteSize()
+                unreserved += message.ByteSize()
+                spend(16)
+                response_size(size, self._max_answer, path, reserved=True)
+                if unreserved > _RESERVED_AT_A_TIME:
+                    reserve(3 * unreserved)
+                    unreserved = 0
                 response.maps.append(message)
         return response.SerializeToString()
 
@@ -185,23 +200,3 @@ def _in_chunks(
         except XlashapeError as error:
             raise counted_from(start, error, "points") from None
     return results, inside
-
-
-class _ResponseSize:
-    """Adds up the bytes of a response while its parts are made, checks that they stay below a maximum, and reserves
-    memory for them.
-    """
-
-    def __init__(self, maximum: int) -> None:
-        self._size = 0
-        self._unreserved = 0
-        self._maximum = maximum
-
-    def add(self, size: int, path: FieldPath) -> None:
-        self._size += size
-        self._unreserved += size
-        spend(16)
-        response_size(self._size, self._maximum, path, reserved=True)
-        if self._unreserved > _RESERVED_AT_A_TIME:
-            reserve(3 * self._unreserved)
-            self._unreserved = 0
