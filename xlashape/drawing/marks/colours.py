@@ -7,8 +7,6 @@ fills are the same in light and dark pictures: a cell brings its own background.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 SCALE: tuple[int, ...] = tuple(range(14))
 """Fills from light to dark."""
 
@@ -69,20 +67,3 @@ def of_scale(value: int, lowest: int, highest: int) -> int:
 def of_number(number: int) -> int:
     """The fill of `PALETTE` for a number, such as that of a tile. The palette repeats."""
     return PALETTE[number % len(PALETTE)]
-
-
-def contrast(a: str, b: str) -> float:
-    """The contrast of two colours such as `#77aadd`, 1 to 21, as WCAG 2 defines it.
-
-    >>> round(contrast("#000000", "#ffffff"))
-    21
-    """
-    light, dark = sorted([_luminance(a), _luminance(b)], reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    weights: Sequence[float] = (0.2126, 0.7152, 0.0722)
-    return sum(weight * c for weight, c in zip(weights, linear, strict=True))
