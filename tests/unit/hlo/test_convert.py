@@ -141,7 +141,9 @@ def test_suffixes_stand_for_formats(name, form):
         (b"computations { instructions { } }", "pbtxt"),
         (b"hlo_module <\n>", "pbtxt"),
         (b' {"name": "m"}', "json"),
+        (b'\n{"name": "m"}', "json"),
         (b"{}", "json"),
+        (xla.HloModuleProto(name="m" * ord("{"), id=1).SerializeToString(), "pb"),
         (gzip.compress(b"{}", mtime=0), "json.gz"),
     ],
 )

@@ -138,9 +138,12 @@ def detect(data: bytes) -> Format:
 def _kind(data: bytes) -> FileKind:
     """The kind of content that is not compressed."""
     head = data[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
-    if head.startswith(b"{") and not re.match(rb"\{\s*(?:ROOT\s+)?%?[\w.\-]+\s*=", head):
-        return FileKind.JSON
-    if holds_text(data):
+    # The proto of a module whose name has 123 characters begins with a line break and a brace too.
+    is_text = holds_text(data)
+    if head.startswith(b"{") and (is_text or not data.startswith(b"\n")):
+        if not re.match(rb"\{\s*(?:ROOT\s+)?%?[\w.\-]+\s*=", head):
+            return FileKind.JSON
+    if is_text:
         start = PBTXT_START.match(head.decode("utf-8", "replace"))
         return FileKind.PBTXT if start and (start[1] is None or start[1] in FIELD_NAMES) else FileKind.HLO
     return FileKind.HLO_PB if holds_hlo_proto(data) else FileKind.PB
