@@ -489,3 +489,17 @@ def test_measures_by_name():
     with pytest.raises(InvalidArgumentError) as caught:
         made.measure("copy.bytes")
     assert "did you mean 'copies.bytes'?" in str(caught.value)
+
+
+def test_which_instructions_share_a_channel_counts_and_its_number_does_not():
+    text = """HloModule m
+    s { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
+    ENTRY e { p = f32[8] parameter(0) q = f32[8] parameter(1)
+      x = f32[8] all-reduce(p), channel_id=FIRST, to_apply=s, replica_groups={}
+      y = f32[8] all-reduce(q), channel_id=SECOND, to_apply=s, replica_groups={}
+      ROOT t = (f32[8], f32[8]) tuple(x, y) }"""
+    one, renumbered, shared = [
+        text.replace("FIRST", first).replace("SECOND", second) for first, second in (("1", "2"), ("4", "3"), ("5", "5"))
+    ]
+    assert diff(one, renumbered).same
+    assert [each.what for each in diff(one, shared).changes] == [("order",)]
