@@ -340,6 +340,15 @@ def _set_kind(instruction: HloInstruction, kind: Kind, called: tuple[HloComputat
     _changed(instruction)
 
 
+def set_kinds(module: ModuleData, kinds: Mapping[HloInstruction, Kind]) -> None:
+    """Gives instructions of a module other kinds of the same opcodes, in one change: operands and calls stay."""
+    _begin(module, *dict.fromkeys([each.computation for each in kinds]))
+    for instruction, kind in kinds.items():
+        instruction.kind = kind
+        _declare(instruction)
+    _drop_assignment(module)
+
+
 # -- text and new instructions ---------------------------------------------------------------------------
 
 

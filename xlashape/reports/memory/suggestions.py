@@ -3,15 +3,16 @@
     donate       arguments whose memory outputs of the same shape can take
     recompute    what a function keeps for the backward pass, or what lives across the peak without being used there
                  (jax.checkpoint)
-    precision    f32 temporaries as bf16
+    precision    f32 temporaries, or f32 arguments, as bf16
     padding      another layout where tiles pad what lives at the peak
     copy         copies at the peak that an edit of the program removes, as the report `copies` finds them
-    smaller      a dimension of the arguments, such as the batch, at half its size, or at the largest that is within
+    smaller      a dimension of the data, such as the batch, at half its size, or at the largest that is within
                  the limit
 
-A change is simulated on the plan: the schedule stays, lives and sizes change. A compiler may schedule and fuse the
-changed program otherwise. So only a donation is exact, and only where no copy can become necessary; all other changes
-have bounds.
+A donation and a smaller dimension are tried: the peak is that of the changed module. The other changes are simulated on
+the plan: the schedule stays, lives and sizes change. A compiler may schedule and fuse the changed program otherwise. So
+only a donation is exact, and only where no copy can become necessary; all other changes have bounds. A change without
+an upper bound is an idea: its text says what is not known.
 
 With a limit, the search is for a list of changes that is certain to bring the peak within it: donations first, which
 cost nothing, then a smaller dimension.
@@ -20,24 +21,23 @@ cost nothing, then a smaller dimension.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from heapq import nlargest
 from itertools import accumulate
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from xlashape.errors import XlashapeError
-from xlashape.hlo.flow import behind_bitcasts
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.module_proto.stack_frames import Frame
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import ResultSource
 from xlashape.hlo.ops.registry import operation_of
-from xlashape.limits import spend
-from xlashape.reports.memory.liveness import keeps_positions, plan_of_module
-from xlashape.reports.memory.plan import PARAMETER, TEMPORARY, Plan, holder_of, in_space, origin_of
-from xlashape.reports.memory.schedule import array_bytes, leaf_bytes
+from xlashape.reports.memory.dimensions import Followed
+from xlashape.reports.memory.donations import Aliases, Donation, Donations
+from xlashape.reports.memory.plan import PARAMETER, TEMPORARY, Plan, holder_of, origin_of
+from xlashape.reports.memory.schedule import leaf_bytes
+from xlashape.reports.memory.smaller import Sizes
 from xlashape.reports.text import short_bytes
 from xlashape.reports.why import why
 from xlashape.shape import PrimitiveType, Shape
@@ -45,23 +45,13 @@ from xlashape.shape import PrimitiveType, Shape
 _LEAST_SHARE: Final = 0.01
 """Changes that save a smaller part of the peak are not listed."""
 _MOST_OF_A_KIND: Final = 5
-_MOST_DONORS: Final = 40
-# Each donation needs a plan of the whole module. The first number is the most instructions that are planned in all, the
-# second how many plans may be made in any case.
-_MOST_PLANNED: Final = 100_000
-_LEAST_PLANNED: Final = 3
-_SLACK: Final = 0.1
-"""The largest deviation that is assumed of the predicted temporaries of a program with another size, as a fraction of
-them. Compilers choose fusions and loops by sizes."""
-
 _CHEAP: Final = frozenset([Opcode.CONSTANT, Opcode.COPY, Opcode.IOTA])
-_ARGUMENT: Final = re.compile(r"[.\[]")
-"""The characters after the name of an argument in the name of one of its arrays, such as `ws[0]`."""
 _AGAIN: Final = re.compile(r"transpose\(|checkpoint|remat")
 """Parts of the names of operations of a backward pass, and of operations that are already computed again."""
+_NEVER_FUSED: Final = (Opcode.DOT, Opcode.CONVOLUTION, Opcode.CUSTOM_CALL)
+"""Of what computes large arrays, what every compiler gives an array of its own."""
 _LOOP: Final = re.compile(r"/while/body/")
-_Aliases: TypeAlias = tuple[tuple[tuple[int, ...], int], ...]
-"""Pairs of the index of an output and the number of the parameter whose memory it takes."""
+_BEFORE: Final = "; not known: which temporaries XLA's optimizations leave"
 
 
 class MemorySuggestion(NamedTuple):
@@ -74,8 +64,8 @@ class MemorySuggestion(NamedTuple):
     new_peak_bytes: int
     saved_bytes: int
     lower_bytes: int
-    upper_bytes: int
-    """The lower and the upper bound of the new peak."""
+    upper_bytes: int | None
+    """The lower and the upper bound of the new peak. An idea, whose text says what is not known, has no upper one."""
     is_exact: bool
     fits: bool | None
     """Whether the new peak is within the limit for certain; None without a limit."""
@@ -86,6 +76,13 @@ class MemorySuggestion(NamedTuple):
     together_bytes: int | None = None
     """For a change in the list that is certain to bring the peak within the limit: the upper bound of the peak with
     this change and those before it."""
+    dimensions: tuple[tuple[int, int], ...] | None = None
+    """Of `smaller`: the dimensions of arguments that get the new size together, each as the number of the parameter and
+    of its dimension; else None."""
+    size: int | None = None
+    """Of `smaller`: the new size; else None."""
+    parameters: tuple[int, ...] | None = None
+    """Of `donate`: the numbers of all parameters that are donated; else None."""
 
 
 def suggestions(plan: Plan, limit: int | None) -> tuple[MemorySuggestion, ...]:
@@ -109,14 +106,6 @@ class _Residual(NamedTuple):
     """The first and the last step without the value in memory if it is computed again."""
 
 
-class _Smaller(NamedTuple):
-    """The peak with another size of a dimension, and its bounds, in bytes."""
-
-    peak: int
-    lower: int
-    upper: int
-
-
 class _Suggestions:
     """Simulates changes on one plan."""
 
@@ -127,15 +116,16 @@ class _Suggestions:
         self._peak = max(plan.steps.totals)
         self._peak_step = plan.steps.peak
         self._at_peak = list(plan.lives.at(self._peak_step))
-        self._donated: dict[_Aliases, Plan] = {}
-        count = sum([len(computation.instructions) for computation in module.computations])
-        self._may_plan = max(_LEAST_PLANNED, _MOST_PLANNED // max(1, count))
+        self._is_idea = plan.bounds is not None and not module.head.HasField("schedule")
+        """Whether XLA's optimizations are still to come, so that temporaries are not those of the compiled program."""
+        self._donations = Donations(plan, module)
+        self._sizes = Sizes(plan, module, self._donations)
 
     def all(self) -> tuple[MemorySuggestion, ...]:
-        donations = self._donations()
+        donations = self._donations.found(_LEAST_SHARE * self._peak)
         found: list[MemorySuggestion] = []
         for each in (
-            [suggestion for suggestion, _ in donations],
+            [self._donate(donation) for donation in donations],
             self._recomputed(),
             self._precision(),
             self._padding(),
@@ -153,7 +143,12 @@ class _Suggestions:
             *[one for one in found if one.text not in texts and not (is_smaller and one.change == "smaller")],
         )
 
-    def _certain_list(self, donations: Sequence[tuple[MemorySuggestion, _Aliases]]) -> list[MemorySuggestion]:
+    def _donate(self, each: Donation) -> MemorySuggestion:
+        bounds = None if each.is_exact else (each.lower_bytes, each.upper_bytes)
+        made = self._made("donate", each.text, each.new_peak_bytes, bounds=bounds, name=each.name)
+        return made._replace(parameters=each.parameters)
+
+    def _certain_list(self, donations: Sequence[Donation]) -> list[MemorySuggestion]:
         """The changes that together are certain to bring the peak within the limit; empty if there are none, or if the
         peak is within the limit already."""
         limit = self._limit
@@ -162,22 +157,21 @@ class _Suggestions:
         chosen: list[MemorySuggestion] = []
         parameters: set[int] = set()
         peak = self._peak
-        for suggestion, aliases in sorted(donations, key=lambda each: (each[0].new_peak_bytes, each[0].text)):
-            given = parameters | {parameter for _, parameter in aliases}
-            if peak <= limit or not suggestion.is_exact or given == parameters or not self._may_plan:
+        for each in sorted(donations, key=lambda each: (each.new_peak_bytes, each.text)):
+            given = parameters.union(each.parameters)
+            if peak <= limit or not each.is_exact or given == parameters or not self._donations.may_plan:
                 continue
-            together = self._aliases(given)
-            with_it = self._peak_of(together)
-            if with_it < peak and self._is_exact(together):
+            together = self._donations.aliases(given)
+            with_it = self._donations.peak_with(together)
+            if with_it < peak and self._donations.is_exact(together):
                 peak, parameters = with_it, given
-                chosen.append(suggestion._replace(together_bytes=peak))
+                chosen.append(self._donate(each)._replace(together_bytes=peak))
         if peak > limit:
             # The bytes that donations save depend on sizes too, so the smaller program is one with the donations.
-            smaller = self._smallest_change(self._aliases(parameters), limit)
+            smaller = self._smallest_change(self._donations.aliases(parameters), limit)
             if smaller is None:
                 return []
-            together_bytes = self._with_size(self._aliases(parameters), *smaller).upper
-            chosen.append(self._smaller_of(*smaller)._replace(together_bytes=together_bytes))
+            chosen.append(smaller)
         return chosen
 
     def _made(
@@ -186,113 +180,24 @@ class _Suggestions:
         text: str,
         new_peak: int,
         *,
-        bounds: tuple[int, int] | None = None,
+        bounds: tuple[int, int | None] | None = None,
         flops: int | None = None,
         name: str | None = None,
     ) -> MemorySuggestion:
         """A suggestion; without bounds it is exact."""
         lower, upper = (new_peak, new_peak) if bounds is None else bounds
-        fits = None if self._limit is None else upper <= self._limit
+        fits = None if self._limit is None else upper is not None and upper <= self._limit
         return MemorySuggestion(
             change,
             text,
             new_peak,
             self._peak - new_peak,
             min(lower, new_peak),
-            max(upper, new_peak),
+            None if upper is None else max(upper, new_peak),
             bounds is None,
             fits,
             flops,
             name,
-        )
-
-    # -- donation -----------------------------------------------------------------------------
-
-    def _donations(self) -> list[tuple[MemorySuggestion, _Aliases]]:
-        """Arrays of arguments, and whole arguments, whose memory outputs can take: each with these outputs."""
-        given = {alias.parameter_number for alias in self._module.head.input_output_alias.entries}
-        groups: dict[tuple[int, ...], str] = {}
-        parts: dict[str, list[int]] = {}
-        for parameter in self._module.entry.parameters:
-            number = parameter.number
-            if number in given or parameter.shape.is_tuple or not self._aliases({number}):
-                continue
-            parts.setdefault(_ARGUMENT.split(parameter.metadata.op_name, 1)[0], []).append(number)
-            if len(groups) < _MOST_DONORS and self._bytes_of([number]) >= _LEAST_SHARE * self._peak:
-                groups[number,] = ""
-        for argument, numbers in parts.items():
-            if argument and len(numbers) > 1:
-                groups[tuple(numbers)] = argument
-        found: list[tuple[MemorySuggestion, _Aliases]] = []
-        # The largest first, as long as further plans may be made.
-        for numbers, argument in sorted(groups.items(), key=lambda item: -self._bytes_of(item[0])):
-            aliases = self._aliases(set(numbers))
-            if not self._may_plan and aliases not in self._donated:
-                break
-            new_peak = min(self._peak, self._peak_of(aliases))
-            first = self._module.entry.parameters[numbers[0]]
-            if argument:
-                which = f"{argument} (parameters {', '.join([str(number) for number in numbers])})"
-                takes = ", ".join([f"output {output[0]} of {parameter}" for output, parameter in aliases if output])
-                text = f"jax.jit(f, donate_argnames='{argument}'), all of {which}: outputs take their memory, {takes}"
-            else:
-                output = aliases[0][0]
-                takes = f"output {output[0]}" if output else "the output"
-                which = f"{first.metadata.op_name or first.name} (parameter {numbers[0]})"
-                text = f"jax.jit(f, donate_argnums=…) with argument {which}: {takes} takes its memory"
-            bounds = None if self._is_exact(aliases) else (new_peak, self._peak)
-            found.append(
-                (self._made("donate", text, new_peak, bounds=bounds, name=None if argument else first.name), aliases)
-            )
-        return found
-
-    def _bytes_of(self, numbers: Iterable[int]) -> int:
-        parameters = self._module.entry.parameters
-        return sum([leaf_bytes(parameters[number].shape, self._plan.target) for number in numbers])
-
-    def _aliases(self, numbers: set[int]) -> _Aliases:
-        """Which output takes the memory of which of these parameters: each output the first of its shape that is left,
-        as JAX chooses."""
-        root = self._module.entry.root
-        taken = {tuple(alias.output_shape_index) for alias in self._module.head.input_output_alias.entries}
-        outputs = (
-            [((number,), shape) for number, shape in enumerate(root.shape.tuple_shapes)]
-            if root.shape.is_tuple
-            else [((), root.shape)]
-        )
-        left: dict[Shape, deque[int]] = {}
-        for number in sorted(numbers):
-            left.setdefault(self._module.entry.parameters[number].shape, deque()).append(number)
-        return tuple(
-            [(index, left[shape].popleft()) for index, shape in outputs if index not in taken and left.get(shape)]
-        )
-
-    def _plan_with(self, aliases: _Aliases) -> Plan:
-        """The estimated plan of the module with donations."""
-        known = self._donated.get(aliases)
-        if known is None:
-            changed = self._module
-            if aliases:
-                self._may_plan -= 1
-                proto = self._module.to_proto()
-                for output, parameter in aliases:
-                    proto.input_output_alias.entries.add(output_shape_index=output, parameter_number=parameter, kind=1)
-                changed = HloModule.from_proto(proto)
-            known = plan_of_module(changed, self._plan.target)
-            known = self._donated[aliases] = known if self._plan.space is None else in_space(known, self._plan.space)
-        return known
-
-    def _peak_of(self, aliases: _Aliases) -> int:
-        """The peak with donations: the present peak less the bytes that they save in the estimated plan, which does not
-        model XLA's heap."""
-        saved = max(self._plan_with(()).steps.totals) - max(self._plan_with(aliases).steps.totals)
-        return self._peak - saved
-
-    def _is_exact(self, aliases: _Aliases) -> bool:
-        entry = self._module.entry
-        return all(
-            _needs_no_copy(entry.parameters[parameter], _made_by(entry.root, output[0] if output else None))
-            for output, parameter in aliases
         )
 
     # -- what lives long ----------------------------------------------------------------------
@@ -308,6 +213,8 @@ class _Suggestions:
                 kept.setdefault(_function(each.origin), []).append(each)
             elif "transpose(" not in op_name:
                 alone.append(each)
+        if self._is_idea:  # XLA computes what it fuses again without being told
+            alone = [each for each in alone if each.instruction.opcode in _NEVER_FUSED]
         for each in nlargest(_MOST_OF_A_KIND, alone, key=lambda each: each.size):
             text = (
                 f"compute {_where(each.origin)} again where it is used after the peak, from "
@@ -366,11 +273,11 @@ class _Suggestions:
         }
         lowest = max(without)
         new_peak = min(self._peak, lowest + sum([leaf_bytes(operand.shape, self._plan.target) for operand in operands]))
-        upper = self._peak + sum([each.size for each in group])
+        upper = None if self._is_idea else self._peak + sum([each.size for each in group])
         flops = sum([_flops(instruction) for instruction in own])
         return self._made(
             "recompute",
-            text,
+            text + _BEFORE if self._is_idea else text,
             new_peak,
             bounds=(min(lowest, self._floor()), upper),
             flops=flops,
@@ -406,22 +313,40 @@ class _Suggestions:
     # -- sizes --------------------------------------------------------------------------------
 
     def _precision(self) -> Iterator[MemorySuggestion]:
-        """All f32 temporaries as bf16. Where a device has no bf16, it converts each to f32 and back, and both live for
-        a while."""
+        """All f32 temporaries, and all large f32 arguments, as bf16. Where a device has no bf16, it converts each to
+        f32 and back, and both live for a while."""
         plan = self._plan
-        sizes = list(plan.values.sizes)
-        for value in set(plan.lives.values):
-            if plan.values.kinds[value] == TEMPORARY and _is_f32(plan.values.place(value).shape):
-                sizes[value] -= sizes[value] // 2
-        new_peak = max(_totals(plan, sizes))
+        at_peak = {plan.lives.values[life] for life in self._at_peak}
+        f32 = [each for each in set(plan.lives.values) if _is_f32(plan.values.place(each).shape)]
+        temporary = [each for each in f32 if plan.values.kinds[each] == TEMPORARY]
+        new_peak = self._halved(temporary)
         if new_peak < self._peak:
-            values = [plan.lives.values[life] for life in self._at_peak]
-            both = sum([plan.values.sizes[value] for value in values if _is_f32(plan.values.place(value).shape)])
+            both = sum([plan.values.sizes[value] for value in at_peak.intersection(f32)])
             text = (
                 "bf16 instead of f32 for temporaries: x.astype(jnp.bfloat16) where they begin, or a policy of "
                 "mixed precision; results change, and a device without bf16 saves less or nothing"
             )
-            yield self._made("precision", text, new_peak, bounds=(min(new_peak, self._floor()), self._peak + both // 2))
+            upper = None if self._is_idea else self._peak + both // 2
+            text += _BEFORE if self._is_idea else ""
+            yield self._made("precision", text, new_peak, bounds=(min(new_peak, self._floor()), upper))
+        given = [each for each in f32 if plan.values.kinds[each] == PARAMETER]
+        halved = sum([plan.values.sizes[each] for each in given]) // 2
+        if given and halved * 2 > self._peak // 2:
+            largest = plan.values.place(max(given, key=lambda each: plan.values.sizes[each])).instruction
+            name = "" if largest is None else f", such as {largest.metadata.op_name or largest.name},"
+            text = (
+                f"f32 arguments of {short_bytes(2 * halved)}{name} as bf16; results change; not known: where the "
+                "program needs them in f32, and both live"
+            )
+            lower = self._floor() - halved
+            yield self._made("precision", text, self._halved(given), bounds=(lower, None))
+
+    def _halved(self, values: Iterable[int]) -> int:
+        """The peak if these values took half their bytes."""
+        sizes = list(self._plan.values.sizes)
+        for value in values:
+            sizes[value] -= sizes[value] // 2
+        return max(_totals(self._plan, sizes))
 
     def _padding(self) -> Iterator[MemorySuggestion]:
         """Other layouts of values that tiles pad at the peak."""
@@ -471,141 +396,44 @@ class _Suggestions:
     # -- a smaller program --------------------------------------------------------------------
 
     def _smaller(self) -> Iterator[MemorySuggestion]:
-        """Another size of the batch, and of the sequence: the largest that brings the peak within the limit for
-        certain; half where there is no limit, no such size, or no need."""
-        for dimensions in self._dimensions():
-            sized: list[tuple[int, int]] = []
+        """A smaller batch, and a shorter sequence: the largest that brings the peak within the limit for certain; half
+        where there is no limit, no such size, or no need."""
+        for followed in (*self._sizes.batches, *self._sizes.sequences):
+            size = None
             if self._limit is not None and self._peak > self._limit:
-                sized = [
-                    found for each in dimensions if (found := self._largest_size((), each, self._limit)) is not None
-                ]
-            sized = sized or [(dimension, dimension // 2) for dimension in dimensions]
-            made = [self._smaller_of(dimension, size) for dimension, size in sized]
-            if made:
-                yield min(made, key=lambda each: (each.new_peak_bytes, each.text))
+                size = self._sizes.largest(followed, (), self._limit)
+            found = self._smaller_of(followed, size or followed.size // 2)
+            if found is not None:
+                yield found
 
-    def _smallest_change(self, aliases: _Aliases, limit: int) -> tuple[int, int] | None:
-        """The dimension that has to shrink least for the peak to be certainly within the limit, and its new size; None
+    def _smallest_change(self, aliases: Aliases, limit: int) -> MemorySuggestion | None:
+        """The dimension that has to shrink least, with donations, for the peak to be certainly within the limit; None
         where no size is enough. The batch is tried before the sequence."""
-        for dimensions in self._dimensions():
-            found = [size for each in dimensions if (size := self._largest_size(aliases, each, limit)) is not None]
-            if found:
-                return max(found, key=lambda each: (each[1] / each[0], each))
+        for kind in (self._sizes.batches, self._sizes.sequences):
+            found = [(each, size) for each in kind if (size := self._sizes.largest(each, aliases, limit)) is not None]
+            for each, size in sorted(found, key=lambda one: (-one[1] / one[0].size, one[0].axes)):
+                made = self._smaller_of(each, size)
+                if made is not None and made.upper_bytes is not None:
+                    return made._replace(together_bytes=self._sizes.peak(each, size, aliases).upper)
         return None
 
-    def _largest_size(self, aliases: _Aliases, dimension: int, limit: int) -> tuple[int, int] | None:
-        """A dimension, and the largest size of it whose peak is within the limit for certain; None where there is
-        none."""
-        if self._with_size(aliases, dimension, 1).upper > limit:
+    def _smaller_of(self, followed: Followed, size: int) -> MemorySuggestion | None:
+        """The suggestion to give a dimension another size; None where the changed module breaks a rule, although the
+        dimension was followed everywhere."""
+        if not followed.unknown and not self._sizes.is_valid(followed, size):
             return None
-        low, high = 1, dimension
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._with_size(aliases, dimension, middle).upper <= limit:
-                low = middle
-            else:
-                high = middle
-        return dimension, low
-
-    def _dimensions(self) -> tuple[list[int], list[int]]:
-        """The sizes of batch dimensions and of sequence dimensions, by a heuristic.
-
-        The batch is the first dimension of an argument, the sequence the second of three or more. Sizes of features,
-        which are the last dimensions of arguments of rank 2 or more, and sizes of arguments whose shape an output has,
-        such as weights, are neither. If no size remains, the first dimensions of all arguments count as batches.
-        """
-        entry = self._module.entry
-        shape = entry.root.shape
-        outputs = set(shape.tuple_shapes) if shape.is_tuple else {shape}
-        arrays = [each.shape for each in entry.parameters if each.shape.is_array and each.shape.rank]
-        inputs = [each for each in arrays if each not in outputs] or arrays
-        last = {each.dimensions[-1] for each in arrays if each.rank > 1}
-        last |= {size for each in arrays if each not in inputs for size in each.dimensions}
-        batch = {each.dimensions[0] for each in inputs} - last
-        sequence = {each.dimensions[1] for each in inputs if each.rank > 2} - last - batch
-        if not batch and not sequence:
-            first = {each.dimensions[0] for each in arrays}
-            batch = first - {each.dimensions[-1] for each in arrays if each.rank > 1} or first
-        return sorted([size for size in batch if size > 1]), sorted([size for size in sequence if size > 1])
-
-    def _with_size(self, aliases: _Aliases, dimension: int, size: int) -> _Smaller:
-        """The peak if each dimension of size `dimension` had the size `size`.
-
-        XLA chooses fusions by sizes. So in the upper bound temporaries are a fraction larger, and arrays inside a
-        fusion that a library runs have memory; in the lower bound there are no temporaries."""
-        plan = self._plan_with(aliases) if aliases else self._plan
-        offset = self._peak - max(self._plan_with(()).steps.totals) if aliases else 0
-        scales: dict[Shape, float] = {}
-
-        def scale(shape: Shape) -> float:
-            found = scales.get(shape)
-            if found is None:
-                found = scales[shape] = _scale(shape, dimension, size)
-            return found
-
-        sizes = list(plan.values.sizes)
-        for value in set(plan.lives.values):
-            shape = plan.values.place(value).shape
-            if shape is not None and shape.is_array and dimension in shape.dimensions:
-                sizes[value] = round(sizes[value] * scale(shape))
-        spend(len(plan.lives.values))
-        totals = _totals(plan, sizes)
-        peak = max(totals) + offset
-        static = sum([sizes[plan.lives.values[life]] for life in plan.lives.at(0)])
-        fused = [sum([array_bytes(each, plan.target) * scale(each) for each in shapes]) for shapes in self._inside]
-        inside = max(fused, default=0)
-        return _Smaller(peak, min(peak, static), peak + round(_SLACK * max(0, peak - static) + inside))
-
-    @cached_property
-    def _inside(self) -> list[list[Shape]]:
-        """The two largest arrays that each fusion that a library runs computes inside."""
-        found: list[list[Shape]] = []
-        for computation in self._module.computations:
-            for fusion in computation.instructions:
-                is_custom = fusion.opcode == Opcode.FUSION and fusion.details.fusion_kind == "kCustom"
-                if is_custom and fusion.called_computations:
-                    fused = fusion.called_computations[0]
-                    shapes = [
-                        each.shape
-                        for each in fused.instructions
-                        if each is not fused.root
-                        and each.shape.is_array
-                        and not _is_not_computed(each)
-                        and each.opcode != Opcode.BROADCAST
-                    ]
-                    found.append(sorted(shapes, key=array_bytes, reverse=True)[:2])
-        return found
-
-    def _smaller_of(self, dimension: int, size: int) -> MemorySuggestion:
-        """The suggestion to give dimensions of size `dimension` the size `size`."""
-        found = self._with_size((), dimension, size)
-        at_peak = [self._plan.values.place(self._plan.lives.values[life]).shape for life in self._at_peak]
-        is_line = all(shape is None or not shape.is_array or shape.dimensions.count(dimension) < 2 for shape in at_peak)
-        having = [
-            each.metadata.op_name or each.name
-            for each in self._module.entry.parameters
-            if each.shape.is_array and dimension in each.shape.dimensions
-        ]
-        of = f" (of {', '.join(having[:3])}{', …' if len(having) > 3 else ''})" if having else ""
-        text = f"a dimension of {dimension}{of} as {size}"
-        if is_line:
-            each = (self._peak - found.peak) / (dimension - size)
-            fixed = max(0, round(self._peak - each * dimension))
-            text += f": the peak is about {fixed:,} bytes and {each:,.0f} for each of its {dimension}"
-        return self._made("smaller", text, found.peak, bounds=(found.lower, found.upper))
+        found = self._sizes.peak(followed, size)
+        text = self._sizes.text(followed, size)
+        if found.upper is None and not followed.unknown:
+            text += _BEFORE
+        made = self._made("smaller", text, found.peak, bounds=(found.lower, found.upper))
+        return made._replace(dimensions=tuple([tuple(axis) for axis in sorted(followed.axes)]), size=size)
 
 
 def _totals(plan: Plan, sizes: Sequence[int]) -> Sequence[int]:
     """The bytes that live in each step if values had other sizes."""
     changed = plan._replace(values=plan.values._replace(sizes=sizes))
     return changed.totals_by([0] * len(sizes)).get(0, [0])
-
-
-def _scale(shape: Shape, dimension: int, size: int) -> float:
-    """By which factor an array grows if its dimensions of size `dimension` have the size `size`."""
-    before = array_bytes(shape)
-    changed = shape.replace(dimensions=[size if each == dimension else each for each in shape.dimensions])
-    return array_bytes(changed) / before if before else 1.0
 
 
 def _function(origin: HloInstruction) -> tuple[str, str]:
@@ -635,44 +463,10 @@ def _is_f32(shape: Shape | None) -> bool:
     return shape is not None and shape.is_array and shape.element_type == PrimitiveType.F32
 
 
-def _made_by(root: HloInstruction, output: int | None) -> HloInstruction:
-    """The instruction that makes an output."""
-    found = root
-    if output is not None and found.opcode == Opcode.TUPLE:
-        found = found.operands[output]
-    return found
-
-
-def _hands_on(instruction: HloInstruction) -> bool:
-    """Whether the result of an instruction is what others make: the instruction that makes or reads it is another."""
-    return operation_of(instruction.opcode).source is not ResultSource.COMPUTED
-
-
 def _is_not_computed(instruction: HloInstruction) -> bool:
     """Whether an instruction cannot be computed a second time, or costs next to nothing."""
     row = operation_of(instruction.opcode)
     return row.source is not ResultSource.COMPUTED or row.has_effect or row.opcode in _CHEAP
-
-
-def _needs_no_copy(parameter: HloInstruction, made: HloInstruction) -> bool:
-    """Whether every use of a parameter comes before the instruction that overwrites it, in any order that operands
-    allow."""
-    made = behind_bitcasts(made)
-    if made.computation is not parameter.computation or made is parameter or _hands_on(made):
-        return False
-    if any(_hands_on(user) for user in parameter.users):
-        return False
-    read = [number for number, operand in enumerate(made.operands) if operand is parameter]
-    if read and not keeps_positions(made, read):
-        return False
-    before: set[HloInstruction] = set()
-    pending = list(made.operands)
-    while pending:
-        instruction = pending.pop()
-        if instruction not in before:
-            before.add(instruction)
-            pending += [*instruction.operands, *instruction.control_predecessors]
-    return all(user in before for user in parameter.users if user is not made)
 
 
 def _flops(instruction: HloInstruction) -> int:

@@ -1,0 +1,264 @@
+"""Arguments whose memory outputs can take, with the peak of the program that donates them.
+
+A donation is exact where no copy can become necessary: every use of the argument comes before the instruction that
+overwrites it. Elsewhere XLA may copy the argument before, and the output after: the upper bound counts both copies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from xlashape.hlo.flow import Index, Value, behind_bitcasts, handed_on_from
+from xlashape.hlo.module import HloInstruction, HloModule
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.ops.operation import ResultSource
+from xlashape.hlo.ops.registry import operation_of
+from xlashape.limits import spend
+from xlashape.reports.memory.liveness import keeps_positions, plan_of_module
+from xlashape.reports.memory.plan import Plan, in_space
+from xlashape.reports.memory.schedule import leaf_bytes
+from xlashape.reports.text import short_bytes
+from xlashape.shape import Shape
+
+_MOST_DONORS: Final = 40
+# Each donation needs a plan of the whole module. The first number is the most instructions that are planned in all, the
+# second how many plans may be made in any case.
+_MOST_PLANNED: Final = 100_000
+_LEAST_PLANNED: Final = 3
+_MOST_NAMED: Final = 3
+"""The most arrays of an argument that a text names one by one."""
+_VARIADIC: Final = re.compile(r"args\[\d+\]|arguments\[\d+\]")
+_ARGUMENT: Final = re.compile(r"[.\[]")
+"""The characters after the name of an argument in the name of one of its arrays, such as `ws[0]`."""
+_STATE: Final = re.compile(r"\b(opt_state|optimizer|opt|mu|nu)\b")
+"""Parts of the names of arrays that an optimizer keeps."""
+Aliases: TypeAlias = tuple[tuple[tuple[int, ...], int], ...]
+"""Pairs of the index of an output and the number of the parameter whose memory it takes."""
+
+
+class Donation(NamedTuple):
+    """Arrays that are donated together, and the peak then."""
+
+    text: str
+    parameters: tuple[int, ...]
+    aliases: Aliases
+    new_peak_bytes: int
+    lower_bytes: int
+    upper_bytes: int
+    is_exact: bool
+    name: str | None
+    """The parameter, if it is one alone."""
+
+
+class Donations:
+    """The donations of a module, of which `plan` is the plan."""
+
+    def __init__(self, plan: Plan, module: HloModule) -> None:
+        self._plan = plan
+        self._module = module
+        self._peak = max(plan.steps.totals)
+        self._plans: dict[Aliases, Plan] = {}
+        count = sum([len(computation.instructions) for computation in module.computations])
+        self.may_plan = max(_LEAST_PLANNED, _MOST_PLANNED // max(1, count))
+        """How many further plans may be made."""
+
+    def found(self, least: float) -> list[Donation]:
+        """The donations of whole arguments, of at least so many bytes, that do not raise the peak."""
+        groups = self._groups(least)
+        found: list[Donation] = []
+        # The largest first, as long as further plans may be made.
+        for numbers, argument in sorted(groups.items(), key=lambda item: -self._bytes_of(item[0])):
+            aliases = self.aliases(numbers)
+            if not self.may_plan and aliases not in self._plans:
+                break
+            new_peak = self.peak_with(aliases)
+            is_exact = self.is_exact(aliases)
+            lower, upper = self._bounds(aliases, new_peak)
+            if new_peak < self._peak and (upper <= self._peak or self._plan.bounds is not None):
+                name = None if len(numbers) > 1 else self._module.entry.parameters[numbers[0]].name
+                text = self._text(numbers, argument, aliases)
+                found.append(Donation(text, numbers, aliases, new_peak, lower, upper, is_exact, name))
+        return found
+
+    def _groups(self, least: float) -> dict[tuple[int, ...], str]:
+        """The numbers of the arrays of each argument that outputs can take → the name of the argument; "" where the
+        module does not say which arrays are one argument."""
+        given = {alias.parameter_number for alias in self._module.head.input_output_alias.entries}
+        named: dict[str, list[int]] = {}
+        groups: dict[tuple[int, ...], str] = {}
+        parameters = self._module.entry.parameters
+        for parameter in parameters:
+            number = parameter.number
+            if number in given or parameter.shape.is_tuple or not self.aliases([number]):
+                continue
+            full = parameter.metadata.op_name
+            named.setdefault(full if _VARIADIC.fullmatch(full) else _ARGUMENT.split(full, 1)[0], []).append(number)
+            if len(groups) < _MOST_DONORS:
+                groups[number,] = ""
+        for name, numbers in named.items():
+            if len(numbers) > 1:
+                is_argument = len({parameters[number].metadata.op_name for number in numbers}) == len(numbers)
+                groups[tuple(numbers)] = name if is_argument else ""
+        return {numbers: name for numbers, name in groups.items() if self._bytes_of(numbers) >= least}
+
+    def _text(self, numbers: tuple[int, ...], argument: str, aliases: Aliases) -> str:
+        first = self._module.entry.parameters[numbers[0]]
+        if len(numbers) == 1:
+            name = first.metadata.op_name
+            how = f"jax.jit(f, donate_argnames='{name}')" if name.isidentifier() else "jax.jit(f, donate_argnums=…)"
+            takes = f"output {aliases[0][0][0]}" if aliases[0][0] else "the output"
+            return f"{how} with argument {name or first.name} (parameter {numbers[0]}): {takes} takes its memory"
+        how = f"jax.jit(f, donate_argnames='{argument}')" if argument else "jax.jit(f, donate_argnums=…)"
+        if len(numbers) <= _MOST_NAMED:
+            which = ", ".join([f"output {output[0]} of parameter {parameter}" for output, parameter in aliases])
+            return f"{how}, all of {argument or 'these arguments'}: outputs take their memory, {which}"
+        parts: dict[str, int] = {}
+        for number in numbers:
+            is_state = _STATE.search(self._module.entry.parameters[number].metadata.op_name)
+            kind = "optimizer state" if is_state else argument or "state"
+            parts[kind] = parts.get(kind, 0) + 1
+        counts = ", ".join([f"{kind}: {count} argument{'s'[: count > 1]}" for kind, count in parts.items()])
+        return f"{how}, {counts}: outputs take their memory of {short_bytes(self._bytes_of(numbers))}"
+
+    def _bytes_of(self, numbers: Iterable[int]) -> int:
+        parameters = self._module.entry.parameters
+        return sum([leaf_bytes(parameters[number].shape, self._plan.target) for number in numbers])
+
+    def aliases(self, numbers: Iterable[int]) -> Aliases:
+        """Which output takes the memory of which of these parameters: each output the first of its shape that is left,
+        as JAX chooses."""
+        root = self._module.entry.root
+        taken = {tuple(alias.output_shape_index) for alias in self._module.head.input_output_alias.entries}
+        outputs = (
+            [((number,), shape) for number, shape in enumerate(root.shape.tuple_shapes)]
+            if root.shape.is_tuple
+            else [((), root.shape)]
+        )
+        left: dict[Shape, deque[int]] = {}
+        for number in sorted(numbers):
+            left.setdefault(self._module.entry.parameters[number].shape, deque()).append(number)
+        return tuple(
+            [(index, left[shape].popleft()) for index, shape in outputs if index not in taken and left.get(shape)]
+        )
+
+    def plan_with(self, aliases: Aliases, changed: HloModule | None = None) -> Plan:
+        """The estimated plan of the module, or of a changed one, with donations."""
+        known = self._plans.get(aliases) if changed is None else None
+        if known is None:
+            module = self._module if changed is None else changed
+            if aliases:
+                self.may_plan -= 1
+                module = module.copy()
+                module.begin_change(())
+                for output, parameter in aliases:
+                    module.head.input_output_alias.entries.add(
+                        output_shape_index=output, parameter_number=parameter, kind=1
+                    )
+            known = plan_of_module(module, self._plan.target)
+            known = known if self._plan.space is None else in_space(known, self._plan.space)
+            if changed is None:
+                self._plans[aliases] = known
+        return known
+
+    def peak_with(self, aliases: Aliases) -> int:
+        """The peak with donations: the present peak less the bytes that they save in the estimated plan, which does not
+        model XLA's heap."""
+        return self._peak + max(self.plan_with(aliases).steps.totals) - max(self.plan_with(()).steps.totals)
+
+    def _bounds(self, aliases: Aliases, new_peak: int) -> tuple[int, int]:
+        """The bounds of the peak with donations. While an argument that is still read lives beside the output that took
+        its memory, both may be copies."""
+        plan = self.plan_with(aliases)
+        totals, steps = plan.steps.totals, len(plan.steps.totals)
+        step_of = {each.name: step for step, each in enumerate(plan.steps.instructions or (), 1)}
+        copies = [0] * (steps + 1)
+        for output, number in aliases:
+            parameter, made = self._pair(output, number)
+            if not _needs_no_copy(parameter, made):
+                size = leaf_bytes(parameter.shape, self._plan.target)
+                begins = _maker(made, () if made is not self._module.entry.root else output)
+                copies[0 if begins is None else step_of.get(begins.name, 0)] += size
+                if begins is None or begins.opcode != Opcode.COPY or parameter.users != (begins,):  # not a copy already
+                    copies[0] += size
+                    last = max([step_of.get(user.name, steps - 1) for user in _readers(parameter)], default=0)
+                    copies[last + 1] -= size
+        beside, most = 0, 0
+        for total, change in zip(totals, copies, strict=False):
+            beside += change
+            most = max(most, total + beside)
+        copied = most - max(totals)
+        if self._plan.bounds is None:
+            return new_peak, new_peak + copied
+        lower, upper = plan.bounds or (new_peak, new_peak)
+        if upper is None:  # whatever else is copied or kept, each value has its memory at most twice
+            upper = totals[0] + 2 * sum([plan.values.sizes[value] for value in plan.lives.values])
+        return min(lower, new_peak), max(upper, new_peak) + copied
+
+    def _pair(self, output: tuple[int, ...], number: int) -> tuple[HloInstruction, HloInstruction]:
+        """A parameter, and the instruction that makes the output that takes its memory."""
+        entry = self._module.entry
+        made = entry.root
+        if output and made.opcode == Opcode.TUPLE:
+            made = made.operands[output[0]]
+        return entry.parameters[number], made
+
+    def is_exact(self, aliases: Aliases) -> bool:
+        """Whether the peak with donations is known for certain."""
+        if any(not _needs_no_copy(*self._pair(*each)) for each in aliases):
+            return False
+        return self._plan.bounds is None or self._module.head.HasField("schedule")
+
+
+def hands_on(instruction: HloInstruction) -> bool:
+    """Whether the result of an instruction is what others make: the instruction that makes or reads it is another."""
+    return operation_of(instruction.opcode).source is not ResultSource.COMPUTED
+
+
+def _maker(instruction: HloInstruction, index: Index) -> HloInstruction | None:
+    """The instruction that first makes a value in the memory that an array has: a loop changes its state in place. None
+    where that is not in the same computation."""
+    while hands_on(instruction):
+        spend()
+        is_loop = operation_of(instruction.opcode).source is ResultSource.STATE
+        before = Value(instruction.operands[0], index) if is_loop else handed_on_from(instruction, index)
+        if before is None:
+            return None
+        instruction, index = before
+    return instruction
+
+
+def _readers(parameter: HloInstruction) -> set[HloInstruction]:
+    """What uses a parameter, or a value that it is handed on as."""
+    found: set[HloInstruction] = set()
+    pending = [parameter]
+    while pending:
+        for user in pending.pop().users:
+            if user not in found:
+                found.add(user)
+                if hands_on(user):
+                    pending.append(user)
+    return found
+
+
+def _needs_no_copy(parameter: HloInstruction, made: HloInstruction) -> bool:
+    """Whether every use of a parameter comes before the instruction that overwrites it, in any order that operands
+    allow."""
+    made = behind_bitcasts(made)
+    if made.computation is not parameter.computation or made is parameter or hands_on(made):
+        return False
+    if any(hands_on(user) for user in parameter.users):
+        return False
+    read: Sequence[int] = [number for number, operand in enumerate(made.operands) if operand is parameter]
+    if read and not keeps_positions(made, read):
+        return False
+    before: set[HloInstruction] = set()
+    pending = list(made.operands)
+    while pending:
+        instruction = pending.pop()
+        if instruction not in before:
+            before.add(instruction)
+            pending += [*instruction.operands, *instruction.control_predecessors]
+    return all(user in before for user in parameter.users if user is not made)

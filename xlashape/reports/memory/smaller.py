@@ -1,0 +1,272 @@
+"""The program with a smaller batch or a shorter sequence: which dimensions these are, and the peak of the changed
+module.
+
+A program's data and its parameters are both arguments. A dimension is one of the data if it is followed to no dimension
+of a parameter's own. These are told apart by what the module does and by the names of the arguments:
+
+    looked up by indices           words of a vocabulary
+    last of an array of numbers    features, hidden sizes, and what is tied with them
+    taken apart by a loop          layers of a stack, unless the array has a batch as well: then it is time
+    tied with an argument that is named as parameters are, such as `params['w']`
+    tied with an argument whose shape an output has, as a gradient or a new state, unless nothing else is left
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from xlashape.hlo.module import HloInstruction, HloModule
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.hlo.verifier import verify
+from xlashape.reports.memory.dimensions import Axis, Dimensions, Followed, resized
+from xlashape.reports.memory.donations import Aliases, Donations, hands_on
+from xlashape.reports.memory.plan import TEMPORARY, Plan
+from xlashape.reports.memory.schedule import array_bytes
+from xlashape.shape import PrimitiveType, Shape
+
+_SLACK: Final = 0.1
+"""The largest deviation that is assumed of the predicted temporaries of a program with another size, as a fraction of
+them. Compilers choose fusions and loops by sizes."""
+_MOST_SIZES: Final = 12
+"""The most sizes that a search for the largest tries."""
+_MOST_INSTRUCTIONS: Final = 100_000
+"""The most instructions of all modules that a search plans."""
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+_OF_PARAMETERS: Final = re.compile(
+    r"params?|parameters|weights?|variables|batch_stats|ws?\d*|opt_state|optimizer|opt|mu|nu|kernels?|bias(es)?|scales?"
+    r"|emb|embed(ding)?s?|experts?|routers?|gates?|layers?|blocks?|table|wte|wpe|lora_?[ab]?|W\d*",
+)
+_OF_DATA: Final = re.compile(
+    r"xs?\d*|ys?\d*|inputs?|batch|tokens?|\w*_ids|ids|labels?|targets?|images?|data|mask|\w*_mask|positions?|queries|query",
+)
+
+
+class Smaller(NamedTuple):
+    """The peak with another size, and its bounds, in bytes."""
+
+    peak: int
+    lower: int
+    upper: int | None
+    """None where no bound is known."""
+
+
+class Sizes:
+    """Other sizes of the data of a module, of which `plan` is the plan."""
+
+    def __init__(self, plan: Plan, module: HloModule, donations: Donations) -> None:
+        self._plan = plan
+        self._module = module
+        self._donations = donations
+        self._peak = max(plan.steps.totals)
+        count = sum([len(computation.instructions) for computation in module.computations])
+        self._tries = max(3, min(_MOST_SIZES, _MOST_INSTRUCTIONS // max(1, count)))
+        self._known: dict[tuple[int, int, Aliases], Smaller] = {}
+
+    # -- which dimensions ---------------------------------------------------------------------
+
+    @cached_property
+    def batches(self) -> list[Followed]:
+        """What may be the batch, the most likely first."""
+        return self._chosen[0]
+
+    @cached_property
+    def sequences(self) -> list[Followed]:
+        """What may be the length of a sequence."""
+        return self._chosen[1]
+
+    @cached_property
+    def _chosen(self) -> tuple[list[Followed], list[Followed]]:
+        arrays = {each.number: each for each in self._module.entry.parameters if each.shape.is_array}
+        evidence = {number: _evidence(each) for number, each in arrays.items()}
+        dimensions = Dimensions(self._module)
+        seen: set[Axis] = set()
+        all_axes: list[Followed] = []
+        for number, each in arrays.items():
+            for axis in [Axis(number, dimension) for dimension in range(min(2, each.shape.rank))]:
+                if evidence[number] >= 0 and each.shape.dimensions[axis.dimension] > 1 and axis not in seen:
+                    found = dimensions.follow(axis)
+                    seen.update(found.axes)
+                    if self._is_data(found, arrays, evidence):
+                        all_axes.append(found)
+        stepped = {axis for each in all_axes if each.is_stepped for axis in each.axes}
+
+        def is_first(axis: Axis) -> bool:
+            return axis.dimension == 0 or (axis.dimension == 1 and Axis(axis.parameter, 0) in stepped)
+
+        batches = [each for each in all_axes if not each.is_stepped and all(is_first(axis) for axis in each.axes)]
+        batches = self._likely(batches, evidence)
+        rows = {axis.parameter for each in batches for axis in each.axes}
+
+        def is_second(axis: Axis) -> bool:
+            array = arrays[axis.parameter].shape
+            if axis.dimension == 0:
+                return (axis in stepped and axis.parameter in rows) or (array.rank == 1 and _counts(array))
+            return axis.parameter in rows and array.rank == (2 if _counts(array) else 3)
+
+        sequences = [
+            each
+            for each in all_axes
+            if each not in batches and not each.is_batch_of_dot and all(is_second(axis) for axis in each.axes)
+        ]
+        return batches, sequences
+
+    def _is_data(self, found: Followed, arrays: dict[int, HloInstruction], evidence: dict[int, int]) -> bool:
+        """Whether it is no dimension of a parameter's own."""
+        if found.is_looked_up:
+            return False
+        for axis in found.axes:
+            shape = arrays[axis.parameter].shape
+            is_feature = shape.rank > 1 and axis.dimension == shape.rank - 1 and not _counts(shape)
+            if is_feature or evidence[axis.parameter] < 0:
+                return False
+        return True
+
+    def _likely(self, found: list[Followed], evidence: dict[int, int]) -> list[Followed]:
+        """Those that are most likely a batch. Where two or more are as likely, and nothing says that they are data,
+        there is none."""
+        shape = self._module.entry.root.shape
+        outputs = set(shape.tuple_shapes) if shape.is_tuple else {shape}
+        parameters = self._module.entry.parameters
+
+        def weight(each: Followed) -> int:
+            """2 for data by name or type, 0 where an output has the shape of all its arguments, else 1."""
+            if any(evidence[axis.parameter] > 0 for axis in each.axes):
+                return 2
+            return int(any(parameters[axis.parameter].shape not in outputs for axis in each.axes))
+
+        weights = [weight(each) for each in found]
+        best = [each for each, its in zip(found, weights, strict=True) if its == max(weights)]
+        return best if len(best) < 2 or max(weights) == 2 else []
+
+    # -- the peak -----------------------------------------------------------------------------
+
+    def peak(self, followed: Followed, size: int, aliases: Aliases = ()) -> Smaller:
+        """The peak of the module in which the dimensions that were followed have another size.
+
+        XLA chooses fusions by sizes. So in the upper bound temporaries are a fraction larger, and arrays inside a
+        fusion that a library runs have memory; in the lower bound there are no temporaries."""
+        key = id(followed), size, aliases
+        known = self._known.get(key)
+        if known is None:
+            changed = resized(self._module, followed, size)
+            before, after = self._donations.plan_with(()), self._donations.plan_with(aliases, changed)
+            # What XLA's assignment has more than the estimate in temporaries, it has in proportion afterwards.
+            static = _lasting(after)
+            less = self._peak - _lasting(self._plan)
+            planned = max(before.steps.totals) - _lasting(before)
+            temporary = max(after.steps.totals) - static
+            if self._plan.bounds is None and planned > 0 < less:
+                temporary = (
+                    max(temporary, round(temporary * less / planned)) if aliases else round(temporary * less / planned)
+                )
+            peak = static + temporary
+            upper = peak + round(_SLACK * temporary) + _inside(changed, self._plan)
+            bounds = after.bounds if self._plan.bounds is not None else (static, upper)
+            most = None if bounds is None or bounds[1] is None or followed.unknown else max(upper, bounds[1])
+            least = min(static, peak if bounds is None else bounds[0])
+            known = self._known[key] = Smaller(peak, least, most)
+        return known
+
+    def largest(self, followed: Followed, aliases: Aliases, limit: int) -> int | None:
+        """The largest size found whose peak is within the limit for certain; None where there is none."""
+        least = self.peak(followed, 1, aliases).upper
+        if least is None or least > limit:
+            return None
+        low, high, at_low, at_high = 1, followed.size, least, self._peak
+        for _ in range(self._tries):
+            if high - low < 2:
+                break
+            guess = low + round((limit - at_low) / max(1, at_high - at_low) * (high - low))
+            guess = min(max(guess, low + 1), high - 1)
+            upper = self.peak(followed, guess, aliases).upper
+            if upper is None:
+                return None
+            if upper <= limit:
+                low, at_low = guess, upper
+            else:
+                high, at_high = guess, upper
+        return low
+
+    def is_valid(self, followed: Followed, size: int) -> bool:
+        """Whether the changed module keeps all rules that the module keeps: shapes are inferred anew."""
+        broken = {str(problem) for problem in verify(self._module)}
+        return all(str(problem) in broken for problem in verify(resized(self._module, followed, size)))
+
+    def text(self, followed: Followed, size: int) -> str:
+        """The change in words."""
+        by_dimension: dict[int, list[str]] = {}
+        parts: set[int] = set()
+        for axis in sorted(followed.axes):
+            parameter = self._module.entry.parameters[axis.parameter]
+            by_dimension.setdefault(axis.dimension, []).append(parameter.metadata.op_name or parameter.name)
+            parts.add(_tiles(parameter, axis.dimension))
+        named = " and ".join(
+            [
+                f"dimension {dimension} of {', '.join(names[:3])}{f' and {len(names) - 3} more' if names[3:] else ''}"
+                for dimension, names in sorted(by_dimension.items())
+            ]
+        )
+        each = (self._peak - self.peak(followed, size).peak) / (followed.size - size)
+        split = f" on each of {max(parts)} devices" if max(parts) > 1 else ""
+        text = f"{named} as {size} instead of {followed.size}{split}: each takes about {round(each):,} bytes"
+        if followed.unknown:
+            reason, name = next(iter(followed.unknown.items()))
+            text += f"; not known: {reason} ({name})"
+        return text
+
+
+def _evidence(parameter: HloInstruction) -> int:
+    """What the name and the type of an argument say: 1 for data, -1 for a parameter of the model or the state of its
+    optimizer, 0 for neither."""
+    words = _WORD.findall(parameter.metadata.op_name)
+    if any(_OF_PARAMETERS.fullmatch(word) for word in words):
+        return -1
+    return int(_counts(parameter.shape) or any(_OF_DATA.fullmatch(word) for word in words))
+
+
+def _counts(shape: Shape) -> bool:
+    """Whether an array holds integers or truth values, as tokens and masks."""
+    return shape.element_type == PrimitiveType.PRED or shape.element_type.is_integral
+
+
+def _tiles(parameter: HloInstruction, dimension: int) -> int:
+    """Over how many devices a dimension of a parameter is distributed."""
+    details = parameter.details
+    tiles = details.sharding.tile_assignment_dimensions if details.HasField("sharding") else ()
+    return tiles[dimension] if dimension < len(tiles) else 1
+
+
+def _lasting(plan: Plan) -> int:
+    """The bytes that live throughout: arguments, outputs and constants."""
+    return sum(
+        [plan.values.sizes[plan.lives.values[each]] for each in plan.lives.at(plan.steps.peak) if _lasts(plan, each)]
+    )
+
+
+def _lasts(plan: Plan, life: int) -> bool:
+    return plan.values.kinds[plan.lives.values[life]] != TEMPORARY
+
+
+def _inside(module: HloModule, plan: Plan) -> int:
+    """The bytes of the two largest arrays that a fusion that a library runs computes inside."""
+    return max([sum(sorted(each)[-2:]) for each in _fused_arrays(module, plan)], default=0)
+
+
+def _fused_arrays(module: HloModule, plan: Plan) -> Iterator[Sequence[int]]:
+    for computation in module.computations:
+        for fusion in computation.instructions:
+            is_custom = fusion.opcode == Opcode.FUSION and fusion.details.fusion_kind == "kCustom"
+            if is_custom and fusion.called_computations:
+                fused = fusion.called_computations[0]
+                yield [
+                    array_bytes(each.shape, plan.target)
+                    for each in fused.instructions
+                    if each is not fused.root and each.shape.is_array and not hands_on(each) and _is_made(each)
+                ]
+
+
+def _is_made(instruction: HloInstruction) -> bool:
+    return not instruction.kind.row.is_given and instruction.opcode not in (Opcode.BROADCAST, Opcode.IOTA, Opcode.COPY)
