@@ -43,14 +43,23 @@ class Program(NamedTuple):
         return jax.tree.leaves(self.arguments)
 
     def memory(
-        self, change: Change | None = None, *, donated: tuple[int, ...] = (), dimension: int = 0, size: int = 0
+        self,
+        change: Change | None = None,
+        *,
+        donated: tuple[int, ...] = (),
+        dimensions: tuple[tuple[int, int], ...] = (),
+        size: int = 0,
     ) -> xs.reports.memory.ProgramMemory:
         """The memory of the compiled program, read from a dump, which has XLA's heap traces. `donated` are the numbers
-        of the donated arrays. Each dimension of the size `dimension` gets the size `size`.
+        of the donated arrays. The dimensions that are given, each as the number of an array and of its dimension, get
+        the size `size`.
         """
         arrays = [
-            jax.ShapeDtypeStruct([size if each == dimension else each for each in array.shape], array.dtype)
-            for array in self.flat()
+            jax.ShapeDtypeStruct(
+                [size if (number, dimension) in dimensions else each for dimension, each in enumerate(array.shape)],
+                array.dtype,
+            )
+            for number, array in enumerate(self.flat())
         ]
         tree = jax.tree.structure(self.arguments)
         used = Change() if change is None else change

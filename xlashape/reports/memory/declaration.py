@@ -116,6 +116,9 @@ def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
     )
     listed = [each.together_bytes for each in rows if each.together_bytes is not None]
     if not listed:
+        lasting = answer.argument_bytes + answer.output_bytes - answer.alias_bytes
+        if lasting > int(limit):
+            text += f" Arguments and outputs alone take {short_bytes(lasting)}."
         return f"{text} No list of these changes is certain to bring it there."
     changes = "change" if len(listed) == 1 else f"{len(listed)} changes together"
     return f"{text} With the first {changes} it fits: the peak is at most {short_bytes(listed[-1])} then."

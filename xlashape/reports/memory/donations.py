@@ -78,7 +78,8 @@ class Donations:
             is_exact = self.is_exact(aliases)
             lower, upper = self._bounds(aliases, new_peak)
             if new_peak < self._peak and (upper <= self._peak or self._plan.bounds is not None):
-                name = None if len(numbers) > 1 else self._module.entry.parameters[numbers[0]].name
+                first = self._module.entry.parameters[numbers[0]]
+                name = None if len(numbers) > 1 else first.name
                 text = self._text(numbers, argument, aliases)
                 found.append(Donation(text, numbers, aliases, new_peak, lower, upper, is_exact, name))
         return found
@@ -107,10 +108,9 @@ class Donations:
     def _text(self, numbers: tuple[int, ...], argument: str, aliases: Aliases) -> str:
         first = self._module.entry.parameters[numbers[0]]
         if len(numbers) == 1:
-            name = first.metadata.op_name
-            how = f"jax.jit(f, donate_argnames='{name}')" if name.isidentifier() else "jax.jit(f, donate_argnums=…)"
             takes = f"output {aliases[0][0][0]}" if aliases[0][0] else "the output"
-            return f"{how} with argument {name or first.name} (parameter {numbers[0]}): {takes} takes its memory"
+            which = f"{first.metadata.op_name or first.name} (parameter {numbers[0]})"
+            return f"jax.jit(f, donate_argnums=…) with argument {which}: {takes} takes its memory"
         how = f"jax.jit(f, donate_argnames='{argument}')" if argument else "jax.jit(f, donate_argnums=…)"
         if len(numbers) <= _MOST_NAMED:
             which = ", ".join([f"output {output[0]} of parameter {parameter}" for output, parameter in aliases])

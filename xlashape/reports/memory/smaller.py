@@ -36,11 +36,12 @@ _MOST_INSTRUCTIONS: Final = 100_000
 """The most instructions of all modules that a search plans."""
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _OF_PARAMETERS: Final = re.compile(
-    r"params?|parameters|weights?|variables|batch_stats|ws?\d*|opt_state|optimizer|opt|mu|nu|kernels?|bias(es)?|scales?"
-    r"|emb|embed(ding)?s?|experts?|routers?|gates?|layers?|blocks?|table|wte|wpe|lora_?[ab]?|W\d*",
+    r"params?|parameters|weights?|variables|batch_stats|[wW][a-z]?\d*|[wW]_\w+|opt_state|optimizer|opt|mu|nu|kernels?"
+    r"|bias(es)?|scales?|emb|embed(ding)?s?|experts?|routers?|gates?|layers?|blocks?|table|wte|wpe|lora_?[ab]?",
 )
 _OF_DATA: Final = re.compile(
-    r"xs?\d*|ys?\d*|inputs?|batch|tokens?|\w*_ids|ids|labels?|targets?|images?|data|mask|\w*_mask|positions?|queries|query",
+    r"xs?_?\d*|ys?\d*|inputs?|batch|tokens?|\w*_ids|ids|labels?|targets?|images?|data|mask|\w*_mask"
+    r"|positions?|queries|query",
 )
 
 
@@ -131,15 +132,17 @@ class Sizes:
         outputs = set(shape.tuple_shapes) if shape.is_tuple else {shape}
         parameters = self._module.entry.parameters
 
-        def weight(each: Followed) -> int:
-            """2 for data by name or type, 0 where an output has the shape of all its arguments, else 1."""
+        def weight(each: Followed) -> tuple[int, bool]:
+            """2 for data by name or type, 0 where an output has the shape of all its arguments, else 1; and whether it
+            was followed everywhere, as what is a part of a feature is not."""
             if any(evidence[axis.parameter] > 0 for axis in each.axes):
-                return 2
-            return int(any(parameters[axis.parameter].shape not in outputs for axis in each.axes))
+                return 2, True
+            is_own = all(parameters[axis.parameter].shape in outputs for axis in each.axes)
+            return int(not is_own), not each.unknown
 
         weights = [weight(each) for each in found]
         best = [each for each, its in zip(found, weights, strict=True) if its == max(weights)]
-        return best if len(best) < 2 or max(weights) == 2 else []
+        return best if len(best) < 2 or max(weights) == (2, True) else []
 
     # -- the peak -----------------------------------------------------------------------------
 
@@ -172,6 +175,8 @@ class Sizes:
 
     def largest(self, followed: Followed, aliases: Aliases, limit: int) -> int | None:
         """The largest size found whose peak is within the limit for certain; None where there is none."""
+        if followed.unknown or (self._plan.bounds is not None and self._plan.bounds[1] is None):
+            return None
         least = self.peak(followed, 1, aliases).upper
         if least is None or least > limit:
             return None

@@ -56,7 +56,8 @@ def test_what_lives_across_the_peak_can_be_computed_again():
     assert found["recompute"].name == "h"
     assert found["recompute"].flops == 32 * 64
     assert found["recompute"].text.startswith("compute h again where it is used after the peak")
-    assert found["smaller"].text.startswith("a dimension of 32 (of p) as 16: ")
+    assert found["smaller"].text.startswith("dimension 0 of p as 16 instead of 32: ")
+    assert (found["smaller"].dimensions, found["smaller"].size) == (((0, 0),), 16)
     assert found["smaller"].lower_bytes < found["smaller"].upper_bytes
 
 
@@ -104,7 +105,14 @@ def test_suggestions_of_all_programs_are_ordered_and_bounded():
         assert together == sorted(together, reverse=True)
         assert not listed or together[-1] < answer.peak_bytes
         for each in found:
-            assert each.lower_bytes <= each.new_peak_bytes <= each.upper_bytes
+            assert each.lower_bytes <= each.new_peak_bytes
+            if each.upper_bytes is None:
+                assert "; not known: " in each.text
+                assert each.change in ("smaller", "precision", "recompute")
+                continue
+            assert each.new_peak_bytes <= each.upper_bytes
+            assert (each.change == "donate") == (each.parameters is not None)
+            assert (each.change == "smaller") == (each.dimensions is not None) == (each.size is not None)
             assert each.upper_bytes <= answer.peak_bytes or each.change in ("recompute", "precision", "smaller")
             assert each.saved_bytes == answer.peak_bytes - each.new_peak_bytes > 0
             assert each.is_exact <= (each.change == "donate")
@@ -137,3 +145,62 @@ ENTRY e {{
     after = memory(text(str(advice.shape)))
     assert found.new_peak_bytes == after.peak_bytes == before.peak_bytes - advice.saved_bytes
     assert found.lower_bytes <= after.peak_bytes <= found.upper_bytes == before.peak_bytes
+
+
+def sizes(entry: str, *, header: str = ", is_scheduled=true") -> dict:
+    """The dimensions of each suggestion to make one smaller, and whether it has an upper bound."""
+    found = memory(f"HloModule m{header}\n{entry}").suggest()
+    return {each.dimensions: each.upper_bytes is not None for each in found if each.change == "smaller"}
+
+
+def test_a_batch_is_told_from_heads_of_the_same_size():
+    text = """ENTRY e { x = f32[8,8,32,16] parameter(0) w = f32[128,64] parameter(1)
+    t = f32[8,32,8,16] transpose(x), dimensions={0,2,1,3} r = f32[256,128] reshape(t)
+    d = f32[256,64] dot(r, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+    s = f32[8,32,64] reshape(d) ROOT h = f32[8,32,64] tanh(s) }"""
+    assert sizes(text) == {((0, 0),): True}
+
+
+def test_a_dimension_of_a_parameters_own_is_not_even_an_idea():
+    table = """ENTRY e { t = f32[500,32] parameter(0) i = s32[6,24] parameter(1)
+    g = f32[6,24,32] gather(t, i), offset_dims={2}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=2, slice_sizes={1,32}
+    d = f32[6,24,500] dot(g, t), lhs_contracting_dims={2}, rhs_contracting_dims={1} ROOT h = f32[6,24,500] tanh(d) }"""
+    assert sizes(table) == {((1, 0),): True, ((1, 1),): True}
+    experts = """ENTRY e { x = f32[40,32] parameter(0), metadata={op_name="x"}
+    u = f32[4,32,64] parameter(1), metadata={op_name="params['up']"}
+    d = f32[40,4,64] dot(x, u), lhs_contracting_dims={1}, rhs_contracting_dims={1} ROOT h = f32[40,4,64] tanh(d) }"""
+    assert sizes(experts) == {((0, 0),): True}
+    layers = """b { s = (s32[], f32[60,48], f32[6,48,48]) parameter(0) i = s32[] get-tuple-element(s), index=0
+    h = f32[60,48] get-tuple-element(s), index=1 w = f32[6,48,48] get-tuple-element(s), index=2 z = s32[] constant(0)
+    l = f32[1,48,48] dynamic-slice(w, i, z, z), dynamic_slice_sizes={1,48,48} m = f32[48,48] reshape(l)
+    n = f32[60,48] dot(h, m), lhs_contracting_dims={1}, rhs_contracting_dims={0} o = s32[] constant(1) j = s32[] add(i, o)
+    ROOT r = (s32[], f32[60,48], f32[6,48,48]) tuple(j, n, w) }
+    c { s = (s32[], f32[60,48], f32[6,48,48]) parameter(0) i = s32[] get-tuple-element(s), index=0
+    k = s32[] constant(6) ROOT l = pred[] compare(i, k), direction=LT }
+    ENTRY e { w = f32[6,48,48] parameter(0) x = f32[60,48] parameter(1) z = s32[] constant(0)
+    t = (s32[], f32[60,48], f32[6,48,48]) tuple(z, x, w)
+    l = (s32[], f32[60,48], f32[6,48,48]) while(t), condition=c, body=b ROOT r = f32[60,48] get-tuple-element(l), index=1 }"""
+    assert [*sizes(layers, header="")] == [((1, 0),)]
+
+
+def test_what_cannot_be_followed_is_an_idea():
+    text = """ENTRY e { x = f32[64,32] parameter(0) h = f32[64,32] tanh(x)
+    c = f32[64,32] custom-call(h), custom_call_target="mine" ROOT n = f32[64,32] negate(c) }"""
+    assert sizes(text) == {((0, 0),): False}
+    (found,) = [
+        each for each in memory(f"HloModule m, is_scheduled=true\n{text}").suggest() if each.change == "smaller"
+    ]
+    assert found.text.endswith("; not known: what the custom call mine does with it (c)")
+    assert not found.fits
+
+
+def test_many_donated_arguments_are_folded():
+    state = "\n".join(
+        f"p{n} = f32[64,64] parameter({n}), metadata={{op_name=\"state.opt_state[0].mu['w{n}']\"}} n{n} = f32[64,64] negate(p{n})"
+        for n in range(5)
+    )
+    made = ", ".join([f"n{n}" for n in range(5)])
+    text = f"HloModule m, is_scheduled=true\nENTRY e {{ {state} ROOT t = ({', '.join(['f32[64,64]'] * 5)}) tuple({made}) }}"
+    found = [each for each in memory(text).suggest() if each.change == "donate" and len(each.parameters) > 1]
+    assert [each.parameters for each in found] == [(0, 1, 2, 3, 4)]
+    assert "optimizer state: 5 arguments" in found[0].text
