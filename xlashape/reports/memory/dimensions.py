@@ -9,7 +9,7 @@ Where a dimension goes into something that is not known, the reason is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 from xlashape.hlo.editing.edits import set_kinds
@@ -52,8 +52,8 @@ class Followed:
         """The axes of parameters that get the new size together."""
         self.marks: dict[_Place, dict[int, int]] = {}
         """Array → its dimensions that change → the elements between two steps of the axis in that dimension."""
-        self.is_looked_up = False
-        """Whether indices that the program computes choose elements along it, as in a table of words."""
+        self.is_own = False
+        """Whether it is a dimension of a parameter's own."""
         self.is_stepped = False
         """Whether it is taken apart into single elements, as a loop over layers or over time does."""
         self.is_batch_of_dot = False
@@ -72,8 +72,9 @@ class Dimensions:
         self._module = module
         self._ties: dict[HloInstruction, Ties] = {}
 
-    def follow(self, axis: Axis) -> Followed:
-        """What changes together with an axis of a parameter that is an array."""
+    def follow(self, axis: Axis, is_own: Callable[[Axis], bool]) -> Followed:
+        """What changes together with an axis of a parameter that is an array. It is followed no further once it is a
+        dimension of a parameter's own: one that indices look up, or tied with one of which `is_own` says so."""
         start = self._module.entry.parameters[axis.parameter]
         found = Followed(axis, start.shape.dimensions[axis.dimension])
         pending: list[tuple[_Place, int]] = []
@@ -95,11 +96,12 @@ class Dimensions:
                         found.unknown.setdefault("the size of an argument would be a multiple of it", by.name)
                     elif each not in found.axes:
                         found.axes.append(each)
+                        found.is_own = found.is_own or is_own(each)
             elif known != inner:
                 found.unknown.setdefault("it is joined with another dimension in two ways", by.name)
 
         mark((start, ()), axis.dimension, 1, start)
-        while pending:
+        while pending and not found.is_own:
             spend()
             place, dimension = pending.pop()
             instruction, index = place
@@ -131,7 +133,7 @@ class Dimensions:
         ties = self._ties.get(instruction)
         if ties is None:
             ties = self._ties[instruction] = ties_of(instruction)
-        found.is_looked_up = found.is_looked_up or part in ties.looked_up
+        found.is_own = found.is_own or part in ties.looked_up
         found.is_stepped = found.is_stepped or part in ties.stepped
         found.is_batch_of_dot = found.is_batch_of_dot or part in ties.of_dot
         reason = ties.unknown.get(part)

@@ -83,14 +83,23 @@ class Sizes:
         arrays = {each.number: each for each in self._module.entry.parameters if each.shape.is_array}
         evidence = {number: _evidence(each) for number, each in arrays.items()}
         dimensions = Dimensions(self._module)
+
+        def is_own(axis: Axis) -> bool:
+            shape = arrays[axis.parameter].shape
+            is_feature = shape.rank > 1 and axis.dimension == shape.rank - 1 and not _counts(shape)
+            return is_feature or evidence[axis.parameter] < 0 or axis in own
+
+        own: set[Axis] = set()
         seen: set[Axis] = set()
         all_axes: list[Followed] = []
         for number, each in arrays.items():
             for axis in [Axis(number, dimension) for dimension in range(min(2, each.shape.rank))]:
-                if evidence[number] >= 0 and each.shape.dimensions[axis.dimension] > 1 and axis not in seen:
-                    found = dimensions.follow(axis)
+                if each.shape.dimensions[axis.dimension] > 1 and axis not in seen and not is_own(axis):
+                    found = dimensions.follow(axis, is_own)
                     seen.update(found.axes)
-                    if self._is_data(found, arrays, evidence):
+                    if found.is_own:
+                        own.update(found.axes)
+                    else:
                         all_axes.append(found)
         stepped = {axis for each in all_axes if each.is_stepped for axis in each.axes}
 
@@ -113,17 +122,6 @@ class Sizes:
             if each not in batches and not each.is_batch_of_dot and all(is_second(axis) for axis in each.axes)
         ]
         return batches, sequences
-
-    def _is_data(self, found: Followed, arrays: dict[int, HloInstruction], evidence: dict[int, int]) -> bool:
-        """Whether it is no dimension of a parameter's own."""
-        if found.is_looked_up:
-            return False
-        for axis in found.axes:
-            shape = arrays[axis.parameter].shape
-            is_feature = shape.rank > 1 and axis.dimension == shape.rank - 1 and not _counts(shape)
-            if is_feature or evidence[axis.parameter] < 0:
-                return False
-        return True
 
     def _likely(self, found: list[Followed], evidence: dict[int, int]) -> list[Followed]:
         """Those that are most likely a batch. Where two or more are as likely, and nothing says that they are data,
