@@ -16,7 +16,7 @@ if tuple(int(part) for part in jax.__version_info__[:2]) < (0, 7):
     pytest.skip("one executable of older versions cannot be dumped by itself", allow_module_level=True)
 
 import jax.numpy as jnp  # noqa: E402 - it needs JAX
-from changed_programs import PROGRAMS, Change, Program  # noqa: E402 - it imports JAX
+from changed_programs import PROGRAMS, Change, Program, array  # noqa: E402 - it imports JAX
 from moving_programs import programs as moving_programs  # noqa: E402 - it imports JAX
 
 pytestmark = pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
@@ -104,3 +104,48 @@ def test_copies_that_need_not_be(name: str):
         (text,) = [text for text in edits if suggestion.text.startswith(f"{text}: ")]
         after = xs.memory(program.edited(edits[text]).compile())
         assert suggestion.lower_bytes <= after.peak_bytes <= suggestion.upper_bytes
+
+
+def heads(change, x, w):
+    return jnp.tanh(x.transpose(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1) @ w).sum(-1)
+
+
+def vocabulary(change, table, tokens, labels):
+    logits = jnp.tanh(table[tokens]) @ table.T
+    return -jnp.take_along_axis(jax.nn.log_softmax(logits), labels[..., None], -1).mean()
+
+
+def trained() -> Program:
+    """A step of training in Flax and Optax. Its last two arguments are data."""
+    nn, optax = pytest.importorskip("flax.linen"), pytest.importorskip("optax")
+    model, tx = nn.Sequential([nn.Dense(48), nn.LayerNorm(), nn.gelu, nn.Dense(10)]), optax.adam(1e-3)
+    params = jax.eval_shape(lambda: model.init(jax.random.key(0), jnp.zeros((1, 32))))
+
+    def step(change, params, state, x, y):
+        def loss(params):
+            return optax.softmax_cross_entropy_with_integer_labels(model.apply(params, x), y).mean()
+
+        gradients = jax.grad(loss)(params)
+        updates, state = tx.update(gradients, state, params)
+        return optax.apply_updates(params, updates), state
+
+    return Program(step, (params, jax.eval_shape(tx.init, params), array(200, 32), array(200, dtype=jnp.int32)))
+
+
+@pytest.mark.parametrize("name", ["heads", "vocabulary", "trained"])
+def test_only_data_gets_smaller(name: str):
+    made = {
+        "heads": lambda: Program(heads, (array(8, 8, 32, 16), array(128, 64))),
+        "vocabulary": lambda: Program(vocabulary, (array(500, 32), *[array(8, 24, dtype=jnp.int32)] * 2)),
+        "trained": trained,
+    }
+    program = made[name]()
+    before = program.memory()
+    last = len(program.flat()) - 1
+    found = [each for each in before.suggest(int(before.peak_bytes * 0.7)) if each.change == "smaller"]
+    data = {"heads": {((0, 0),)}, "vocabulary": {((1, d), (2, d)) for d in range(2)}}.get(name)
+    assert found
+    assert {each.dimensions for each in found} <= (data or {((last - 1, 0), (last, 0))})
+    for each in found:
+        after = program.memory(dimensions=each.dimensions, size=each.size)
+        assert each.lower_bytes <= after.peak_bytes <= each.upper_bytes
