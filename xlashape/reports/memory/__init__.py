@@ -12,6 +12,10 @@ The files. Each imports only from those above it:
     liveness.py     the estimated plan of a module without an assignment
     untraced.py     the temporaries of an assignment without heap traces, which say when each takes and frees memory
     texts.py        assignments in the texts that XLA writes beside modules
+    donations.py    arguments whose memory outputs can take
+    tied_dimensions.py  which dimensions of operands and result are the same one
+    dimensions.py   what changes together with a dimension of an argument, and the module that is changed so
+    smaller.py      which dimensions are those of the data, and the peak with other sizes
     suggestions.py  what would make the peak smaller
     answer.py       ProgramMemory, the answer
     inputs.py       memory, the function that makes the answer of every kind of input
