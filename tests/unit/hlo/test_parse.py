@@ -13,6 +13,7 @@ from optional import SHARED, shared
 
 from xlashape.errors import ParseError, XlashapeError
 from xlashape.hlo import HloModule
+from xlashape.hlo.text.reader import body
 from xlashape.proto import xla
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -183,3 +184,24 @@ def _with_a_token_changed(header: str) -> Iterator[str]:
         for changed in ("", " ", token * 2, f"{token} {token}", ":", ",", "%p", "p", "f32", "{", ")"):
             yield "".join([*tokens[:i], changed, *tokens[i + 1 :]])
             yield "".join([*tokens[:i], token, " ", changed, *tokens[i + 1 :]])
+
+
+def test_a_line_of_many_instructions_is_looked_at_once(monkeypatch):
+    """Else the time grows with the square of its length."""
+    tried = []
+
+    class Counted:
+        def match(self, text, at):
+            tried.append(at)
+            return LINE.match(text, at)
+
+    LINE = body._LINE
+    monkeypatch.setattr(body, "_LINE", Counted())
+    lines = [f"v{i} = f32[{i % 7}]{{0}} negate(v{i - 1})" for i in range(1, 300)]
+    first = "v0 = f32[0]{0} parameter(0)"
+    for end in ("", "\n", "\n}\n\nENTRY f {\n  p = f32[] parameter(0)\n"):
+        tried.clear()
+        text = f"HloModule m\n{'' if 'ENTRY' in end else 'ENTRY '}e {{ {first} {' '.join(lines)}{end}}}\n"
+        module = HloModule.parse(text.replace("negate", "exponential"))
+        assert len(module.computation("e")) == 300
+        assert len(tried) < 8

@@ -31,6 +31,7 @@ from xlashape.limits import spend
 
 _OPERANDS_INSIDE, _NUMBER_INSIDE = Contents.OPERANDS, Contents.PARAMETER_NUMBER
 _INDEX_COMMENT = re.compile(r"(?<=, )/\*[^*]*\*/")
+_LINE_END = re.compile(rf"{SPACE}[^\n]*")
 _BEGIN = re.compile(rf"{SPACE}(?:ROOT[ \t\r\n]+)?%?({NAME})")
 _RESYNC = re.compile(rf"\n[ \t]*(?:(?:ROOT[ \t]+)?%?{NAME}[ \t]+=[ \t]|\}})")
 
@@ -152,7 +153,8 @@ def _read_lines(body: Body, last: HloInstruction | None) -> HloInstruction | Non
     names, instructions, find = body.names, body.instructions, state.fast.get
     texts, has_origins = state.metadata, state.has_origins
     at, count = cursor.at, 0
-    while True:
+    match = None
+    while at >= state.by_tokens_until:
         match = _LINE.match(text, at)
         if match is None:
             break
@@ -220,9 +222,10 @@ def _read_lines(body: Body, last: HloInstruction | None) -> HloInstruction | Non
             cursor.at = body.start = at
             last = parse_instruction(body, HEAD.match(text, at))
             at = cursor.at
+            if at != match.end():
+                break
             if (
                 last is not None
-                and at == match.end()
                 and last.operands == operands
                 and last.called_computations == called
                 and last.channel == channel
@@ -247,6 +250,9 @@ def _read_lines(body: Body, last: HloInstruction | None) -> HloInstruction | Non
         count += 1
         if count & 63 == 0:
             spend(64 * _STEPS)
+    if at >= state.by_tokens_until:
+        end = _LINE_END.match(text, at) if match is None else match
+        state.by_tokens_until = len(text) if end is None else end.end()
     cursor.at = at
     return last
 

@@ -171,6 +171,7 @@ class State:
         "async_steps",
         "async_threads",
         "attributes",
+        "by_tokens_until",
         "channels_0",
         "computation_by_name",
         "computations",
@@ -229,6 +230,8 @@ class State:
         """Text of metadata that is written as XLA writes it → the metadata; None for text that is not."""
         self.literals: dict[str, bytes] = {}
         """Shape and text of a scalar constant → its serialized field `literal`."""
+        self.by_tokens_until = 0
+        """The end of a line that has several instructions, or one that XLA would not write so. It is looked at once."""
         self.fast: dict[object, Kind] = {}
         """Shape, opcode and attributes of a line as they stand → the kind that they describe."""
         self._kinds: dict[bytes, Kind] = {}
