@@ -21,14 +21,14 @@ The version changes whenever a module would get another fingerprint than before.
 (`HloModule::GetFingerprint128`), which are hashes of its text and differ from these.
 """
 
-from xlashape.hlo.canonical.form import VERSION, Canonical, Counted, Local, Locals
+from xlashape.hlo.canonical.form import VERSION, Canonical, Counted, LocalParts, Locals
 from xlashape.hlo.canonical.kernels import canonical_config, parsed_config
 
 __all__ = [
     "VERSION",
     "Canonical",
     "Counted",
-    "Local",
+    "LocalParts",
     "Locals",
     "canonical_config",
     "parsed_config",

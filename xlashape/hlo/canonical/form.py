@@ -105,7 +105,7 @@ def _hash(*parts: bytes) -> bytes:
     return blake2b(b"".join(parts), digest_size=_DIGEST).digest()
 
 
-class Local:
+class LocalParts:
     """The canonical parts of an instruction without its operands and its channel, with their hash."""
 
     __slots__ = ("digest", "parts")
@@ -176,9 +176,9 @@ class Locals:
         self._module = module
         self._shapes = _ShapeTexts(counted.layouts)
         self._context = _Context(module, self._shapes)
-        self._known: dict[object, Local] = {}
+        self._known: dict[object, LocalParts] = {}
 
-    def of(self, instruction: HloInstruction) -> Local:
+    def of(self, instruction: HloInstruction) -> LocalParts:
         """The local parts of an instruction. Raises InvalidModuleError for a shape or an attribute that is invalid."""
         key: object = instruction.kind
         if instruction.number:
@@ -194,7 +194,7 @@ class Locals:
                 raise InvalidModuleError(f"{place}: {error.message}") from error
         return local
 
-    def _local(self, instruction: HloInstruction) -> Local:
+    def _local(self, instruction: HloInstruction) -> LocalParts:
         """The local parts of an instruction."""
         message, row, counted, context = instruction.kind.message, instruction.kind.row, self.counted, self._context
         context.instruction = instruction
@@ -239,7 +239,7 @@ class Locals:
                 parts["backend_config"] = text
         if message.channel_id:
             parts["channel"] = "yes"
-        return Local(parts)
+        return LocalParts(parts)
 
     def head(self) -> dict[str, str]:
         """The parts of a module beside its computations that count, in canonical form: name of the part → text."""

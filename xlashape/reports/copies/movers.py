@@ -123,7 +123,9 @@ def movers_of(module: HloModule) -> Iterator[Mover]:
     starts: dict[HloComputation, HloInstruction] = {}
     for computation in executed:
         spend(2 * len(computation.instructions))
-        spend(sum([len(each.operands) for each in computation.instructions if len(each.operands) > _FEW]))
+        for each in computation.instructions:
+            if len(each.operands) > _FEW:
+                spend(len(each.operands))
         for instruction in [each for each in computation.instructions if each.called_computations]:
             if instruction.kind.row.async_step is AsyncStep.START:
                 for called in instruction.called_computations:

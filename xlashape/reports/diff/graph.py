@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from typing import Any
 
-from xlashape.hlo.canonical import Counted, Local, Locals
+from xlashape.hlo.canonical import Counted, LocalParts, Locals
 from xlashape.hlo.kind import Kind
 from xlashape.hlo.module import HloComputation, HloModule
 from xlashape.hlo.module_proto.order import post_order
@@ -98,7 +98,7 @@ class Computation:
             return numbers
         return post_order([[*self.operands(i), *self.predecessors.get(i, ())] for i in numbers], numbers)
 
-    def local(self, i: int) -> Local:
+    def local(self, i: int) -> LocalParts:
         """The canonical parts of an instruction, without its operands."""
         return self.side.locals.of(self.instructions[i])
 

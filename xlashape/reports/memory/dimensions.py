@@ -36,7 +36,7 @@ from xlashape.shape import Shape
 _Place: TypeAlias = tuple[HloInstruction, Index]
 
 
-class Axis(NamedTuple):
+class ArgumentAxis(NamedTuple):
     """A dimension of a parameter of the program."""
 
     parameter: int
@@ -46,9 +46,9 @@ class Axis(NamedTuple):
 class Followed:
     """What changes together with one axis of a parameter."""
 
-    def __init__(self, axis: Axis, size: int) -> None:
+    def __init__(self, axis: ArgumentAxis, size: int) -> None:
         self.size = size
-        self.axes: list[Axis] = [axis]
+        self.axes: list[ArgumentAxis] = [axis]
         """The axes of parameters that get the new size together."""
         self.marks: dict[_Place, dict[int, int]] = {}
         """Array → its dimensions that change → the elements between two steps of the axis in that dimension."""
@@ -72,7 +72,7 @@ class Dimensions:
         self._module = module
         self._ties: dict[HloInstruction, Ties] = {}
 
-    def follow(self, axis: Axis, is_own: Callable[[Axis], bool]) -> Followed:
+    def follow(self, axis: ArgumentAxis, is_own: Callable[[ArgumentAxis], bool]) -> Followed:
         """What changes together with an axis of a parameter that is an array. It is followed no further once it is a
         dimension of a parameter's own: one that indices look up, or tied with one of which `is_own` says so."""
         start = self._module.entry.parameters[axis.parameter]
@@ -91,7 +91,7 @@ class Dimensions:
                 marks[dimension] = inner
                 pending.append((place, dimension))
                 if instruction.opcode is Opcode.PARAMETER and instruction.computation is self._module.entry:
-                    each = Axis(instruction.number, dimension)
+                    each = ArgumentAxis(instruction.number, dimension)
                     if index or inner != 1 or shape.dimensions[dimension] != found.size:
                         found.unknown.setdefault("the size of an argument would be a multiple of it", by.name)
                     elif each not in found.axes:

@@ -33,7 +33,7 @@ _MARKS: Final = frozenset(["Sharding", "SPMDFullToShardShape", "xla.sdy.GlobalTo
 """Targets of custom calls that the partitioner removes."""
 
 
-class Run:
+class ComputationRun:
     """One run of a computation: its instructions run one after the other. A computation that is called twice has two
     runs, as if each caller had a copy, which XLA makes."""
 
@@ -42,15 +42,17 @@ class Run:
     computation: HloComputation
     caller: HloInstruction | None
     """The instruction that runs the computation; None for the entry computation."""
-    above: Run | None
+    above: ComputationRun | None
     """The run of the caller."""
-    begun: dict[HloInstruction, tuple[Run, ...]]
+    begun: dict[HloInstruction, tuple[ComputationRun, ...]]
     """The runs that instructions of this run begin, in the order of their called computations."""
     first: int
     last: int
     """The first and the last time of the run, those of what it calls included."""
 
-    def __init__(self, computation: HloComputation, caller: HloInstruction | None, above: Run | None) -> None:
+    def __init__(
+        self, computation: HloComputation, caller: HloInstruction | None, above: ComputationRun | None
+    ) -> None:
         self.computation, self.caller, self.above = computation, caller, above
         self.begun = {}
         self.first = self.last = 0
@@ -59,7 +61,7 @@ class Run:
 class Segment(NamedTuple):
     """Successive instructions of one run, without those that they call."""
 
-    run: Run
+    run: ComputationRun
     begin: int
     """The time of the first instruction."""
     end: int
@@ -74,7 +76,7 @@ class FlatSchedule(NamedTuple):
     """An instruction of a computation that is called twice occurs twice."""
     segments: Sequence[Segment]
     """What runs, in the order of times. Together they have each instruction once."""
-    runs: Sequence[Run]
+    runs: Sequence[ComputationRun]
     """The run of the entry computation comes first, then those that are called, in the order in which they begin."""
     is_given: bool
     """Whether the module gives the order. If not, `flat_schedule` computed it."""
@@ -82,7 +84,7 @@ class FlatSchedule(NamedTuple):
     """Over how many devices XLA will divide the arrays; 1 for a module that is partitioned already, and for one that is
     not divided."""
 
-    def run_at(self, time: int) -> Run:
+    def run_at(self, time: int) -> ComputationRun:
         """The run of the instruction that runs at a time."""
         return self.segments[bisect_right(self.segments, time, key=lambda each: each.begin) - 1].run
 
@@ -94,10 +96,10 @@ def flat_schedule(module: HloModule) -> FlatSchedule:
     is_given = (module.entry.id & LOCAL_ID) in sequences
     order: list[HloInstruction] = []
     segments: list[Segment] = []
-    runs: list[Run] = []
+    runs: list[ComputationRun] = []
     orders: dict[HloComputation, list[HloInstruction]] = {}
 
-    def begin(run: Run) -> tuple[Run, Iterator[HloInstruction]]:
+    def begin(run: ComputationRun) -> tuple[ComputationRun, Iterator[HloInstruction]]:
         computation = run.computation
         found = orders.get(computation)
         if found is None:
@@ -112,8 +114,8 @@ def flat_schedule(module: HloModule) -> FlatSchedule:
 
     # Each entry: a run, its instructions that are left, the instruction that waits for the runs that it begins, and
     # those of them that are left.
-    stack: list[tuple[Run, Iterator[HloInstruction], HloInstruction | None, list[Run]]] = []
-    stack.append((*begin(Run(module.entry, None, None)), None, []))
+    stack: list[tuple[ComputationRun, Iterator[HloInstruction], HloInstruction | None, list[ComputationRun]]] = []
+    stack.append((*begin(ComputationRun(module.entry, None, None)), None, []))
     while stack:
         run, left, caller, calls = stack.pop()
         if calls:
@@ -126,7 +128,7 @@ def flat_schedule(module: HloModule) -> FlatSchedule:
         for instruction in left:
             row = instruction.kind.row
             if row.runs_called_instructions and row.async_step in (None, AsyncStep.START):
-                called = tuple([Run(each, instruction, run) for each in instruction.called_computations])
+                called = tuple([ComputationRun(each, instruction, run) for each in instruction.called_computations])
                 run.begun[instruction] = called
                 # The condition of a loop runs first.
                 pending = list(called) if row.source is ResultSource.STATE else list(called[::-1])

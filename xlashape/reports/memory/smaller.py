@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.verifier import verify
-from xlashape.reports.memory.dimensions import Axis, Dimensions, Followed, resized
+from xlashape.reports.memory.dimensions import ArgumentAxis, Dimensions, Followed, resized
 from xlashape.reports.memory.donations import Aliases, Donations, hands_on
 from xlashape.reports.memory.plan import TEMPORARY, Plan
 from xlashape.reports.memory.schedule import array_bytes
@@ -84,16 +84,16 @@ class Sizes:
         evidence = {number: _evidence(each) for number, each in arrays.items()}
         dimensions = Dimensions(self._module)
 
-        def is_own(axis: Axis) -> bool:
+        def is_own(axis: ArgumentAxis) -> bool:
             shape = arrays[axis.parameter].shape
             is_feature = shape.rank > 1 and axis.dimension == shape.rank - 1 and not _counts(shape)
             return is_feature or evidence[axis.parameter] < 0 or axis in own
 
-        own: set[Axis] = set()
-        seen: set[Axis] = set()
+        own: set[ArgumentAxis] = set()
+        seen: set[ArgumentAxis] = set()
         all_axes: list[Followed] = []
         for number, each in arrays.items():
-            for axis in [Axis(number, dimension) for dimension in range(min(2, each.shape.rank))]:
+            for axis in [ArgumentAxis(number, dimension) for dimension in range(min(2, each.shape.rank))]:
                 if each.shape.dimensions[axis.dimension] > 1 and axis not in seen and not is_own(axis):
                     found = dimensions.follow(axis, is_own)
                     seen.update(found.axes)
@@ -103,14 +103,14 @@ class Sizes:
                         all_axes.append(found)
         stepped = {axis for each in all_axes if each.is_stepped for axis in each.axes}
 
-        def is_first(axis: Axis) -> bool:
-            return axis.dimension == 0 or (axis.dimension == 1 and Axis(axis.parameter, 0) in stepped)
+        def is_first(axis: ArgumentAxis) -> bool:
+            return axis.dimension == 0 or (axis.dimension == 1 and ArgumentAxis(axis.parameter, 0) in stepped)
 
         batches = [each for each in all_axes if not each.is_stepped and all(is_first(axis) for axis in each.axes)]
         batches = self._likely(batches, evidence)
         rows = {axis.parameter for each in batches for axis in each.axes}
 
-        def is_second(axis: Axis) -> bool:
+        def is_second(axis: ArgumentAxis) -> bool:
             array = arrays[axis.parameter].shape
             if axis.dimension == 0:
                 return (axis in stepped and axis.parameter in rows) or (array.rank == 1 and _counts(array))

@@ -26,7 +26,7 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep, InPlace, ResultSource
 from xlashape.hlo.values.sharding import Sharding
 from xlashape.limits import spend
-from xlashape.reports.memory.schedule import FlatSchedule, Run, array_bytes
+from xlashape.reports.memory.schedule import ComputationRun, FlatSchedule, array_bytes
 from xlashape.reports.why.causes import on_target
 from xlashape.shape import Shape, Target
 from xlashape.shape.xla_util.shape_util import byte_size_of, elements_in
@@ -68,7 +68,7 @@ class ValueRanges(NamedTuple):
     """For each value the first of the values that must share memory with it: the value itself if none comes before."""
     results: Sequence[int]
     """The values of the program's result, in the order of its arrays."""
-    of: Mapping[Run, Mapping[HloInstruction, tuple[int, ...]]]
+    of: Mapping[ComputationRun, Mapping[HloInstruction, tuple[int, ...]]]
     """The values of the results of each run's instructions, in the order of the arrays in a result."""
     copies: Set[int]
     """Those of `results` that XLA will copy from another value."""
@@ -99,7 +99,7 @@ class _Values:
         self._begins: list[int] = []
         self._ends: list[int] = []
         self._above: list[int] = []
-        self._all_of: dict[Run, dict[HloInstruction, tuple[int, ...]]] = {run: {} for run in schedule.runs}
+        self._all_of: dict[ComputationRun, dict[HloInstruction, tuple[int, ...]]] = {run: {} for run in schedule.runs}
         self._run = schedule.runs[0]
         """The run whose instructions are looked at, and the values of their results."""
         self._of = self._all_of[self._run]
@@ -107,9 +107,9 @@ class _Values:
         self._numbers: dict[Shape, dict[tuple[int, ...], int]] = {}
         self._holders: dict[int, HloInstruction] = {}
         self._aliased: list[int] = []
-        self._states: dict[Run, dict[int, int]] = {}
+        self._states: dict[ComputationRun, dict[int, int]] = {}
         """By the run of a loop's body, the values that merge the state, by their numbers in the state."""
-        self._uses: dict[Run, dict[HloInstruction, int]] = {}
+        self._uses: dict[ComputationRun, dict[HloInstruction, int]] = {}
         self._donated = frozenset(
             [
                 (alias.parameter_number, tuple(alias.parameter_shape_index))
@@ -408,7 +408,7 @@ class _Values:
                         ]
         return True
 
-    def _last_uses(self, run: Run) -> dict[HloInstruction, int]:
+    def _last_uses(self, run: ComputationRun) -> dict[HloInstruction, int]:
         """When each instruction of a run is an operand of another one than a call for the last time."""
         found = self._uses.get(run)
         if found is None:
@@ -521,7 +521,7 @@ class _Values:
             found.append(merged)
         return tuple(found)
 
-    def _is_made_in(self, value: int, run: Run) -> bool:
+    def _is_made_in(self, value: int, run: ComputationRun) -> bool:
         """Whether a value is made during a run, or during what it calls."""
         return run.first <= self._begins[value] <= run.last
 
@@ -550,7 +550,8 @@ class _Values:
         given = {self._buffer(value): value for each in entry.parameters for value in self._of.get(each, ())}
         kept = {(self._parameter_array(number, index), output) for output, number, index in self._donations()}
         seen: set[int] = set()
-        for number, (leaf, value) in enumerate(zip(self._own(entry.root), results, strict=True)):
+        # A root whose operands do not fit its shape has fewer results.
+        for number, (leaf, value) in enumerate(zip(self._own(entry.root), results, strict=False)):
             buffer = self._buffer(value)
             is_given = self._instructions[value].opcode is Opcode.CONSTANT or (
                 buffer in given and (given[buffer], number) not in kept
