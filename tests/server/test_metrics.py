@@ -197,7 +197,7 @@ def test_the_cache_and_the_store_are_counted(tmp_path: Path, wide: Callable[[int
         log_level="error",
         store_directory=str(tmp_path / "store"),
         store_bytes=30_000,
-        module_cache_bytes=2_000_000,
+        module_cache_bytes=500_000,
     )
     with Server(config) as server, Client(server.address, timeout=20) as client:
         names = [client.upload_module(wide(200 + number)).name for number in range(4)]
