@@ -112,7 +112,7 @@ def test_a_notebook_shows_it_in_a_frame(page: Any, about_a_module: PageFile, tmp
     frame = page.frame_locator("iframe")
     frame.get_by_text("live at the peak").first.wait_for()
     frame.get_by_role("link", name="Copies", exact=True).click()
-    frame.get_by_text("No instruction only moves data").first.wait_for()
+    frame.get_by_text("copy_bitcast_fusion").first.wait_for()
 
 
 def test_names_of_a_module_are_no_part_of_the_file(page: Any, tmp_path: Path) -> None:
