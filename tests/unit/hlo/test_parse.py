@@ -193,9 +193,9 @@ def test_a_line_of_many_instructions_is_looked_at_once(monkeypatch):
     class Counted:
         def match(self, text, at):
             tried.append(at)
-            return LINE.match(text, at)
+            return pattern.match(text, at)
 
-    LINE = body._LINE
+    pattern = body._LINE
     monkeypatch.setattr(body, "_LINE", Counted())
     lines = [f"v{i} = f32[{i % 7}]{{0}} negate(v{i - 1})" for i in range(1, 300)]
     first = "v0 = f32[0]{0} parameter(0)"

@@ -72,7 +72,7 @@ SUGGESTION: Final = (
     Column("new_peak_bytes", ColumnKind.INTEGER, "the peak with the change", "bytes", rank=1, heading="new peak"),
     Column("saved_bytes", ColumnKind.INTEGER, "how much lower the peak is", "bytes", rank=2, heading="saved"),
     Column("lower_bytes", ColumnKind.INTEGER, "what the new peak is at least", "bytes"),
-    Column("upper_bytes", ColumnKind.INTEGER, "what the new peak is at most", "bytes", rank=4, heading="at most"),
+    Column("upper_bytes", ColumnKind.INTEGER, "what the new peak is at most; none for an idea, whose text says what is not known", "bytes", rank=4, heading="at most"),
     Column("together_bytes", ColumnKind.INTEGER, "of a change in the list that is certain to bring the peak within the limit: the peak at most with it and those before it", "bytes", rank=3, heading="together"),
     Column("is_exact", ColumnKind.BOOLEAN, "whether the new peak is exact", rank=5, heading="exact"),
     Column("fits", ColumnKind.BOOLEAN, "whether the new peak is within the limit for certain", rank=3),
@@ -87,7 +87,7 @@ TOTALS: Final = (
     Column("is_estimate", ColumnKind.BOOLEAN, "whether the peak is estimated, because the program came without XLA's assignment of buffers"),
     Column("target", ColumnKind.TEXT, "the device whose sizes are counted; null where those of the layouts, or of the compiler, are"),
     Column("lower_bytes", ColumnKind.INTEGER, "what the peak is at least", "bytes"),
-    Column("upper_bytes", ColumnKind.INTEGER, "what the peak is at most", "bytes"),
+    Column("upper_bytes", ColumnKind.INTEGER, "what the peak is at most; none before XLA's optimizations, where it is not known", "bytes"),
     Column("peak_instruction", ColumnKind.TEXT, "the instruction that runs at the peak"),
     Column("peak_step", ColumnKind.INTEGER, "the step of the timeline with the peak"),
     Column("unpadded_peak_bytes", ColumnKind.INTEGER, "the peak if values took the bytes of their elements alone", "bytes"),
@@ -105,19 +105,23 @@ TOTALS: Final = (
 
 
 def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
-    """A text: whether the peak is within the limit, and how many of the first suggestions bring it there."""
-    least, most = short_bytes(int(limit)), short_bytes(answer.peak_bytes)
-    if answer.peak_bytes <= int(limit):
-        about = ", by an estimate" if answer.is_estimate else ""
-        return f"It fits: the peak of {most} is within the limit of {least}{about}."
-    text = (
-        f"It does not fit: the peak of {most} is {short_bytes(answer.peak_bytes - int(limit))} more than the "
-        f"limit of {least}."
-    )
+    """A text: whether the peak is within the limit, for certain or by the estimate, and how many of the first
+    suggestions bring it there."""
+    limit, peak, upper = int(limit), answer.peak_bytes, answer.upper_bytes
+    least, most = short_bytes(limit), short_bytes(peak)
+    if peak <= limit:
+        if upper is not None and upper <= limit:
+            return f"It fits: the peak of {most} is within the limit of {least}."
+        bound = "no upper bound is known" if upper is None else f"it may be up to {short_bytes(upper)}"
+        return f"By the estimate it fits: the peak of {most} is within the limit of {least}, but {bound}."
+    verdict, bound = "It does not fit", ""
+    if answer.lower_bytes <= limit:
+        verdict, bound = "By the estimate it does not fit", f"; {short_bytes(answer.lower_bytes)} are certain"
+    text = f"{verdict}: the peak of {most} is {short_bytes(peak - limit)} more than the limit of {least}{bound}."
     listed = [each.together_bytes for each in rows if each.together_bytes is not None]
     if not listed:
         lasting = answer.argument_bytes + answer.output_bytes - answer.alias_bytes
-        if lasting > int(limit):
+        if lasting > limit:
             text += f" Arguments and outputs alone take {short_bytes(lasting)}."
         return f"{text} No list of these changes is certain to bring it there."
     changes = "change" if len(listed) == 1 else f"{len(listed)} changes together"
