@@ -1,7 +1,7 @@
 """Kind: what an instruction is, apart from which one it is. Instructions of a module that differ only in name, id,
 operands, called computations, control predecessors, metadata, parameter number and number of their channel share one.
 
-A language model of 31,855 instructions has 1,249 kinds. Whatever depends on a kind alone is computed once and kept on
+A language model of 31,855 instructions has 392 kinds. Whatever depends on a kind alone is computed once and kept on
 it: the decoded message, the shape, typed attributes, pieces of the printed line, a hash, sizes. Kinds are immutable:
 an edit gives the instruction another kind. They belong to the module whose `Kinds` made them.
 
