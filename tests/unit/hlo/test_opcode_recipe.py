@@ -156,25 +156,21 @@ def test_the_asynchronous_form_follows_from_the_row():
 
 
 def test_analyses_see_the_flags_of_a_row(blend):
-    def replace(**flags: bool) -> None:
+    def module_with(**flags: bool) -> HloModule:
         unregister(NAME)
         register(Operation(blend, operands=exactly(1), **flags))
+        return HloModule.parse(
+            "HloModule m ENTRY e { p = f32[4] parameter(0) t = (f32[4]) tuple(p) b = (f32[4]) blend(t) "
+            "ROOT g = f32[4] get-tuple-element(b), index=0 }"
+        )
 
-    replace()
-    module = HloModule.parse(
-        "HloModule m ENTRY e { p = f32[4] parameter(0) t = (f32[4]) tuple(p) b = (f32[4]) blend(t) "
-        "ROOT g = f32[4] get-tuple-element(b), index=0 }"
-    )
-    entry = module.entry
+    module = module_with()
     assert [instruction.name for instruction in executed_readers(module)] == ["b"]
-    assert origin(entry.root, 0)[0].name == "b"
-    assert not dependencies(entry, {}).contents.exchanges
-    replace(moves_no_data=True)
-    assert executed_readers(module) == []
-    replace(passes_first_operand_through=True)
-    assert origin(entry.root, 0)[0].name == "p"
-    replace(exchanges_with_replicas=True)
-    assert dependencies(entry, {}).contents.exchanges
+    assert origin(module.entry.root, 0)[0].name == "b"
+    assert not dependencies(module.entry, {}).contents.exchanges
+    assert executed_readers(module_with(moves_no_data=True)) == []
+    assert origin(module_with(passes_first_operand_through=True).entry.root, 0)[0].name == "p"
+    assert dependencies(module_with(exchanges_with_replicas=True).entry, {}).contents.exchanges
 
 
 def test_an_opcode_without_a_row_is_unknown():
