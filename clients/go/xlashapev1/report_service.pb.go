@@ -1724,7 +1724,7 @@ type MemoryTotals struct {
 	IsEstimate *bool `protobuf:"varint,7,opt,name=is_estimate,json=isEstimate,proto3,oneof" json:"is_estimate,omitempty"`
 	// What the peak is at least, in bytes.
 	LowerBytes *int64 `protobuf:"varint,8,opt,name=lower_bytes,json=lowerBytes,proto3,oneof" json:"lower_bytes,omitempty"`
-	// What the peak is at most, in bytes.
+	// What the peak is at most, where that is known, in bytes.
 	UpperBytes *int64 `protobuf:"varint,9,opt,name=upper_bytes,json=upperBytes,proto3,oneof" json:"upper_bytes,omitempty"`
 	// The instruction that runs at the peak.
 	PeakInstruction *string `protobuf:"bytes,10,opt,name=peak_instruction,json=peakInstruction,proto3,oneof" json:"peak_instruction,omitempty"`
@@ -2459,7 +2459,7 @@ type MemoryFitRow struct {
 	SavedBytes *int64 `protobuf:"varint,3,opt,name=saved_bytes,json=savedBytes,proto3,oneof" json:"saved_bytes,omitempty"`
 	// What the new peak is at least, in bytes.
 	LowerBytes *int64 `protobuf:"varint,4,opt,name=lower_bytes,json=lowerBytes,proto3,oneof" json:"lower_bytes,omitempty"`
-	// What the new peak is at most, in bytes.
+	// What the new peak is at most, where that is known, in bytes.
 	UpperBytes *int64 `protobuf:"varint,5,opt,name=upper_bytes,json=upperBytes,proto3,oneof" json:"upper_bytes,omitempty"`
 	// Whether the new peak is exact.
 	IsExact *bool `protobuf:"varint,6,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`

@@ -1183,7 +1183,7 @@ export type MemoryTotals = Message<"xlashape.v1.MemoryTotals"> & {
   lowerBytes?: bigint | undefined;
 
   /**
-   * What the peak is at most, in bytes.
+   * What the peak is at most, where that is known, in bytes.
    *
    * @generated from field: optional int64 upper_bytes = 9;
    */
@@ -1659,7 +1659,7 @@ export type MemoryFitRow = Message<"xlashape.v1.MemoryFitRow"> & {
   lowerBytes?: bigint | undefined;
 
   /**
-   * What the new peak is at most, in bytes.
+   * What the new peak is at most, where that is known, in bytes.
    *
    * @generated from field: optional int64 upper_bytes = 5;
    */
