@@ -357,8 +357,8 @@ def make_map(
     return IndexingMap.from_parts(
         MapParts(
             "map",
-            tuple([_counted(d) if isinstance(d, int) else Var(d) for d in dims]),
-            tuple([_counted(r) if isinstance(r, int) else Var(r) for r in ranges]),
+            tuple([_var(d) for d in dims]),
+            tuple([_var(r) for r in ranges]),
             tuple([Var(bounds) for bounds in runtime]),
             tuple(results),
             tuple(constraints),
@@ -366,10 +366,8 @@ def make_map(
     )
 
 
-# Sharing the variables of equal sizes saves a tenth of the time of all maps of Gemma 2.
-@cached(max_bytes=1 << 20, entry_bytes=250)
-def _counted(size: int) -> Var:
-    return Var(Interval(0, size - 1))
+def _var(bounds: int | Interval) -> Var:
+    return Var(Interval(0, bounds - 1) if isinstance(bounds, int) else bounds)
 
 
 def _bytes_by_ranks(key: tuple[tuple[int, ...], ...], value: object) -> int:
@@ -399,13 +397,8 @@ def everything(
 ) -> Access:
     """The access in which each element of an array of sizes `dims` depends on every element of a leaf of sizes
     `target`. `is_conservative`: whether that is only because nothing narrower is known to be true."""
-    return Access(_to_every_index(dims, target), leaf, is_conservative=is_conservative)
-
-
-# Keeping results saves a twentieth of the time of all maps of Gemma 2: a loop's arrays have few different sizes.
-@cached(max_bytes=4 << 20, weigh=_bytes_by_ranks)
-def _to_every_index(dims: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
-    return make_map(dims, [rng(i) for i in range(len(target))], ranges=target)
+    whole = make_map(dims, [rng(i) for i in range(len(target))], ranges=target)
+    return Access(whole, leaf, is_conservative=is_conservative)
 
 
 def every_element(op: Op, output: int) -> Rows:
