@@ -151,6 +151,9 @@ def test_calls_that_a_machine_delays_are_no_violations_unless_they_are_many() ->
     assert judged(refused, *[late] * 9, stalls=((0.2, 2.2),)) == ([], [])
     wrong = ("a", "question", "7", 1.0, 1.1, "INTERNAL", "", "x", "z")
     assert len(judged(wrong, stalls=((0.2, 2.2),))[0]) == 1
+    ended = ("p", "health", "live", 1.0, 1.1, "UNAVAILABLE", "", "", "")
+    assert len(judged(ended)[0]) == 1
+    assert judged(ended, stalls=((0.2, 2.2),))[0] == []
 
 
 def test_clients_may_wait_to_connect_for_as_long_as_a_fault_lasted() -> None:

@@ -57,7 +57,8 @@ def check(
     """Judges a run. `removed` are the modules that faults have removed for good, some perhaps before their uploads were
     acknowledged.
 
-    `stalls` are the intervals in which the machine ran nothing. Calls may fail near them as they may near faults.
+    `stalls` are the intervals in which the machine ran nothing, or not a thread of the server that was ready. Calls may
+    fail near them as they may near faults.
     """
     report = Report()
     spans = [_span(fault) for fault in faults] + [(began, ended + _GRACE_SECONDS) for began, ended in stalls]
@@ -76,7 +77,7 @@ def check(
                 (late if is_late else report.violations).append(told)
     (report.slow if len(late) <= _MAX_LATE else report.violations).extend(late)
     report.measured["seconds_stalled"] = round(sum(ended - began for began, ended in stalls), 1)
-    _check_health(entries, faults, report)
+    _check_health(entries, faults, stalls, report)
     _check_metrics(entries, faults, stalls, report)
     _check_latency(entries, faults, report)
     for fault in faults:
@@ -137,9 +138,13 @@ def _wrong(entry: Entry, in_fault: bool) -> str:
     return ""
 
 
-def _check_health(entries: Sequence[Entry], faults: Sequence[Fault], report: Report) -> None:
-    """Checks that health was answered within a second, except by processes that were stopped."""
+def _check_health(
+    entries: Sequence[Entry], faults: Sequence[Fault], stalls: Sequence[tuple[float, float]], report: Report
+) -> None:
+    """Checks that health was answered within a second, except by processes that were stopped. A worker that the machine
+    did not run for long is killed by its server, and may then not answer."""
     spans = [(fault.began - 1, max(fault.normal, fault.ended) + 1) for fault in faults if fault.stops]
+    near_stalls = [(began, ended + _GRACE_SECONDS) for began, ended in stalls]
     health = [entry for entry in entries if entry.what == "health" and not _overlaps(entry, spans)]
     late = [entry for entry in health if entry.code != "OK" or entry.ended - entry.began > HEALTH_SECONDS]
     report.measured["health_questions"] = len(health)
@@ -148,7 +153,7 @@ def _check_health(entries: Sequence[Entry], faults: Sequence[Fault], report: Rep
         during = next((f.name for f in faults if f.began <= entry.ended and entry.began <= f.ended), "no fault")
         told = f"health of {entry.subject or 'all'!r}: {entry.code} after {entry.ended - entry.began:.2f} s, during {during}"
         report.slow.append(told)
-        if entry.code not in ("OK", "DEADLINE_EXCEEDED"):
+        if entry.code not in ("OK", "DEADLINE_EXCEEDED") and not _overlaps(entry, near_stalls):
             report.violations.append(told)
     for entry in health:
         # The health of the service "" depends on the store, that of `live` on the process alone.

@@ -77,7 +77,8 @@ subjectAltName = IP:127.0.0.1,IP:::1
 _LAST_CALLS_SECONDS = 60.0
 # How long the reads at the end of a run are tried again after codes that faults may cause.
 _LAST_READS_SECONDS = 30.0
-# A thread sleeps for the first time again and again. If it wakes later than the second time, the machine stalled.
+# A thread sleeps for the first time again and again. If it wakes later than the second time, the machine stalled. A
+# thread of the server that waits for a core for longer than the second time was stalled too.
 _TICK_SECONDS, _STALL_SECONDS = 0.1, 0.75
 # The number of callers that share an event loop.
 _ASYNC_CALLERS = 3
@@ -113,7 +114,9 @@ class Scene(contextlib.ExitStack):
         self._config = Config(address="127.0.0.1:0")
         self._log: list[dict[str, Any]] = []
         self.stalls: list[tuple[float, float]] = []
-        """Intervals in which this process did not run."""
+        """Intervals in which this process did not run, or a thread of the server waited for a core."""
+        # The threads of the server that are ready to run: how long they ran, and since when that has not changed.
+        self._waiting: dict[Path, tuple[str, float]] = {}
 
     # -- server and storage ------------------------------------------------------------------------
 
@@ -297,6 +300,7 @@ class Scene(contextlib.ExitStack):
                     threads = sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
                     total = [total[0] + memory, total[1] + files, total[2] + threads]
             self.samples.append((time.monotonic(), total[0], total[1], total[2]))
+            self._notice_waits()
 
     def workers(self) -> list[int]:
         try:
@@ -311,6 +315,22 @@ class Scene(contextlib.ExitStack):
             if now - before > _STALL_SECONDS:
                 self.stalls.append((before, now))
             before = now
+
+    def _notice_waits(self) -> None:
+        """Adds the interval in which a thread of the server was ready to run and did not get a core."""
+        now, waiting = time.monotonic(), dict[Path, tuple[str, float]]()
+        for task in (each for pid in (self.pid(), *self.workers()) for each in Path(f"/proc/{pid}/task").glob("*")):
+            with contextlib.suppress(OSError):
+                if task.joinpath("stat").read_text().rpartition(")")[2].split()[0] == "R":
+                    ran = task.joinpath("schedstat").read_text()  # changes whenever the thread runs
+                    before = self._waiting.get(task)
+                    waiting[task] = before if before is not None and before[0] == ran else (ran, now)
+        self._waiting = waiting
+        since = min((since for _, since in waiting.values()), default=now)
+        if now - since > _STALL_SECONDS:
+            if self.stalls and self.stalls[-1][0] == since:
+                self.stalls.pop()
+            self.stalls.append((since, now))
 
     # -- recovery ----------------------------------------------------------------------------------
 
