@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from xlashape.base.pasted import clean
 from xlashape.drawing.draw import example_of
 from xlashape.errors import DecodeError, InvalidArgumentError, ParseError, XlashapeError
 from xlashape.hlo import HloModule, Opcode
@@ -17,7 +18,7 @@ from xlashape.hlo.files.convert import FileKind, detect
 from xlashape.hlo.files.detect_format import holds_text
 from xlashape.hlo.files.dumps import what_else
 from xlashape.proto.wire import BYTES, VARINT, fields
-from xlashape.reports.why.oom_text import clean, is_report, read_shapes, read_totals
+from xlashape.reports.oom_text import is_report, read_shapes, read_totals
 from xlashape.shape import Layout, Shape
 from xlashape.symbolic import IndexingMap
 

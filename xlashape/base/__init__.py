@@ -5,6 +5,7 @@ since users import them by these names.
 - `frozen`: values that cannot be changed. `tables`: named columns, for pandas, polars, Arrow, CSV and JSON lines.
 - `text`: source text with lines and columns, and a cursor over it: the base of the parsers.
 - `display`: how objects show themselves in notebooks. `similar`: the name that was perhaps meant.
+- `pasted`: text out of logs and mails, without prefixes, colours and quotation marks.
 - `math`, `extras`, `whole_file`, `version`: numbers, packages that are installed separately, files that are replaced as
   a whole, the version of the library.
 """

@@ -218,7 +218,8 @@ class Cursor:
     def fail(self, expected: str) -> NoReturn:
         """Raises a ParseError that says what was expected and what comes next."""
         found = self.found()
-        raise self.error(f"expected {expected}, found {found}", expected=expected, found=found)
+        hint = ", which begins no comment" if found == "'#'" else ""
+        raise self.error(f"expected {expected}, found {found}{hint}", expected=expected, found=found)
 
     def error(
         self,

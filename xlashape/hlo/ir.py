@@ -762,6 +762,7 @@ class ModuleData(Displayed, Tabular):
         "beside",
         "config",
         "kinds",
+        "notes",
     )
 
     _data: bytes | None
@@ -778,6 +779,9 @@ class ModuleData(Displayed, Tabular):
     proto."""
     kinds: Kinds
     """The kinds of the module's instructions."""
+    notes: tuple[str, ...]
+    """What was left out or assumed where the module was made of text that is none as it stands
+    (`xlashape.hlo.files.forgiving`); mostly empty."""
 
     def __init__(self) -> None:
         self._data = None
@@ -786,6 +790,7 @@ class ModuleData(Displayed, Tabular):
         self.beside = None
         self.config = UNSAID
         self.kinds = Kinds()
+        self.notes = ()
         self._computations: tuple[HloComputation, ...] = ()
         self._frames: ModuleFrames | None = None
         self._metadata: dict[bytes, Metadata] = {}

@@ -5,6 +5,8 @@ What all reports share:
 
 report      `Report`, the declaration; `Answer`, what a report returns; `REPORTS`, the register of all reports
 selection   filters, the order and the limit of a table's rows
+program     the program that a report is asked of, also of text that is no module as it stands
+oom_text    reads reports about memory that has run out
 origin      the line and the operation of the program that an instruction comes from
 text        tables and totals as text for people
 messages    answers as messages of the service, and back

@@ -21,6 +21,7 @@ from xlashape.indexing import OperandIndexing, OperandIndexingSet, output_to_inp
 from xlashape.indexing.answers.leaves import leaf_count, leaves
 from xlashape.indexing.walk.analysis import Analysis
 from xlashape.limits import spend
+from xlashape.reports.program import program
 from xlashape.reports.report import Answer, Option, Report
 
 STYLE: Final = Option("style", ColumnKind.TEXT, "the syntax of the maps", "xla", ("xla", "affine"))
@@ -125,6 +126,7 @@ def maps(
     raw: bool = False,
     physical: bool = False,
     computation: str = "",
+    strict: bool = False,
 ) -> Maps:
     """The maps of the instruction named `instruction`, or of all instructions of the module or of `computation`.
 
@@ -132,6 +134,7 @@ def maps(
     the result, counted depth first. input_to_output: maps from elements of an operand to those of the result, and not
     from the result to the operand. style: the syntax of the maps, "xla" or "affine". raw: maps as the operation defines
     them, not simplified. physical: maps from positions in the buffer of the result to positions in those of operands.
+    strict: refuse text that is no module as it stands (`xlashape.hlo.files.forgiving`).
 
     Errors are those of `HloModule.of`; NotFoundError for a name that the module does not have, or for the number of an
     operand or output that the named instruction does not have; InvalidArgumentError for another style, or for
@@ -148,7 +151,7 @@ def maps(
         raise InvalidArgumentError(f"style is one of {', '.join(STYLE.choices)}, not {style!r}", field="style")
     if physical and (raw or input_to_output):
         raise InvalidArgumentError("physical maps go from output to input, and are simplified", field="physical")
-    module = HloModule.of(x)
+    module = program(x, strict=strict)
     chosen = instructions_of(module, instruction, computation)
     direction = "input_to_output" if input_to_output else "output_to_input"
     analysis = Analysis()  # one for all: what it finds about an instruction is used again for the users of that
@@ -173,7 +176,7 @@ def maps(
                 raise
             found = [MapRow(*about, error=" ".join(error.message.split()))]
         rows += found
-    return Maps(direction, rows, chosen)
+    return Maps(direction, rows, chosen).with_notes(module.notes)
 
 
 def instructions_of(module: HloModule, instruction: str, computation: str) -> Sequence[HloInstruction]:

@@ -24,13 +24,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from math import isfinite
-from typing import Any, ClassVar, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, overload
 
 from xlashape.base.display import Displayed, printable
+from xlashape.base.frozen import set_field
 from xlashape.base.similar import did_you_mean
 from xlashape.base.tables import Column, ColumnKind, Table, Tabular
 from xlashape.errors import NotFoundError
 from xlashape.reports.text import alike_together, facts_text, not_shown, table_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Option(NamedTuple):
@@ -261,6 +265,16 @@ class Answer(Displayed, Tabular):
     report: ClassVar[Report]
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What must be known of the answer, such as what of the text in hand was left out or assumed; mostly empty."""
+        return getattr(self, "_notes", ())
+
+    def with_notes(self, notes: tuple[str, ...]) -> Self:
+        """Gives this answer these notes, and returns it. A class with slots has one for `_notes`."""
+        set_field(self, "_notes", notes)
+        return self
+
+    @property
     def totals(self) -> dict[str, Any]:
         """The totals by name."""
         return {column.name: plain(column, getattr(self, column.name)) for column in self.report.totals}
@@ -318,7 +332,7 @@ class Answer(Displayed, Tabular):
         if self.report.alike:
             rows = alike_together(columns, [row_values(columns, row) for row in rows], self.report.alike)
         chosen = rows[:most] if most else rows
-        parts = [self.headline()]
+        parts = [self.headline(), "\n".join(getattr(self, "_notes", ()))]
         if chosen:
             values = chosen if self.report.alike else [row_values(columns, row) for row in chosen]
             parts.append(self.report.rows_text(values, width))

@@ -16,6 +16,7 @@ from xlashape.hlo.flow import Buffers, executed_computations
 from xlashape.hlo.module import HloModule
 from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.limits import spend
+from xlashape.reports.program import program
 from xlashape.reports.report import FRAMES, Answer, Option, Report
 from xlashape.reports.why.declaration import ALIKE, BUFFER_COLUMNS, TARGET, facts_lines
 from xlashape.reports.why.explain import why
@@ -72,7 +73,8 @@ REPORT: Final = Report(
 class SizeAnswer(FrozenValue, Answer):
     """Buffers and the sums of their bytes. The totals of `REPORT` say what each attribute is."""
 
-    __slots__ = _fields = ("memory", "buffers", "computation", "shared_count", "fused_count", "of_count")
+    _fields = ("memory", "buffers", "computation", "shared_count", "fused_count", "of_count")
+    __slots__ = (*_fields, "_notes")
     report: ClassVar[Report] = REPORT
 
     memory: MemoryAnswer
@@ -192,13 +194,14 @@ def size(
     computation: str = "",
     order: str = "padding",
     frames: str | None = None,
+    strict: bool = False,
 ) -> SizeAnswer:
     """How many bytes the buffers of `x` take: a shape, a module, or anything else that `why` takes.
 
     target: as for `why`; with a target, the tables of pointers of tuples count too. computation: only the instructions
     of this computation of the module; if it is fused or applied to elements, all results count, as if they had memory.
     order: which buffers come first: those with the most padding ("padding"), the largest ("bytes"), or those of the
-    module's first instructions ("module"). frames: as for `why`.
+    module's first instructions ("module"). frames, strict: as for `why`.
 
     Errors are those of `why`; NotFoundError for a computation that the module does not have, InvalidArgumentError for
     another order.
@@ -210,16 +213,18 @@ def size(
     if order not in _ORDERS:
         raise InvalidArgumentError(f"order is one of {', '.join(_ORDERS)}, not {order!r}", field="order")
     with showing_frames(frames):
-        return _sized(x, None if target is None else Target.of(target), computation, order)
+        return _sized(x, None if target is None else Target.of(target), computation, order, strict=strict)
 
 
-def _sized(x: Any, device: Target | None, computation: str, order: str) -> SizeAnswer:
+def _sized(x: Any, device: Target | None, computation: str, order: str, *, strict: bool) -> SizeAnswer:
     if computation:
-        return _of_computation(HloModule.of(x), computation, device, order)
-    memory = why(x, target=device)
+        module = program(x, strict=strict)
+        return _of_computation(module, computation, device, order).with_notes(module.notes)
+    memory = why(x, target=device, strict=strict)
     if isinstance(memory, ModuleMemory):
         shared = sum(memory.shared.values())
-        return SizeAnswer(memory, _ordered(memory.buffers, order), None, shared, memory.without_memory)
+        answer = SizeAnswer(memory, _ordered(memory.buffers, order), None, shared, memory.without_memory)
+        return answer.with_notes(memory.notes)
     # Without a target, the size of a pointer is not known.
     buffers = [one for one in memory.buffers if device is not None or one.shape is None or not one.shape.is_tuple]
     return SizeAnswer(memory, tuple(buffers))

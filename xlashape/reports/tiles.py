@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Final, NamedTuple
 from xlashape.base.math import checked_int64
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError, InvalidIndexError
-from xlashape.hlo import HloInstruction, HloModule
+from xlashape.hlo import HloInstruction
 from xlashape.indexing import TileBox, operand_tiles
 from xlashape.reports.maps import STYLE, instructions_of
+from xlashape.reports.program import program
 from xlashape.reports.report import Answer, Option, Report
 
 REPORT: Final = Report(
@@ -105,6 +106,7 @@ def tiles(
     output: int = 0,
     style: str = "xla",
     computation: str = "",
+    strict: bool = False,
 ) -> OperandTiles:
     """The tile of each operand that is read for one tile of an output of `instruction`.
 
@@ -112,7 +114,8 @@ def tiles(
     root of the entry computation. computation: where the instruction is. output: which array of the result, counted
     depth first. sizes, at, strides: of the output's tile, each numbers or text such as "16,32": how many indices it has
     along each dimension, where it begins (0 without `at`), and the steps between its indices (1 without `strides`).
-    Without `sizes`, rows have expressions alone. style: the syntax of maps, "xla" or "affine".
+    Without `sizes`, rows have expressions alone. style: the syntax of maps, "xla" or "affine". strict: refuse text that
+    is no module as it stands (`xlashape.hlo.files.forgiving`).
 
     Errors are those of `HloModule.of` and `operand_tiles`; NotFoundError for a name that the module does not have,
     InvalidArgumentError for another style and for `at` or `strides` of another rank or without sizes, InvalidIndexError
@@ -124,7 +127,7 @@ def tiles(
     """
     if style not in STYLE.choices:
         raise InvalidArgumentError(f"style is one of {', '.join(STYLE.choices)}, not {style!r}", field="style")
-    module = HloModule.of(x)
+    module = program(x, strict=strict)
     if instruction:
         [about] = instructions_of(module, instruction, computation)
     else:
@@ -150,7 +153,7 @@ def tiles(
         rows.append(
             TileRow(read.operand, name, access.leaf, access.map.to_text(style), is_tile, *numbers, *expressions)
         )
-    return OperandTiles(about, output, rows)
+    return OperandTiles(about, output, rows).with_notes(module.notes)
 
 
 def _box(

@@ -47,8 +47,8 @@ MAY_GROW = {
 MADE_INTO_TABLES = {
     ("xlashape/hlo/files/dumps.py", "pattern"): "_NAMES",
     ("xlashape/hlo/tokens.py", r"f'[^{quote}\\\\]*(?:\\\\.[^{quote}\\\\]*){{0,1000}}'"): "_STRING_STEPS",
-    ("xlashape/reports/why/oom_text.py", "pattern"): "_SENTENCES",
-    ("xlashape/reports/why/oom_text.py", r"pattern.replace(' ', '\\s+').replace('SIZE', _AMOUNT)"): "_HEADINGS",
+    ("xlashape/reports/oom_text.py", "pattern"): "_SENTENCES",
+    ("xlashape/reports/oom_text.py", r"pattern.replace(' ', '\\s+').replace('SIZE', _AMOUNT)"): "_HEADINGS",
 }
 """Patterns that are put together where names are not known: the value that then has them."""
 

@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from optional import shared
 
 import xlashape as xs
+from xlashape.base.pasted import clean
 from xlashape.errors import LimitExceededError
 from xlashape.limits import budget
+from xlashape.reports.oom_text import agrees, is_report, parse_size, read_report, read_shapes, read_totals
 from xlashape.reports.why import ReportMemory
 from xlashape.reports.why.oom import report_memory, size_text
-from xlashape.reports.why.oom_text import agrees, clean, is_report, parse_size, read_report, read_shapes, read_totals
 
 VECTORS = Path(__file__).resolve().parents[2] / "vectors" / "memory_reports.jsonl"
 REPORTS = [json.loads(line) for line in VECTORS.read_text(encoding="utf-8").splitlines()]

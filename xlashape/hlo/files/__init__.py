@@ -5,5 +5,6 @@
 - `dumps`: files that hold modules among other things, and files that hold none.
 - `protobuf_text`: protobuf text and protobuf JSON.
 - `convert`: reading and writing of files and streams in every format. Public as `xlashape.hlo.convert`.
+- `forgiving`: HLO text that is no module as it stands: logs, parts of a dump, dumps that are cut off.
 - `module_of`: modules from objects of other libraries, for `HloModule.of`.
 """

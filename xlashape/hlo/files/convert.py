@@ -145,7 +145,8 @@ def _kind(data: bytes) -> FileKind:
             return FileKind.JSON
     if is_text:
         start = PBTXT_START.match(head.decode("utf-8", "replace"))
-        return FileKind.PBTXT if start and (start[1] is None or start[1] in FIELD_NAMES) else FileKind.HLO
+        is_pbtxt = start and (start[1] in FIELD_NAMES if start[1] else not re.search(rb"^\s*HloModule\s", head, re.M))
+        return FileKind.PBTXT if is_pbtxt else FileKind.HLO
     return FileKind.HLO_PB if holds_hlo_proto(data) else FileKind.PB
 
 

@@ -50,7 +50,7 @@ def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] 
     if isinstance(value, str):
         if not value:
             raise InvalidArgumentError(f"the text is empty: {_TAKEN}", field="value")
-        return read_file(value) if _is_path(value) else decode(value.encode("utf-8", "surrogatepass"))
+        return read_file(value) if is_path(value) else decode(value.encode("utf-8", "surrogatepass"))
     if isinstance(value, (bytes, bytearray, memoryview)):
         return decode(bytes(cast("bytes", value)))
     if isinstance(value, os.PathLike):
@@ -75,7 +75,7 @@ def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] 
 def documents_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Iterator[Document]:
     """All modules that an executable, a file or a directory holds; for any other object the module of `document_of`."""
     is_class = isinstance(value, type)
-    if isinstance(value, os.PathLike) or (isinstance(value, str) and value and _is_path(value)):
+    if isinstance(value, os.PathLike) or (isinstance(value, str) and value and is_path(value)):
         if args or kwargs:
             raise _no_arguments(cast("Any", value))
         for _, document in modules(cast("str | os.PathLike[str]", value)):
@@ -132,7 +132,7 @@ def _no_arguments(value: object) -> InvalidArgumentError:
     )
 
 
-def _is_path(text: str) -> bool:
+def is_path(text: str) -> bool:
     """Whether text is the path of a file, and not a module. Text that cannot be HLO counts as a path even if there is
     no such file.
     """

@@ -156,7 +156,7 @@ REPORT: Final = Report(
 class Copies(Frozen, Answer):
     """The instructions of a module that only move data. `str()` is the text for people."""
 
-    __slots__ = ("has_pass_dumps", "module", "rows", "suggestions")
+    __slots__ = ("_notes", "has_pass_dumps", "module", "rows", "suggestions")
     report = REPORT
 
     module: str
@@ -248,7 +248,7 @@ class Copies(Frozen, Answer):
             lines = [
                 part for line in lines for part in wrap(line, width, subsequent_indent="    ", break_on_hyphens=False)
             ]
-        parts = ["\n".join(lines)]
+        parts = ["\n".join([*lines, *self.notes])]
         if shown:
             parts.append(listing_text(("moved", "instruction"), [_listed(group) for group in shown], width))
         if len(shown) < len(groups):

@@ -20,6 +20,7 @@ from xlashape.reports.copies.edits import Edit, Removal, matched_by_jax, removal
 from xlashape.reports.copies.movers import Mover, layout_of, movers_of
 from xlashape.reports.copies.pass_dumps import Dump, Inserted, dumps_beside, inserted_by, one_of
 from xlashape.reports.copies.times import Times, executions, moved_by
+from xlashape.reports.program import program
 
 _LONGEST_PATH = 4096
 """Text of as many characters or more is no path."""
@@ -36,7 +37,12 @@ _LABEL = re.compile(
 
 
 def copies(
-    x: Any, *args: Any, passes: str | os.PathLike[str] | None = None, frames: str | None = None, **kwargs: Any
+    x: Any,
+    *args: Any,
+    passes: str | os.PathLike[str] | None = None,
+    frames: str | None = None,
+    strict: bool = False,
+    **kwargs: Any,
 ) -> Copies:
     """The executed instructions of a compiled program that move data and compute nothing: the bytes of each, why it is
     there, and what removes it.
@@ -49,6 +55,7 @@ def copies(
     `pass_name` says which pass inserted an instruction. None is the directory of the file `x`.
     frames: with "all", `source` names every frame that called an operation, and not the line of the user's own code
     alone.
+    strict: refuse text that is no module as it stands (`xlashape.hlo.files.forgiving`).
 
     Sizes are in bytes, with the padding of tiles. Raises as `HloModule.of` does; NotFoundError if `passes` has no
     dumps of the module, InvalidArgumentError if it is no path.
@@ -65,9 +72,9 @@ def copies(
     report = _report_text(x, path)
     if report is not None:
         return _copies_of_labels(report)
-    module = HloModule.of(path if path is not None else compiled(x, args, kwargs))
+    module = program(path if path is not None else compiled(x, args, kwargs), strict=strict)
     with showing_frames(frames):
-        return _copies_of(module, path, passes)
+        return _copies_of(module, path, passes).with_notes(module.notes)
 
 
 def _copies_of(module: HloModule, path: Path | None = None, passes: str | os.PathLike[str] | None = None) -> Copies:

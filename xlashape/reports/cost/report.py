@@ -16,6 +16,7 @@ from xlashape.reports.cost.program import ComputationRuns, Execution, Program, p
 from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
 from xlashape.reports.cost.traffic import SpaceTraffic
 from xlashape.reports.origin import source_of
+from xlashape.reports.program import program
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.reports.text import cell_text, short_bytes
 
@@ -147,7 +148,7 @@ class Cost(Answer, Frozen):
     take the most time at least or, where no times are known, move the most bytes.
     """
 
-    __slots__ = ("as_xla", "module", "program", "roof", "rows")
+    __slots__ = ("_notes", "as_xla", "module", "program", "roof", "rows")
 
     report: ClassVar[Report] = REPORT
     module: HloModule
@@ -327,19 +328,22 @@ class Cost(Answer, Frozen):
 
 def cost(
     x: Any,
+    *args: Any,
     as_xla: bool = False,
-    *,
     target: str | None = None,
     peak: float | None = None,
     bandwidth: float | None = None,
     frames: str | None = None,
+    strict: bool = False,
+    **kwargs: Any,
 ) -> Cost:
     """FLOPs, transcendentals and bytes of a program and of each of its instructions.
 
-    x: whatever `HloModule.of` takes. as_xla: count as XLA's HloCostAnalysis does; docs/cost.md lists the differences.
+    x: whatever `HloModule.of` takes; a jitted function is lowered with the arguments that follow. as_xla: count as
+    XLA's HloCostAnalysis does; docs/cost.md lists the differences.
     target: a name in `CHIPS`, whose peaks give least times; peak and bandwidth, in FLOP/s and bytes/s, replace those of
     the target. frames: with "all", `source` names every frame that called an operation, and not the line of the user's
-    own code alone.
+    own code alone. strict: refuse text that is no module as it stands (`xlashape.hlo.files.forgiving`).
 
     Raises what `HloModule.of` raises, NotFoundError for an unknown target, InvalidArgumentError for a peak or bandwidth
     that is not positive and finite or, without a target, if one of the two is given alone.
@@ -356,7 +360,8 @@ def cost(
         given = "bandwidth" if peak is None else "peak"
         raise InvalidArgumentError(f"{given} is given alone: pass peak and bandwidth, or a target", field=given)
     with showing_frames(frames):
-        return Cost(HloModule.of(x), roof, as_xla=as_xla)
+        module = program(x, args, kwargs, strict=strict)
+        return Cost(module, roof, as_xla=as_xla).with_notes(module.notes)
 
 
 def _values(

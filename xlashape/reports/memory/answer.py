@@ -136,6 +136,8 @@ class Group(NamedTuple):
 class ProgramMemory(Frozen, Answer):
     """The memory of a program: the answer of `memory`. Its rows are `peak_buffers`."""
 
+    __slots__ = ("__dict__", "notes")
+
     report: ClassVar[Report] = REPORT
 
     plan: Plan

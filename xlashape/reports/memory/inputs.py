@@ -13,7 +13,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -31,9 +31,11 @@ from xlashape.reports.memory.liveness import plan_of_module
 from xlashape.reports.memory.plan import Plan
 from xlashape.reports.memory.texts import TextAssignment, read_text, read_usage_report
 from xlashape.reports.memory.untraced import is_untraced, with_temporaries
-from xlashape.reports.why.oom_text import is_report
+from xlashape.reports.oom_text import is_report
+from xlashape.reports.program import program
 from xlashape.shape import Target
 
+_MOST_OF_A_BEGINNING: Final = 200
 _MOST_BYTES: Final = (1 << 31) - 1
 _MOMENT: Final = (
     "The text has what lives at one moment alone: outputs that are made later are not counted, as they are in "
@@ -49,12 +51,20 @@ _HOW_TO_DUMP: Final = (
 
 
 def memory(
-    x: Any, *, space: int | None = None, target: Target | str | None = None, frames: str | None = None
+    x: Any,
+    *args: Any,
+    space: int | None = None,
+    target: Target | str | None = None,
+    frames: str | None = None,
+    strict: bool = False,
+    **kwargs: Any,
 ) -> ProgramMemory:
     """The memory of a program: its peak, what lives then, and from which line it comes.
 
     `x` is a dump of XLA (`*.hlo.pb` with its buffer assignment), a text that XLA writes beside it, a Compiled of JAX, a
-    BufferAssignmentProto, a profile (`FILE#MODULE` where it holds several), or anything else that `HloModule.of` takes.
+    BufferAssignmentProto, a profile (`FILE#MODULE` where it holds several), or anything else that `HloModule.of` takes;
+    a jitted function is lowered with the arguments that follow. `strict` refuses text that is no module as it stands
+    (`xlashape.hlo.files.forgiving`).
     Of a module without an assignment the peak is estimated: `is_estimate`, `lower_bytes`, `upper_bytes`. With `space`,
     XLA's number of a memory space, the answer is about that space alone. With a `target` that `why` takes, an estimate
     counts the bytes that arrays and tables of tuples take there; an assignment has the compiler's own sizes, whatever
@@ -73,7 +83,7 @@ def memory(
     if frames not in (None, "own", "all"):
         raise InvalidArgumentError(f"expected own or all, found {frames!r}", field="frames")
     device = None if target is None else Target.of(target)
-    answer = _memory(x, device)
+    answer = _memory(x, args, kwargs, device, strict=strict)
     if device is not None and answer.target is None and answer is not x:
         notes = (*answer.notes[len(answer.plan.notes) :], _OWN_SIZES.format(device))
         answer = ProgramMemory(answer.plan, said_peak=answer.said_peak, notes=notes)
@@ -82,7 +92,9 @@ def memory(
     return answer if space is None else answer.in_space(space)
 
 
-def _memory(x: Any, target: Target | None) -> ProgramMemory:
+def _memory(
+    x: Any, args: Sequence[Any], kwargs: Mapping[str, Any], target: Target | None, *, strict: bool
+) -> ProgramMemory:
     if isinstance(x, ProgramMemory):
         return x
     if isinstance(x, Message) and x.DESCRIPTOR.full_name == "xla.BufferAssignmentProto":
@@ -100,7 +112,7 @@ def _memory(x: Any, target: Target | None) -> ProgramMemory:
         if stats is not None:
             return _of_stats(x, stats)
     try:
-        module = HloModule.of(x)
+        module = program(x, args, kwargs, strict=strict)
     except XlashapeError as error:
         if _is_report(x):
             message = "this is a report about memory that has run out, and no program: `why` explains it"
@@ -126,7 +138,7 @@ def _of_module(module: HloModule, target: Target | None, notes: tuple[str, ...] 
     assignment = module.assignment
     if assignment is not None:
         return ProgramMemory(plan_of_assignment(assignment, module), notes=notes)
-    return ProgramMemory(plan_of_module(module, target), notes=notes)
+    return ProgramMemory(plan_of_module(module, target), notes=(*notes, *module.notes))
 
 
 # -- objects of JAX ---------------------------------------------------------------------------
@@ -201,7 +213,9 @@ def _of_path(path: str, target: Target | None) -> ProgramMemory | None:
     file = Path(path)
     about = assignment_file(file)
     if about is None:
-        return None
+        if not is_assignment_text(_beginning(file)):
+            return None
+        return _of_text(read_text(_content(file).decode("utf-8", "replace"), file.name), None, file.name)
     module = None if about.module is None else HloModule.load(about.module)
     beside = "" if about.module is None else about.module.name
     if module is not None and module.assignment is not None:
@@ -218,6 +232,14 @@ def _of_path(path: str, target: Target | None) -> ProgramMemory | None:
         return _of_text(read_usage_report(data, file.name), None, file.name)
     has_values = about.kind == "buffer-assignment.txt"
     return _of_text(read_text(data.decode("utf-8", "replace"), file.name), module if has_values else None, file.name)
+
+
+def _beginning(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(_MOST_OF_A_BEGINNING)
+    except OSError:
+        return b""
 
 
 def _content(file: Path) -> bytes:

@@ -322,7 +322,7 @@ class Reads(Answer, Frozen):
     """What the instructions of a module read: a row for each operand and output. Instructions that fetch most in vain
     and again come first."""
 
-    __slots__ = ("alike", "device", "module", "reads")
+    __slots__ = ("_notes", "alike", "device", "module", "reads")
 
     report: ClassVar[Report] = REPORT
     module: HloModule

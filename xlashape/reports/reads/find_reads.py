@@ -25,6 +25,7 @@ from xlashape.indexing.walk.instruction_answers import calls_computation
 from xlashape.limits import INT64_MAX, spend
 from xlashape.reports.cost.program import runs_of
 from xlashape.reports.origin import source_of
+from xlashape.reports.program import program
 from xlashape.reports.reads.answer import Alike, Lanes, Measured, OperandRead, Read, Reads, Way, units_touched
 from xlashape.reports.reads.consumers import CACHED, UNKNOWN, consumer_of, deciding_opcodes
 from xlashape.reports.reads.devices import Device, device_of, place_in_tile
@@ -53,6 +54,7 @@ def reads(
     warp: int | None = None,
     segment_bytes: int | None = None,
     frames: str | None = None,
+    strict: bool = False,
     **kwargs: Any,
 ) -> Reads:
     """What each instruction of a program reads from memory, how the elements are used, and how many bytes are fetched
@@ -70,6 +72,7 @@ def reads(
     segment_bytes: how many bytes are fetched together.
     frames: with "all", `source` names every frame that called an operation, and not the line of the user's own code
     alone.
+    strict: refuse text that is no module as it stands (`xlashape.hlo.files.forgiving`).
 
     Rows come by instruction, and those first that fetch most in vain and again. An instruction that cannot be analysed
     has a row with an `error`; if it is the only one that was asked for, the error is raised. Raises what `HloModule.of`
@@ -84,7 +87,7 @@ def reads(
     ('tpu', 1.0, 0.15625, 27648)
     """
     check_warp(1 if warp is None else warp, 1 if segment_bytes is None else segment_bytes)
-    module = HloModule.of(compiled(x, args, kwargs))
+    module = program(compiled(x, args, kwargs), strict=strict)
     name = str(cast("os.PathLike[str]", x)) if isinstance(x, os.PathLike) else x
     is_file = isinstance(name, str) and len(name) < _LONGEST_PATH and "\n" not in name
     device = device_of(module, name if is_file else "", target, warp, segment_bytes)
@@ -99,7 +102,7 @@ def reads(
         found = _Finder(module, device, output, is_one=bool(instruction)).found(chosen)
     if output is not None and chosen and not found.reads:
         raise InvalidArgumentError(f"no instruction that reads something has an output {output}", field="output")
-    return found
+    return found.with_notes(module.notes)
 
 
 def wasted_by(

@@ -11,7 +11,6 @@ The files. Each imports only from those above it:
     declaration.py       REPORT: the columns, totals and options of the report
     shapes.py            Buffer, the row of all answers; ArrayMemory, TupleMemory, ShapesMemory, answers about shapes
     programs.py          InstructionMemory, ModuleMemory, answers about programs
-    oom_text.py          reads reports about memory that has run out
     oom.py               ReportMemory, the answer about such a report
     explain.py           why, the function that gives the answer about any input
 """

@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from xlashape.base.pasted import clean
 from xlashape.errors import InvalidArgumentError, NotFoundError, ParseError, XlashapeError
 from xlashape.hlo.files.dumps import assignment_file, is_assignment_text
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.module_proto.stack_frames import showing_frames
+from xlashape.reports.oom_text import is_report, read_totals
+from xlashape.reports.program import mends, program
 from xlashape.reports.why.oom import ReportMemory, report_memory, shapes_memory
-from xlashape.reports.why.oom_text import clean, is_report, read_totals
 from xlashape.reports.why.programs import InstructionMemory, ModuleMemory, instruction_memory, module_memory
 from xlashape.reports.why.shapes import ArrayMemory, ShapesMemory, TupleMemory, shape_memory
 from xlashape.shape import Shape, Target
@@ -35,7 +37,15 @@ a few such characters."""
 _UNKNOWN = "expected a shape, an instruction, a module, a path, or text with shapes in it"
 
 
-def why(x: Any, *, target: Target | str | None = None, instruction: str = "", frames: str | None = None) -> Memory:
+def why(
+    x: Any,
+    *args: Any,
+    target: Target | str | None = None,
+    instruction: str = "",
+    frames: str | None = None,
+    strict: bool = False,
+    **kwargs: Any,
+) -> Memory:
     """Why the buffers of `x` are as large as they are, and what would make them smaller.
 
     `x` is one of
@@ -43,7 +53,7 @@ def why(x: Any, *, target: Target | str | None = None, instruction: str = "", fr
     - a Shape, its text, or anything that `Shape.of` takes: arrays of NumPy and JAX, `(dtype, dimensions)`, …
     - an HloInstruction
     - an HloModule, its text or bytes, or anything that `HloModule.of` takes: a Lowered or Compiled of JAX, a path,
-      `FILE#NAME`, …
+      `FILE#NAME`, …; a jitted function is lowered with the arguments that follow
     - the `memory_analysis()` of a Compiled of JAX
     - text that contains shapes, such as the report of a compiler that has run out of memory, or the path of a file with
       such text
@@ -54,6 +64,7 @@ def why(x: Any, *, target: Target | str | None = None, instruction: str = "", fr
     `instruction`: of a module, the name of the instruction to explain.
     `frames`: with "all", `source` names every frame that called an operation, and not the line of the user's own code
     alone.
+    `strict`: refuse text with lines of HLO that is no module as it stands (`xlashape.hlo.files.forgiving`).
 
     Raises ParseError for text without a shape, an allocation or a module, NotFoundError for the path of a missing file
     and for an instruction that does not exist, InvalidArgumentError for a target that does not exist, and the errors
@@ -65,29 +76,38 @@ def why(x: Any, *, target: Target | str | None = None, instruction: str = "", fr
     (Shape('bf16[1000,3]{0,1:T(4,128)(2,1)}'), 42.666666666666664)
     """
     with showing_frames(frames):
-        return _explained(x, None if target is None else Target.of(target), instruction)
+        device = None if target is None else Target.of(target)
+        if instruction or args or kwargs:
+            module = program(x, args, kwargs, strict=strict)
+            if instruction:
+                return instruction_memory(module.instruction(instruction), device).with_notes(module.notes)
+            x = module
+        return _explained(x, device, strict=strict)
 
 
-def _explained(x: Any, device: Target | None, instruction: str) -> Memory:
-    if instruction:
-        return instruction_memory(HloModule.of(x).instruction(instruction), device)
+def _explained(x: Any, device: Target | None, *, strict: bool) -> Memory:
     if isinstance(x, Shape):
         return shape_memory(x, device)
     if isinstance(x, HloInstruction):
         return instruction_memory(x, device)
     if isinstance(x, HloModule):
-        return module_memory(x, device)
+        return _module(x, device)
     if isinstance(x, HloComputation):
         raise InvalidArgumentError(f"{_UNKNOWN}; found a computation: pass its module", field="x")
     if x is None:  # for Shape.of, None is a tree without leaves
         raise InvalidArgumentError(f"{_UNKNOWN}; found None", field="x")
     if isinstance(x, str):
-        return _text(x, device)
+        return _text(x, device, strict=strict)
     if isinstance(x, os.PathLike):
-        return _file(Path(os.fspath(x)), device)  # pyright: ignore[reportUnknownArgumentType] - of text or bytes
+        return _file(Path(os.fspath(x)), device, strict=strict)  # pyright: ignore[reportUnknownArgumentType] - of text or bytes
     if isinstance(x, (bytes, bytearray)):
-        return _content(bytes(x), device)
+        return _content(bytes(x), device, strict=strict)
     return _object(x, device)
+
+
+def _module(x: Any, device: Target | None, origin: Any = None, *, strict: bool = True) -> Memory:
+    module = program(x, strict=strict)
+    return module_memory(module, device, origin).with_notes(module.notes)
 
 
 def _object(x: Any, device: Target | None) -> Memory:
@@ -107,13 +127,13 @@ def _object(x: Any, device: Target | None) -> Memory:
     return shape_memory(shape, device)
 
 
-def _text(text: str, device: Target | None, *, is_content: bool = False) -> Memory:
+def _text(text: str, device: Target | None, *, strict: bool, is_content: bool = False) -> Memory:
     """Explains text. `is_content`: whether the text is the content of a file or of a request, and so names no file."""
     if not is_content and "\n" not in text and len(text) < 4_096 and not _MODULE.match(text):
         if _exists(text.split("#", 1)[0]):
-            return _file(Path(text), device)
+            return _file(Path(text), device, strict=strict)
     if _MODULE.match(text):
-        return module_memory(HloModule.parse(text), device)
+        return _module(text.encode("utf-8", "surrogatepass"), device, strict=strict)
     try:
         shape = Shape.parse(text.strip())
     except ParseError as error:
@@ -124,6 +144,9 @@ def _text(text: str, device: Target | None, *, is_content: bool = False) -> Memo
         raise _no_module("this text")
     if is_report(text):
         return report_memory(text, device)
+    module = None if strict else mends(text)
+    if module is not None:
+        return _module(module, device)
     arrays = shapes_memory(text, device)
     if arrays.arrays and not _is_one_shape(text):
         return arrays
@@ -132,7 +155,7 @@ def _text(text: str, device: Target | None, *, is_content: bool = False) -> Memo
     if not is_content and "\n" not in text and "[" not in text and ("/" in text or "." in text):
         raise NotFoundError(f"there is no file {text[:200]!r}", kind="file", name=text[:200], field="x")
     if "\n" in text and "{" in text:  # the error for other programs, such as MLIR, says what to pass instead
-        return module_memory(HloModule.of(text.encode()), device)
+        return _module(text.encode(), device)
     if len(text.split()) > _MOST_WORDS_OF_A_SHAPE and "[" not in text:
         message = "found no shape, no allocation of a report and no module in this text"
         raise ParseError(message, source_line=text.strip().split("\n", 1)[0][:100], expected=_UNKNOWN)
@@ -151,7 +174,7 @@ def _is_one_shape(text: str) -> bool:
     return not any(character.isspace() or character in "%=\"'" for character in text.strip())
 
 
-def _file(path: Path, device: Target | None) -> Memory:
+def _file(path: Path, device: Target | None, *, strict: bool) -> Memory:
     """Explains the module, the report or the shapes in a file. For a file that XLA wrote about a module's memory, it
     explains the module beside the file.
     """
@@ -169,24 +192,22 @@ def _file(path: Path, device: Target | None) -> Memory:
     if text is not None and not _MODULE.match(text) and is_report(text):
         return report_memory(text, device)
     try:
-        module = HloModule.load(path)
+        return _module(path, device, path, strict=strict)
     except XlashapeError as error:
         return _shapes_or(error, text, device)
-    return module_memory(module, device, path)
 
 
-def _content(data: bytes, device: Target | None) -> Memory:
+def _content(data: bytes, device: Target | None, *, strict: bool) -> Memory:
     """Explains the content of a file."""
     text = _as_text(data)
     if text is not None and is_assignment_text(data):
         raise _no_module("this text")
     if text is not None and not _MODULE.match(text) and (is_report(text) or len(text) < 4_096):
-        return _text(text.strip(), device, is_content=True)
+        return _text(text.strip(), device, strict=strict, is_content=True)
     try:
-        module = HloModule.from_bytes(data)
+        return _module(data, device, strict=strict)
     except XlashapeError as error:
         return _shapes_or(error, text, device)
-    return module_memory(module, device)
 
 
 def _no_module(name: str) -> InvalidArgumentError:

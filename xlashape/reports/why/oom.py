@@ -11,22 +11,22 @@ from typing import Final, NamedTuple
 
 from xlashape.base.frozen import set_field
 from xlashape.base.math import byte_text, counted
+from xlashape.base.pasted import clean
 from xlashape.errors import XlashapeError
 from xlashape.limits import spend
-from xlashape.reports.text import cut_middle
-from xlashape.reports.why.causes import array_bytes
-from xlashape.reports.why.declaration import facts_lines
-from xlashape.reports.why.oom_text import (
+from xlashape.reports.oom_text import (
     ReportedAllocation,
     ReportedAmount,
     ReportedTotals,
     agrees,
-    clean,
     parse_size,
     read_report,
     read_shapes,
     totals_of,
 )
+from xlashape.reports.text import cut_middle
+from xlashape.reports.why.causes import array_bytes
+from xlashape.reports.why.declaration import facts_lines
 from xlashape.reports.why.shapes import ArrayMemory, Buffer, MemoryAnswer, ShapesMemory, array_memory
 from xlashape.shape import Shape, Target, tpu_layout
 

@@ -158,7 +158,7 @@ class InstructionMemory(MemoryAnswer):
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
         """The instruction and the explanation of its result, for people."""
-        return printable(f"{self.headline()}\n{self.result.to_text(limit, width=width, hint=hint)}")
+        return printable("\n".join([self.headline(), *self.notes, self.result.to_text(limit, width=width, hint=hint)]))
 
 
 def instruction_memory(instruction: HloInstruction, target: Target | None = None) -> InstructionMemory:
@@ -399,7 +399,7 @@ class ModuleMemory(MemoryAnswer):
         padded = [one for one in known if one.padding_bytes]
         shown = (padded if self.whole_count is None else known) if padded else known
         first = shown[: most or len(shown)]
-        parts = [self.headline()]
+        parts = ["\n".join([self.headline(), *self.notes])]
         if padded:
             parts += [_explained(one) for one in first]
         elif first:

@@ -130,7 +130,7 @@ def merged(buffers: Iterable[Buffer]) -> list[Buffer]:
 class MemoryAnswer(FrozenValue, Answer):
     """Why buffers are as large as they are. `str()` is the text for people; sizes are in bytes."""
 
-    __slots__ = ()
+    __slots__ = ("_notes",)
     report: ClassVar[Report] = REPORT
     kind: ClassVar[str]
     """The subject of the answer: array, tuple, instruction, module, report or shapes."""

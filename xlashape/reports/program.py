@@ -1,0 +1,76 @@
+"""The program that a report about one program is asked of, as people have it in hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, cast
+
+from xlashape.errors import DecodeError, ParseError, XlashapeError
+from xlashape.hlo.files.convert import decompressed
+from xlashape.hlo.files.forgiving import mended
+from xlashape.hlo.files.module_of import is_path
+from xlashape.hlo.module import HloModule
+from xlashape.reports.oom_text import is_report
+
+_MOST_BYTES: Final = 1 << 28
+"""The most bytes of a text that is mended."""
+
+
+def program(
+    x: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, strict: bool = False
+) -> HloModule:
+    """The module in whatever `HloModule.of` takes. Unless `strict`, text that is no module is read as
+    `xlashape.hlo.files.forgiving` says; the `notes` of the module say what was left out or assumed. Raises what
+    `HloModule.of` raises.
+
+    >>> program("%a.2 = f32[4]{0} add(f32[4]{0} %x, f32[4]{0} %x)").notes
+    ('x is not defined: it is a parameter of the shape beside it.',)
+    """
+    if not strict and callable(getattr(x, "read", None)):
+        x = x.read()  # it can be read once
+    try:
+        return HloModule.of(x, *args, **(kwargs or {}))
+    except (ParseError, DecodeError) as error:
+        text = None if strict else _text_of(x)
+        if text is None or is_report(text):
+            raise
+        module = _mended(text)
+        if module is None:
+            raise error
+        return module
+
+
+def mends(text: str) -> HloModule | None:
+    """The module of a text that is none as it stands but holds lines of HLO; None where it holds none."""
+    return None if is_report(text) else _mended(text)
+
+
+def _mended(text: str) -> HloModule | None:
+    for made in mended(text):
+        with suppress(XlashapeError):
+            module = HloModule.parse(made.text)
+            module.notes = made.notes
+            return module
+    return None
+
+
+def _text_of(x: Any) -> str | None:
+    """The text that a value or a file holds; None where it holds something else."""
+    if isinstance(x, (list, tuple)) and len(cast("Sequence[Any]", x)) == 1:
+        return _text_of(x[0])
+    if isinstance(x, os.PathLike) or (isinstance(x, str) and is_path(x)):
+        try:
+            x = Path(cast("str", x)).read_bytes()
+        except OSError:
+            return None
+    if isinstance(x, str):
+        return x
+    if not isinstance(x, (bytes, bytearray, memoryview)):
+        return None
+    content = decompressed(bytes(cast("bytes", x)))
+    if len(content) > _MOST_BYTES or b"\0" in content:
+        return None
+    return content.decode("utf-8-sig", "replace")
