@@ -19,6 +19,8 @@ from xlashape.hlo.files.detect_format import holds_text
 from xlashape.hlo.files.dumps import what_else
 from xlashape.proto.wire import BYTES, VARINT, fields
 from xlashape.reports.oom_text import is_report, read_shapes, read_totals
+from xlashape.reports.program import mends
+from xlashape.reports.why.compiler_messages import read_messages
 from xlashape.shape import Layout, Shape
 from xlashape.symbolic import IndexingMap
 
@@ -93,7 +95,8 @@ def recognize(content: bytes) -> Recognized:
     if isinstance(short, Recognized):
         return short
     begin = text[:_MOST_SEARCHED]
-    if is_report(begin) or read_totals(clean(begin)) is not None:
+    cleaned = clean(begin)
+    if is_report(begin) or read_totals(cleaned) is not None or read_messages(cleaned) is not None:
         return Recognized("report", text, "", "a report about memory")
     if _COMPUTATION.search(begin):
         return _module(text)
@@ -171,10 +174,10 @@ def _lines(text: str) -> Recognized | XlashapeError:
     try:
         module = HloModule.parse(text, elided_values=False)
     except XlashapeError as error:
-        try:  # lines of a computation without its head
-            module = HloModule.parse(f"HloModule lines\nENTRY lines {{\n{text}\n}}", elided_values=False)
-        except XlashapeError:
+        found = mends(text)
+        if found is None:
             return error
+        module = found
     root = module.entry.root
     if all(each.opcode == Opcode.PARAMETER or each is root for each in module.instructions()):
         return Recognized("instruction", module.to_text(), root.name, f"the instruction {root.name}")

@@ -33,7 +33,7 @@ HLO = "HloModule m\n\nENTRY e {\n  ROOT p = f32[4] parameter(0)\n}\n"
         (HLO, "module"),
         (f"// a comment\n/* and\nanother */ {HLO}", "module"),
         ("ENTRY e { ROOT p = f32[4] parameter(0) }", "module"),
-        ("%fusion.3 = f32[8]{0} fusion(%x), kind=kLoop, calls=%fused", "report"),
+        ("%fusion.3 = f32[8]{0} fusion(%x), kind=kLoop, calls=%fused", "instruction"),
         ("1. Size: 2.00G\n   Shape: f32[32,4096,4096]{1,2,0}", "report"),
         ("the buffers f32[3,4] and bf16[128]", "report"),
         ('{"traceEvents": []}', "profile"),

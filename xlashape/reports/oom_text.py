@@ -32,6 +32,8 @@ from xlashape.limits import spend
 from xlashape.shape import PrimitiveType, Shape
 
 _UNITS: Final = {"": 0, "B": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
+SIZE_PATTERN: Final = r"\d{1,15}(?:\.\d{1,15})?(?:[KMGTP]iB|[KMGTP]B?|B)?"
+"""An amount of bytes, such as 21.50M, as part of a pattern."""
 _SIZE: Final = re.compile(r"(-?\d+(?:\.\d+)?)(KiB|MiB|GiB|TiB|PiB|[KMGTP]B?|B|bytes?)?")
 
 

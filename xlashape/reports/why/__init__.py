@@ -11,6 +11,7 @@ The files. Each imports only from those above it:
     declaration.py       REPORT: the columns, totals and options of the report
     shapes.py            Buffer, the row of all answers; ArrayMemory, TupleMemory, ShapesMemory, answers about shapes
     programs.py          InstructionMemory, ModuleMemory, answers about programs
+    compiler_messages.py messages about kernels and shardings: scoped VMEM, shared memory, rematerialization
     oom.py               ReportMemory, the answer about such a report
     explain.py           why, the function that gives the answer about any input
 """

@@ -14,6 +14,7 @@ from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.module_proto.stack_frames import showing_frames
 from xlashape.reports.oom_text import is_report, read_totals
 from xlashape.reports.program import mends, program
+from xlashape.reports.why.compiler_messages import read_messages
 from xlashape.reports.why.oom import ReportMemory, report_memory, shapes_memory
 from xlashape.reports.why.programs import InstructionMemory, ModuleMemory, instruction_memory, module_memory
 from xlashape.reports.why.shapes import ArrayMemory, ShapesMemory, TupleMemory, shape_memory
@@ -142,7 +143,7 @@ def _text(text: str, device: Target | None, *, strict: bool, is_content: bool = 
         return shape_memory(shape, device)
     if is_assignment_text(text[:200].encode("utf-8", "replace")):
         raise _no_module("this text")
-    if is_report(text):
+    if is_report(text) or read_messages(clean(text)) is not None:
         return report_memory(text, device)
     module = None if strict else mends(text)
     if module is not None:
@@ -189,7 +190,7 @@ def _file(path: Path, device: Target | None, *, strict: bool) -> Memory:
     except OSError as error:
         raise NotFoundError(f"cannot read {path}: {error.strerror}", kind="file", name=str(path), field="x") from error
     text = None if data is None else _as_text(data)
-    if text is not None and not _MODULE.match(text) and is_report(text):
+    if text is not None and not _MODULE.match(text) and (is_report(text) or read_messages(clean(text)) is not None):
         return report_memory(text, device)
     try:
         return _module(path, device, path, strict=strict)

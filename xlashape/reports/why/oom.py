@@ -26,6 +26,7 @@ from xlashape.reports.oom_text import (
 )
 from xlashape.reports.text import cut_middle
 from xlashape.reports.why.causes import array_bytes
+from xlashape.reports.why.compiler_messages import read_messages
 from xlashape.reports.why.declaration import facts_lines
 from xlashape.reports.why.shapes import ArrayMemory, Buffer, MemoryAnswer, ShapesMemory, array_memory
 from xlashape.shape import Shape, Target, tpu_layout
@@ -165,7 +166,7 @@ def _sizes_text(size: str, unpadded: str, padding: str, expansion: str) -> str:
 class ReportMemory(MemoryAnswer):
     """A report about memory that has run out, explained. Sums are over the allocations that are explained."""
 
-    __slots__ = _fields = ("reported", "allocations", "stated", "unread")
+    __slots__ = _fields = ("reported", "allocations", "stated", "unread", "said")
     kind = "report"
 
     reported: ReportedTotals | None
@@ -175,6 +176,8 @@ class ReportMemory(MemoryAnswer):
     """The amounts that the report states beside its allocations."""
     unread: tuple[str, ...]
     """The lines that were not understood."""
+    said: tuple[str, ...]
+    """What the message of a compiler says, in sentences, where it is of a kind that `compiler_messages` knows."""
 
     def __init__(
         self,
@@ -182,11 +185,13 @@ class ReportMemory(MemoryAnswer):
         allocations: tuple[AllocationMemory, ...],
         stated: tuple[ReportedAmount, ...] = (),
         unread: tuple[str, ...] = (),
+        said: tuple[str, ...] = (),
     ) -> None:
         set_field(self, "reported", reported)
         set_field(self, "allocations", allocations)
         set_field(self, "stated", stated)
         set_field(self, "unread", unread)
+        set_field(self, "said", said)
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -232,6 +237,8 @@ class ReportMemory(MemoryAnswer):
         """The bytes used, available and in excess, the sums over the allocations, the other amounts, and the lines that
         were not understood.
         """
+        if self.said:
+            return "\n".join([piece for line in self.said for piece in _folded(line)])
         lines = list(self._use())
         compared = [one for one in self.allocations if one.agrees is not None]
         if self.allocations:
@@ -312,7 +319,8 @@ def _free_saving(memory: ArrayMemory) -> int:
 
 
 def report_memory(text: str, target: Target | None = None) -> ReportMemory:
-    """Explains the allocations of a report: of XLA on TPUs, or of its allocator on GPUs and CPUs.
+    """Explains the allocations of a report: of XLA on TPUs, or of its allocator on GPUs and CPUs. Of a message that
+    `compiler_messages` knows, it tells what that says.
 
     Reports of older TPU compilers write layouts without tiles. The tiles are then those of the target, or without a
     target those of the first of `tpu` and `tpu-v3` for which our size equals the report's.
@@ -325,7 +333,11 @@ def report_memory(text: str, target: Target | None = None) -> ReportMemory:
     >>> allocation.size, allocation.unpadded, allocation.padding, allocation.expansion, allocation.agrees
     ('6.00G', '48.00M', '5.95G', '128.0', True)
     """
-    read = read_report(clean(text))
+    cleaned = clean(text)
+    said = read_messages(cleaned)
+    if said is not None:
+        return ReportMemory(said.totals, (), said.amounts, said=said.said)
+    read = read_report(cleaned)
     totals, reported = totals_of(read), read.allocations
     arrays = [one.shape for one in reported if one.shape is not None and one.shape.is_array]
     is_tpu = any(one.unpadded for one in reported) or any(map(tpu_layout.has_tpu_tiles, arrays))

@@ -1,0 +1,98 @@
+"""Messages of compilers about kernels and shardings: their numbers come first, and the shapes in them are not explained."""
+
+from __future__ import annotations
+
+import pytest
+
+import xlashape as xs
+from xlashape.reports.why.oom import ReportMemory
+
+SCOPED = (
+    "{code}Ran out of memory in memory space vmem while allocating on stack for %{name} = "
+    'bf16[4,256,512]{{2,1,0:T(8,128)(2,1)}} {opcode}(%a.1, %b.1), metadata={{op_name="jit(f)/pallas_call" '
+    "stack_frame_id=7}}. Scoped allocation with size {needed} and limit {limit} exceeded scoped vmem limit by {excess}."
+)
+SIZES = {
+    "21.50M": 22_544_384, "16.00M": 1 << 24, "5.50M": 5_767_168, "900.0K": 921_600, "800.0K": 819_200, "100.0K": 102_400,
+    "1.50G": 3 << 29, "1.00G": 1 << 30, "512.00M": 1 << 29,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", ["", "E1001: CompileTimeScopedVmemOom:\n", "I0101 10:00:00.000000 7 x.cc:1] "])
+@pytest.mark.parametrize("opcode", ["custom-call", "fusion"])
+@pytest.mark.parametrize(
+    "sizes", [("21.50M", "16.00M", "5.50M"), ("900.0K", "800.0K", "100.0K"), ("1.50G", "1.00G", "512.00M")]
+)
+def test_a_kernel_that_needs_more_scoped_memory_than_the_limit(
+    code: str, opcode: str, sizes: tuple[str, str, str]
+) -> None:
+    needed, limit, excess = sizes
+    text = SCOPED.format(code=code, name="kern.3", opcode=opcode, needed=needed, limit=limit, excess=excess)
+    answer = xs.why(text)
+    assert isinstance(answer, ReportMemory)
+    first = " ".join(answer.headline().split())
+    assert first.startswith(f"kern.3 ({opcode}) needs ")
+    assert [(each.name, each.bytes, each.detail) for each in answer.stated] == [
+        ("needed", SIZES[needed], "kern.3"), ("limit", SIZES[limit], "kern.3"), ("excess", SIZES[excess], "kern.3"),
+    ]  # fmt: skip
+    assert answer.must_go_bytes == SIZES[excess]
+    assert len(answer) == 0
+    assert f"--xla_tpu_scoped_vmem_limit_kib={SIZES[needed] >> 10}" in first
+    assert ("vmem_limit_bytes" in first) == (opcode == "custom-call")
+
+
+WORDINGS = (
+    "[spmd] Involuntary full rematerialization. The compiler was not able to go from sharding {one} to {other} without "
+    "doing a full rematerialization of the tensor for HLO operation: %add.1 = {shape} add(%p.1, %p.2), sharding={one}. "
+    "You probably want to enrich the sharding annotations to prevent this from happening.",
+    "[SPMD] Involuntary full rematerialization. The compiler cannot go from sharding {one} to {other} efficiently for HLO "
+    "operation %add.1 = {shape} add(%p.1, %p.2), sharding={one}. As the last resort, SPMD will replicate the tensor and "
+    "then partition it to obtain the target sharding, which is inefficient.",
+)
+
+
+@pytest.mark.parametrize("wording", WORDINGS)
+@pytest.mark.parametrize(
+    ("one", "other", "before", "after"),
+    [
+        ("{devices=[2,1,4]<=[4,2]T(1,0)}", "{devices=[1,8,1]<=[8]}", 1 << 27, 1 << 27),
+        ("{devices=[2,1,1,4]<=[8] last_tile_dim_replicate}", "{devices=[1,8,1]<=[8]}", 1 << 29, 1 << 27),
+        ("{replicated}", "{devices=[8,1,1]<=[8]}", 1 << 30, 1 << 27),
+    ],
+)
+def test_what_the_partitioner_gathers(wording: str, one: str, other: str, before: int, after: int) -> None:
+    text = wording.format(one=one, other=other, shape="f32[4096,4096,16]{2,1,0}")
+    answer = xs.why(f"E0101 10:00:00.000000 7 spmd_partitioner.cc:621] {text}")
+    assert [(each.name, each.bytes) for each in answer.stated] == [
+        ("before", before), ("between", 1 << 30), ("after", after),
+    ]  # fmt: skip
+    assert answer.headline().startswith("add.1, f32[4096,4096,16]{2,1,0}, is ")
+
+
+def test_a_report_of_vmem_without_sizes() -> None:
+    answer = xs.why(
+        "Ran out of memory in memory space vmem. It should not be possible to run out of vmem - please file a bug "
+        "against XLA.\n\nLargest program allocations in vmem:\n\n  XLA label: register allocator spill slots\n"
+        "  Allocation type: scoped\n\n  XLA label: %fusion.7 = (bf16[], f32[256]{0}) fusion(f32[256]{0}, ...(+13)), "
+        "kind=kOutput, calls=%fused_computation.7\n  Allocation type: scoped\n"
+    )
+    assert [(each.name, each.bytes, each.detail) for each in answer.stated] == [
+        ("register allocator spill slots", None, ""), ("fusion.7", None, "fusion"),
+    ]  # fmt: skip
+    assert answer.headline().startswith("The compiler ran out of VMEM; the report states no size.")
+    assert len(answer) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ptxas error : Entry function 'k' uses too much shared data (0x20000 bytes, 0x18c00 max)",
+        "OutOfResources: out of resource: shared memory, Required: 131072, Hardware limit: 101376. Reducing block sizes",
+        "INTERNAL: Shared memory size limit exceeded: requested 131072, available: 101376",
+    ],
+)
+def test_a_kernel_that_needs_more_shared_memory_than_the_gpu_has(text: str) -> None:
+    answer = xs.why(text)
+    assert [(each.name, each.bytes) for each in answer.stated] == [
+        ("needed", 131_072), ("limit", 101_376), ("excess", 29_696),
+    ]  # fmt: skip

@@ -1,0 +1,205 @@
+"""Messages of compilers that state what a kernel or a change of sharding takes: XLA's for TPUs and of its partitioner,
+ptxas and Triton for GPUs. The shapes in such a message are not what ran out, so they are not explained.
+
+    scoped memory      "Scoped allocation with size SIZE and limit SIZE exceeded scoped vmem limit by SIZE" (E1001)
+    without sizes      "Ran out of memory in memory space vmem", and labels without sizes
+    partitioner        "Involuntary full rematerialization", in both wordings
+    shared memory      ptxas: "uses too much shared data (0x1a000 bytes, 0xc000 max)"; Triton: "out of resource: shared
+                       memory, Required: 131072, Hardware limit: 101376"; XLA: "Shared memory size limit exceeded:
+                       requested 98304, available: 49152"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from xlashape.base.math import byte_text, ceil_div, counted
+from xlashape.errors import XlashapeError
+from xlashape.hlo.values.sharding import Sharding
+from xlashape.limits import spend
+from xlashape.reports.oom_text import SIZE_PATTERN, ReportedAmount, ReportedTotals, parse_size
+from xlashape.reports.text import cut_middle
+from xlashape.shape import Shape
+from xlashape.shape.xla_util.shape_util import byte_size_of
+
+_MOST_MESSAGES: Final = 100
+_SHOWN: Final = 5
+_NAME_LENGTH: Final = 80
+_SCOPED: Final = re.compile(
+    rf"Scoped\s+allocation\s+with\s+size\s+(?P<needed>{SIZE_PATTERN})\s+and\s+limit\s+(?P<limit>{SIZE_PATTERN})\s+exceeded"
+    rf"\s+scoped\s+(?P<space>\w{{1,20}})\s+limit\s+by\s+(?P<excess>{SIZE_PATTERN})"
+)
+_STACK: Final = re.compile(r"\bstack\s+for\s+%?([\w.\-]{1,200})\s*=\s*")
+_OPCODE: Final = re.compile(r"[ )}\]](custom-call|[a-z][a-z\-]{1,40})\(")
+_SPACE: Final = re.compile(r"[Rr]an\s+out\s+of\s+memory\s+in\s+memory\s+space\s+(\w{1,20})")
+_LABEL: Final = re.compile(r"XLA\s+[Ll]abel:[ \t]*([^\n]{1,2000})")
+_REMAT: Final = re.compile(r"[Ii]nvoluntary\s+full\s+rematerialization")
+_FROM: Final = re.compile(r"from\s+sharding\s+(?=\{)")
+_TO: Final = re.compile(r"\s+to\s+(?=\{)")
+_OPERATION: Final = re.compile(r"HLO\s+operation:?\s+%?([\w.\-]{1,200})\s*=\s*(?=[a-z])")
+_SHAPE: Final = re.compile(r"[a-z]\w{0,20}\[[\d,]{0,400}\](?:\{[^{}]{0,400}\})?")
+_SHARED: Final = (
+    re.compile(r"uses\s+too\s+much\s+shared\s+data\s+\((?P<needed>0x[0-9a-f]{1,16})\s+bytes,\s+(?P<limit>0x[0-9a-f]{1,16})\s+max\)"),
+    re.compile(r"out\s+of\s+resource:\s+shared\s+memory,\s+Required:\s+(?P<needed>\d{1,18}),\s+Hardware\s+limit:\s+(?P<limit>\d{1,18})"),
+    re.compile(r"Shared\s+memory\s+size\s+limit\s+exceeded:\s+requested\s+(?P<needed>\d{1,18}),\s+available:\s+(?P<limit>\d{1,18})"),
+)  # fmt: skip
+
+
+class Messages(NamedTuple):
+    """The messages in a text, of the first kind that it has."""
+
+    said: tuple[str, ...]
+    """What they say, in sentences."""
+    amounts: tuple[ReportedAmount, ...]
+    """The bytes that they state or that follow."""
+    totals: ReportedTotals | None = None
+
+
+def read_messages(cleaned: str) -> Messages | None:
+    """The messages in a cleaned text; None where it has none of these kinds.
+
+    >>> found = read_messages(
+    ...     "Ran out of memory in memory space vmem while allocating on stack for %k.3 = f32[8] custom-call(%a). "
+    ...     "Scoped allocation with size 21.50M and limit 16.00M exceeded scoped vmem limit by 5.50M."
+    ... )
+    >>> found.said[0]
+    'k.3 (custom-call) needs 21.50 MiB of scoped VMEM; the limit is 16.00 MiB, 5.50 MiB too little.'
+    """
+    for read in (_scoped, _remats, _shared, _without_sizes):
+        found = read(cleaned)
+        if found is not None:
+            return found
+    return None
+
+
+def _scoped(cleaned: str) -> Messages | None:
+    said: list[str] = []
+    amounts: list[ReportedAmount] = []
+    totals: ReportedTotals | None = None
+    is_kernel = False
+    most = 0
+    at = 0
+    for match in _first(_SCOPED, cleaned):
+        name = opcode = ""
+        for head in _STACK.finditer(cleaned, at, match.start()):  # the last one before it
+            found = _OPCODE.search(cleaned, head.end() - 1, match.start())
+            name, opcode = head[1], found[1] if found else ""
+        at = match.end()
+        is_kernel |= opcode == "custom-call"
+        needed, limit, excess = [parse_size(match[each]) or 0 for each in ("needed", "limit", "excess")]
+        space = match["space"].upper()
+        about = f"{name} ({opcode})" if opcode else name or "A kernel"
+        said.append(
+            f"{about} needs {_short(needed)} of scoped {space}; the limit is {_short(limit)}, {_short(excess)} too little."
+        )
+        for what, size in (("needed", needed), ("limit", limit), ("excess", excess)):
+            amounts.append(ReportedAmount(f"scoped {space.lower()}", what, match[what], size, name))
+        if needed > most:
+            texts = match["needed"], match["limit"], match["excess"]
+            most, totals = needed, ReportedTotals(f"scoped {space.lower()}", *texts)
+    if totals is None:
+        return None
+    said.append(
+        "That is what its blocks and scratch take at once; arrays in its line lie elsewhere, and are not what ran out."
+    )
+    if totals.memory_space == "scoped vmem":
+        flag = f"--xla_tpu_scoped_vmem_limit_kib={ceil_div(most, 1024)}"
+        kernel = f"pltpu.CompilerParams(vmem_limit_bytes={most}) of a Pallas kernel, or " if is_kernel else ""
+        said.append(f"Smaller blocks take less; {kernel}{flag} raises the limit, if the chip has as much.")
+    return Messages(tuple(said), tuple(amounts), totals)
+
+
+def _remats(cleaned: str) -> Messages | None:
+    said: list[str] = []
+    amounts: list[ReportedAmount] = []
+    for match in _first(_REMAT, cleaned):
+        before = _FROM.search(cleaned, match.end(), match.end() + 200)
+        if before is None:
+            continue
+        end = _brace_end(cleaned, before.end())
+        after = _TO.match(cleaned, end)
+        stop = _brace_end(cleaned, after.end()) if after is not None else end
+        operation = _OPERATION.search(cleaned, stop, stop + 400)
+        shape = _SHAPE.match(cleaned, operation.end()) if operation is not None else None
+        if after is None or operation is None or shape is None:
+            continue
+        one, other = cleaned[before.end() : end], cleaned[after.end() : stop]
+        name = operation[1]
+        try:
+            array = Shape.parse(shape[0])
+            parts = [byte_size_of(Sharding.parse(each).shard_shape(array)) for each in (one, other)]
+        except XlashapeError as error:
+            said.append(
+                f"{name} goes from sharding {one} to {other} by way of the whole array on each device: {error.message}"
+            )
+            continue
+        whole = byte_size_of(array)
+        said.append(
+            f"{name}, {array}, is {_short(parts[0])} on each device before and {_short(parts[1])} after, and between "
+            f"them the whole {_short(whole)} on each: the partitioner gathers it to go from {one} to {other}."
+        )
+        for what, size in (("before", parts[0]), ("between", whole), ("after", parts[1])):
+            amounts.append(ReportedAmount("bytes on each device", what, byte_text(size), size, name))
+    if not said:
+        return None
+    more = [f"And {len(said) - _SHOWN} more of these."] if len(said) > _SHOWN else []
+    return Messages((*said[:_SHOWN], *more), tuple(amounts))
+
+
+def _shared(cleaned: str) -> Messages | None:
+    for pattern in _SHARED:
+        match = pattern.search(cleaned)
+        if match is not None:
+            needed, limit = int(match["needed"], 0), int(match["limit"], 0)
+            said = (
+                f"A kernel needs {byte_text(needed)} of shared memory for a block; the GPU gives {byte_text(limit)}.",
+                "Smaller tiles or fewer stages take less. While XLA tunes kernels, it takes another choice instead.",
+            )
+            rows = (("needed", needed), ("limit", limit), ("excess", needed - limit))
+            amounts = [ReportedAmount("shared memory", what, byte_text(size), size) for what, size in rows]
+            return Messages(said, tuple(amounts), ReportedTotals("shared memory", f"{needed}B", f"{limit}B", ""))
+    return None
+
+
+def _without_sizes(cleaned: str) -> Messages | None:
+    space = _SPACE.search(cleaned)
+    labels = [" ".join(match[1].split()) for match in _first(_LABEL, cleaned)]
+    if space is None or "Size:" in cleaned or not labels:
+        return None
+    said = [f"The compiler ran out of {space[1].upper()}; the report states no size."]
+    rows: list[ReportedAmount] = []
+    for label in labels:
+        name, is_instruction, _ = label.partition(" = ")
+        opcode = _OPCODE.search(label) if is_instruction else None
+        name = cut_middle(name.removeprefix("%"), _NAME_LENGTH)
+        rows.append(ReportedAmount(f"allocations in {space[1]}", name, "", None, opcode[1] if opcode else ""))
+    shown = ", ".join([f"{row.name} ({row.detail})" if row.detail else row.name for row in rows[:_SHOWN]])
+    more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+    said.append(f"It lists {counted(len(rows), 'allocation')}: {shown}{more}.")
+    if any(row.detail for row in rows):
+        said.append("The shapes in a label are those of operands and results, not of what was allocated.")
+    return Messages(tuple(said), tuple(rows), ReportedTotals(space[1], "", "", ""))
+
+
+def _first(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    for number, match in enumerate(pattern.finditer(text)):
+        spend(16)
+        if number >= _MOST_MESSAGES:
+            return
+        yield match
+
+
+def _brace_end(text: str, at: int) -> int:
+    """The offset behind the brace that closes the one at an offset."""
+    depth = 0
+    for end in range(at, min(len(text), at + 10_000)):
+        depth += {"{": 1, "}": -1}.get(text[end], 0)
+        if not depth:
+            return end + 1
+    return at
+
+
+def _short(size: int) -> str:
+    return byte_text(size).partition(" (")[2].rstrip(")") or byte_text(size)
