@@ -11,8 +11,8 @@ The names of this module are imported on first use, so that `import xlashape` ta
 - `reports`: answers about whole programs as tables: why buffers are as large as they are, …
 - `scan`: many dumps as tables, in Parquet or in a data engine such as Spark.
 - `agents`: the reports and pictures as tools for coding agents. `recognition`: what a text or a file is.
-- `drawing`: pictures of layouts, reads, memory and time. `cli`: the command line. `pytest_plugin`: tests that a program
-  has not become worse.
+- `drawing`: pictures of layouts, reads, memory and time. `page`: the page about anything as one file.
+- `cli`: the command line. `pytest_plugin`: tests that a program has not become worse.
 - `proto`: the compiled schema and the wire format. `data`: an example module.
 - `errors`, `limits`: what every floor raises and is bounded by. `base`: small parts that the packages share.
 """
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from xlashape import symbolic as symbolic
     from xlashape.base import caches as caches
     from xlashape.base.version import __version__ as __version__
-    from xlashape.cli.page_file import open as open  # noqa: A004 - as xs.open(x)
     from xlashape.drawing import draw as draw
     from xlashape.errors import XlashapeError as XlashapeError
     from xlashape.hlo import HloComputation as HloComputation
     from xlashape.hlo import HloInstruction as HloInstruction
     from xlashape.hlo import HloModule as HloModule
+    from xlashape.page import open as open  # noqa: A004 - as xs.open(x)
     from xlashape.reports.copies import copies as copies
     from xlashape.reports.cost import cost as cost
     from xlashape.reports.diff import diff as diff
@@ -92,7 +92,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "layout_util": ("xlashape.shape.xla_util.layout_util", ""),
     "limits": ("xlashape.limits", ""),
     "memory": ("xlashape.reports.memory", "memory"),
-    "open": ("xlashape.cli.page_file", "open"),
+    "open": ("xlashape.page", "open"),
     "profile": ("xlashape.reports.profile", "profile"),
     "proto": ("xlashape.proto", ""),
     "reads": ("xlashape.reports.reads", "reads"),

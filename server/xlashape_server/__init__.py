@@ -35,6 +35,7 @@ web             the same RPCs over HTTP/1.1, in the protocols Connect and gRPC-W
 worker          one process that answers calls
 worker_process  the process of a worker as the server sees it: started, watched, replaced, stopped
 app             the server: starts, watches and stops the workers
+commands        the commands `serve`, `open`, `report`, `health` and `demo`
 """
 
 from xlashape_server.app import Server, serve

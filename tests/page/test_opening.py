@@ -22,7 +22,8 @@ import pytest
 from optional import shared
 
 import xlashape as xs
-from xlashape.cli.page_file import PageFile, subject_of
+from xlashape.page import PageFile
+from xlashape_server.commands.page_file import subject_of
 from xlashape.errors import DecodeError, NotFoundError, ParseError
 
 MODULE = Path(__file__).resolve().parents[1] / "vectors" / "hlo" / "attention.after.hlo"
@@ -267,7 +268,7 @@ def test_what_the_page_is_about() -> None:
     kept: list[object] = []
 
     def upload(module: Any) -> Any:
-        from xlashape.cli.local import Local
+        from xlashape_server.commands.local import Local
 
         kept.append(module)
         return Local(60).upload_module(module)

@@ -12,7 +12,7 @@ import grpc
 import numpy as np
 import pytest
 
-from xlashape.cli.local import Local
+from xlashape_server.commands.local import Local
 from xlashape.errors import (
     DeadlineExceededError,
     InvalidArgumentError,

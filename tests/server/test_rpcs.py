@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from google.protobuf.descriptor import MethodDescriptor
 
-from xlashape.cli.local import Local
+from xlashape_server.commands.local import Local
 from xlashape.errors import NotFoundError
 from xlashape.hlo import HloModule
 from xlashape.proto import services, xla

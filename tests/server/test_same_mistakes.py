@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from xlashape import errors, indexing
-from xlashape.cli.local import Local
+from xlashape_server.commands.local import Local
 from xlashape.errors import FieldPath, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.indexing.reports.counting import MAX_POINTS

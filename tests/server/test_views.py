@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xlashape.cli.local import Local
+from xlashape_server.commands.local import Local
 from xlashape.errors import InvalidArgumentError, LimitExceededError, NotFoundError
 from xlashape.hlo import HloModule
 from xlashape.limits import set_checkpoint

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from xlashape import errors
-from xlashape.cli.local import Local
+from xlashape_server.commands.local import Local
 from xlashape.errors import FieldPath, XlashapeError
 from xlashape.proto import v1
 from xlashape_client import Client

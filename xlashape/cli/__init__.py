@@ -5,20 +5,19 @@ drawing      `draw`: pictures
 comparing    `diff`, `fingerprint`: modules beside each other
 converting   `convert`: modules from one form to another
 scanning     `scan`: many dumps as tables
-opening      `open`, `report`: the HTML page about a module, a shape, …, in a browser and as a file
-serving      `serve`, `demo`, `mcp`: the server, and tools for agents
-health       `health`: whether a server answers
+agents       `mcp`: tools for agents
 documenting  `protos`, `schemas`: the schemas of messages and of JSON
 completing   `completion`, and the names that shells complete
 commands     the group of all commands: help, errors, exit codes
 modules      modules from the arguments of commands: files, standard input, modules that a server keeps
 connection   the options --server, --timeout and --json, and the connection that they describe
-local        the calls of the service, answered in this process
-page_file    the page as one file, with the answers that it would ask a server for
 reporting    the commands of reports, made of their declarations
 many         several inputs of one command: directories, patterns, buckets
 rows         --filter, --sort, --limit and --format; rows as JSON lines, CSV and Parquet
 output       JSON documents, names with values, and other text; the progress bar
+
+A command is imported when it runs. Those that need the server (`serve`, `open`, `report`, `health`, `demo`) live beside
+it, in `xlashape_server.commands`, and are found by the entry points of the group `xlashape.commands`.
 """
 
 from __future__ import annotations
@@ -26,19 +25,8 @@ from __future__ import annotations
 import click
 
 from xlashape.base.version import __version__
-from xlashape.cli.commands import Commands
-from xlashape.cli.comparing import diff, fingerprint
-from xlashape.cli.completing import completion
-from xlashape.cli.converting import convert
-from xlashape.cli.documenting import protos, schemas
-from xlashape.cli.drawing import draw
-from xlashape.cli.health import health
-from xlashape.cli.opening import open_page, report
+from xlashape.cli.commands import CommandPlace, Commands
 from xlashape.cli.output import echo
-from xlashape.cli.reporting import report_command
-from xlashape.cli.scanning import scan
-from xlashape.cli.serving import demo, mcp, serve
-from xlashape.cli.shapes import index, shape
 
 __all__ = ["main"]
 
@@ -70,7 +58,30 @@ def main(context: click.Context) -> None:
         echo(context.get_help())
 
 
-main.command_of_report = report_command
+main.places = {
+    "shape": CommandPlace("xlashape.cli.shapes:shape", "The sizes and the layout of a shape."),
+    "index": CommandPlace(
+        "xlashape.cli.shapes:index", "The positions of elements in a buffer, or the elements at positions."
+    ),
+    "draw": CommandPlace("xlashape.cli.drawing:draw", "A picture of a layout, or of what an instruction reads."),
+    "diff": CommandPlace("xlashape.cli.comparing:diff", "What changed from one program to another."),
+    "fingerprint": CommandPlace("xlashape.cli.comparing:fingerprint", "Whether modules are the same program."),
+    "convert": CommandPlace(
+        "xlashape.cli.converting:convert", "A module in another form: text, proto, JSON, compressed or not."
+    ),
+    "scan": CommandPlace("xlashape.cli.scanning:scan", "Many dumps as tables in Parquet."),
+    "open": CommandPlace("", "The page about files, in a browser."),
+    "report": CommandPlace("", "The page about a file, as one file that needs no server."),
+    "serve": CommandPlace("", "Serve over gRPC."),
+    "mcp": CommandPlace("xlashape.cli.agents:mcp", "Tools for coding agents, over the Model Context Protocol."),
+    "health": CommandPlace("", "Whether a server answers calls."),
+    "demo": CommandPlace("", "Ask a server about a shape, a module and fusions."),
+    "completion": CommandPlace(
+        "xlashape.cli.completing:completion", "A script that completes commands, options and names of instructions."
+    ),
+    "protos": CommandPlace("xlashape.cli.documenting:protos", "Write the protobuf schema to a directory."),
+    "schemas": CommandPlace("xlashape.cli.documenting:schemas", "The JSON Schemas of what --json prints."),
+}
 main.sections = (
     ("Shapes and layouts", ("shape", "index", "draw")),
     ("Memory", ("size", "why", "memory")),
@@ -81,9 +92,3 @@ main.sections = (
     ("Server", ("serve", "mcp", "health", "demo")),
     ("Shells and programs", ("completion", "protos", "schemas")),
 )
-
-for _command in (
-    shape, index, convert, draw, serve, health, demo, completion, protos, schemas, diff, fingerprint, scan, mcp,
-    open_page, report,
-):  # fmt: skip
-    main.add_command(_command)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NoReturn
+from importlib import import_module
+from typing import Any, Final, NamedTuple, NoReturn
 
 import click
 
@@ -23,8 +24,19 @@ from xlashape.errors import ParseError, XlashapeError
 from xlashape.reports.report import REPORTS
 
 _PIPE_IS_CLOSED: Final = 141
+_GROUP: Final = "xlashape.commands"
+"""The entry points that are commands. Those beside the server, such as `serve`, are found by them."""
 _NO_PROGRESS: Final = frozenset(["serve", "mcp", "demo", "completion", "open"])
 """Commands without a progress bar: they print while they run, or end at once."""
+
+
+class CommandPlace(NamedTuple):
+    """Where a command is. It is imported when it runs, or when its help is asked for."""
+
+    path: str
+    """`module:function`; empty where an entry point names the command, and is missing where that is not installed."""
+    short: str
+    """What the command does, for its line in the list of commands."""
 
 
 class Commands(click.Group):
@@ -33,17 +45,31 @@ class Commands(click.Group):
 
     sections: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """The headings of the help, and the commands below each."""
-    command_of_report: Callable[[str], click.Command]
-    """Makes the command of a registered report."""
+    places: Mapping[str, CommandPlace] = {}
+    """The commands that are no reports, by name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted({*super().list_commands(ctx), *REPORTS})
+        here = [name for name, place in self.places.items() if place.path]
+        return sorted({*super().list_commands(ctx), *here, *REPORTS, *_entry_points().names})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name. The command of a report is made on first use."""
-        if cmd_name not in self.commands and cmd_name in REPORTS:  # a report loads what it computes with
-            self.add_command(self.command_of_report(cmd_name))
+        """The command of this name. It is imported or, for a report, made of its declaration on first use."""
+        if cmd_name not in self.commands:
+            found = self._found(cmd_name)
+            if found is not None:
+                if cmd_name in self.places:
+                    found.short_help = self.places[cmd_name].short
+                self.add_command(found, cmd_name)
         return super().get_command(ctx, cmd_name)
+
+    def _found(self, name: str) -> click.Command | None:
+        place = self.places.get(name)
+        if place is not None and place.path:
+            module, _, function = place.path.partition(":")
+            return getattr(import_module(module), function)
+        if name in REPORTS:
+            return import_module("xlashape.cli.reporting").report_command(name)
+        return next((each.load() for each in _entry_points(name=name)), None)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, standalone_mode: bool = True, **kwargs: Any) -> Any:
         arguments = list(sys.argv[1:] if args is None else args)
@@ -112,7 +138,16 @@ class Commands(click.Group):
                     formatter.write_dl([(name, self._short_help(name)) for name in names], col_max=14)
 
     def _short_help(self, name: str) -> str:
-        return self.commands[name].get_short_help_str(100) if name in self.commands else REPORTS[name].short
+        known = self.places.get(name) or REPORTS.get(name)
+        command = None if known else self.commands.get(name) or self._found(name)
+        return known.short if known else command.get_short_help_str(100) if command else ""
+
+
+def _entry_points(**chosen: Any) -> Any:
+    """The entry points of commands. Deferred: to look into all packages takes as long as a question about a shape."""
+    from importlib.metadata import entry_points
+
+    return entry_points(group=_GROUP, **chosen)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

@@ -32,7 +32,7 @@ _MODULE_NUMBER: Final = re.compile(r"^module_\d+\.")
 _MODULE: Final = Column("module", ColumnKind.TEXT, "the module of both directories", rank=1)
 
 
-@click.command(short_help="What changed from one program to another.")
+@click.command()
 @click.argument("a", shell_complete=complete_files)
 @click.argument("b", shell_complete=complete_files)
 @click.option(
@@ -326,7 +326,7 @@ _FINGERPRINT_COLUMNS: Final = (
 )  # fmt: skip
 
 
-@click.command(short_help="Whether modules are the same program.")
+@click.command()
 @click.argument("files", nargs=-1, required=True, shell_complete=complete_files)
 @click.option(
     "--layouts/--no-layouts", default=True, help="Whether layouts, tiles and memory spaces count.  [default: they do]"

@@ -28,7 +28,7 @@ _COMPUTATION: Final = re.compile(rb"^(?:ENTRY[ \t]+)?%?([A-Za-z_][\w.\-]*)[ \t]*
 _SHELLS: Final = ("bash", "fish", "zsh")
 
 
-@click.command(short_help="A script that completes commands, options and names of instructions.")
+@click.command()
 @click.argument("shell", type=click.Choice(_SHELLS))
 def completion(shell: str) -> None:
     """Prints the script that completes commands, options, files and names of instructions in SHELL.

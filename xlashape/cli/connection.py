@@ -1,4 +1,4 @@
-"""The connection of a command: to a server, or to the service in this process. The options that all queries share."""
+"""The connection of a command to a server, and the options that all queries share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 from xlashape.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from xlashape_client.methods import ServiceMethods
+    from xlashape_client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -154,15 +154,8 @@ def _option(name: str) -> str:
 
 
 @contextmanager
-def connected(server: ServerAddress | None, timeout: float) -> Generator[ServiceMethods, None, None]:
-    """The service: a client of `server`, or, if that is None, the handlers in this process. Both give the same answers.
-    `timeout` is in seconds. The variable XLASHAPE_TOKEN is the client's bearer token.
-    """
-    if server is None:
-        from xlashape.cli.local import Local
-
-        yield Local(timeout)
-        return
+def connected(server: ServerAddress, timeout: float) -> Generator[Client, None, None]:
+    """A client of `server`. `timeout` is in seconds. The variable XLASHAPE_TOKEN is the client's bearer token."""
     address, certificates = server
     if not address.strip():
         raise InvalidArgumentError("--server: expected HOST:PORT, found nothing", field="server")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from xlashape.hlo import HloModule
 
 
-@click.command(short_help="A module in another form: text, proto, JSON, compressed or not.")
+@click.command()
 @click.argument("sources", metavar="IN...", nargs=-1, shell_complete=complete_files)
 @click.argument("target", metavar="OUT", shell_complete=complete_files)
 @click.option(

@@ -17,7 +17,7 @@ from xlashape.reports.report import REPORTS, report_of
 _PACKAGES: Final = ("xla", "xlashape")
 
 
-@click.command(short_help="Write the protobuf schema to a directory.")
+@click.command()
 @click.argument("directory", metavar="DIR")
 def protos(directory: str) -> None:
     """Writes XLA's messages (xla/…) and the service (xlashape/v1/…) as .proto files into DIR, which may exist. Prints
@@ -44,7 +44,7 @@ def _proto_directory() -> Path:
     raise NotFoundError("this installation has no .proto files", kind="file", name="xla/xla_data.proto")
 
 
-@click.command(short_help="The JSON Schemas of what --json prints.")
+@click.command()
 @click.argument("name", required=False, default="")
 def schemas(name: str) -> None:
     """The JSON Schema called NAME, such as reads.v1; without NAME, the names of all.

@@ -25,7 +25,7 @@ _NAMED = 5
 """The most instructions that an error names."""
 
 
-@click.command(short_help="A picture of a layout, or of what an instruction reads.")
+@click.command()
 @click.argument("subject", metavar="SHAPE|MAP|FILE", shell_complete=complete_files)
 @click.argument("instruction", required=False, shell_complete=instruction_names)
 @click.option(

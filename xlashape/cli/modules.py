@@ -3,17 +3,21 @@ server keeps."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from xlashape.cli.connection import ServerAddress, connected
 from xlashape.cli.output import progress
-from xlashape.errors import DecodeError, InvalidModuleError, ParseError
+from xlashape.errors import DecodeError, InvalidArgumentError, InvalidModuleError, NotFoundError, ParseError
 
 if TYPE_CHECKING:
     from xlashape.hlo import HloModule
+
+
+_STORED: Final = re.compile(r"modules/[0-9a-f]{64}")
 
 
 def loaded(file: str, server: ServerAddress | None, timeout: float) -> HloModule:
@@ -25,9 +29,7 @@ def loaded(file: str, server: ServerAddress | None, timeout: float) -> HloModule
     from xlashape.hlo.files.convert import read
 
     if file.startswith("modules/"):
-        progress("fetching the module")
-        with connected(server, timeout) as service:
-            content = service.download_module(file)
+        content = downloaded(file, server, timeout)
         progress("reading the module")
         return HloModule.from_bytes(content, name=file)
     progress("reading the module")
@@ -35,6 +37,19 @@ def loaded(file: str, server: ServerAddress | None, timeout: float) -> HloModule
         return HloModule.of_document(
             read(file, progress=lambda done, total: progress("reading" if done != total else "parsing", done, total))
         )
+
+
+def downloaded(name: str, server: ServerAddress | None, timeout: float) -> bytes:
+    """The content of a module that the server keeps. NotFoundError without a server."""
+    progress("fetching the module")
+    if server is not None:
+        with connected(server, timeout) as service:
+            return service.download_module(name)
+    if not _STORED.fullmatch(name):
+        expected = "modules/ and 64 digits of lower-case hexadecimal"
+        shown = name if len(name) <= 80 else name[:80] + "…"
+        raise InvalidArgumentError(f"expected {expected}, found {shown!r}", field="name")
+    raise NotFoundError(f"{name} is kept by a server: say which with --server", kind="module", name=name, field="name")
 
 
 @contextmanager

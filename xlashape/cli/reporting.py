@@ -33,7 +33,7 @@ from xlashape.reports.selection import Row, Selection, bytes_of
 from xlashape.reports.text import facts_text, not_shown, table_text
 
 if TYPE_CHECKING:
-    from xlashape_client.methods import ServiceMethods
+    from xlashape_client import Client
 
 _MOST_TOTALS: Final = 20
 """The most files whose totals stand above the rows."""
@@ -118,8 +118,7 @@ def report_command(name: str) -> click.Command:
     )(command)  # fmt: skip
     for option in (*in_section, *[each for each in report.options if not each.positional]):
         command = _click_option(option)(command)
-    short = REPORTS[name].short
-    return click.command(name, short_help=short, help=f"{report.summary}\n\n{report.takes}")(command)
+    return click.command(name, short_help=REPORTS[name].short, help=f"{report.summary}\n\n{report.takes}")(command)
 
 
 def _split(report: Report, what: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str]]:
@@ -209,7 +208,7 @@ def _naming_profile(what: str, earlier: Any) -> Generator[None, None, None]:
 
 
 def _asked(
-    service: ServiceMethods,
+    service: Client,
     report: Report,
     what: str,
     options: dict[str, Any],

@@ -15,7 +15,7 @@ def _bytes(context: click.Context, parameter: click.Parameter, value: str) -> in
     return bytes_of(value, "--memory")
 
 
-@click.command(short_help="Many dumps as tables in Parquet.")
+@click.command()
 @click.argument("uri", nargs=-1, required=True)
 @click.option(
     "-o",

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import xlashape_client.methods
-from xlashape.cli.local import Local
+from xlashape_server.commands.local import Local
 from xlashape_client import AsyncClient, Client, results
 from xlashape_client.faces import Methods, asynchronous, blocking, finished, iterator
 from xlashape_client.items import Items

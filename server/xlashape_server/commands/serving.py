@@ -1,4 +1,4 @@
-"""The commands that serve: `serve`, a gRPC server; `demo`, which starts one and asks it; `mcp`, tools for agents."""
+"""The commands `serve`, a gRPC server, and `demo`, which starts one and asks it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Callable
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -45,7 +44,7 @@ def _settings(command: F) -> F:
     return command
 
 
-@click.command(short_help="Serve over gRPC.")
+@click.command()
 @click.option(
     "--config",
     "file",
@@ -104,7 +103,7 @@ def _config(file: str | None, options: dict[str, str | None]) -> tuple[Config, d
     return Config(**given.values), given.sources
 
 
-@click.command(short_help="Ask a server about a shape, a module and fusions.")
+@click.command()
 def demo() -> None:
     """Starts a server on a free loopback port, asks it about a shape, a module and fusions, prints the answers, and
     stops the server.
@@ -126,8 +125,9 @@ def demo() -> None:
             "The server's packages are not installed, so this process answers itself; pip install 'xlashape[server]' "
             "installs them.\n"
         )
-        with connected(None, _DEMO_SECONDS) as service:
-            _ask(service)
+        from xlashape_server.commands.local import Local  # start-up time: few machines have no gRPC
+
+        _ask(Local(_DEMO_SECONDS))
 
 
 def _ask(service: ServiceMethods) -> None:
@@ -164,22 +164,3 @@ _DEMO_SECONDS = 60.0
 _MODULE = "attention.hlo.pb"
 # A fusion that takes one head's share of a packed projection, and one that divides in a softmax.
 _FUSIONS = ("transpose_copy_fusion", "convert_convert_fusion")
-
-
-@click.command(short_help="Tools for coding agents, over the Model Context Protocol.")
-@click.option(
-    "--root",
-    type=click.Path(exists=True, file_okay=False),
-    default=".",
-    help="The directory whose files may be opened. [default: the current directory]",
-)
-def mcp(root: str) -> None:
-    """Serves the questions of this library as tools for a coding agent, over the Model Context Protocol on standard
-    input and output.
-
-    An agent starts it itself, with a configuration such as {"command": "xlashape", "args": ["mcp", "--root",
-    "/dumps"]}. It needs the extra mcp.
-    """
-    from xlashape.agents import make_server  # start-up time
-
-    make_server(Path(root)).run("stdio")

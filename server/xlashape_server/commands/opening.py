@@ -18,15 +18,15 @@ import click
 
 from xlashape.base.extras import require
 from xlashape.cli.completing import complete_files
-from xlashape.cli.connection import ServerAddress, answer_options, connected
-from xlashape.cli.modules import naming
+from xlashape.cli.connection import ServerAddress, answer_options
+from xlashape.cli.modules import downloaded, naming
 from xlashape.cli.output import echo, print_json, progress
 from xlashape.errors import InvalidArgumentError
 
 _UPLOAD_SECONDS = 600.0
 
 
-@click.command(name="open", short_help="The page about files, in a browser.")
+@click.command(name="open")
 @click.argument("files", metavar="[X]...", nargs=-1, shell_complete=complete_files)
 @click.option(
     "--browser/--no-browser", default=True, help="Whether the browser is opened. The address is printed in any case."
@@ -46,9 +46,9 @@ def open_page(files: tuple[str, ...], browser: bool, port: int) -> None:
     page contains a random token, without which the server does not answer. A report or a profile that is too long for
     an address is shown as `xlashape report` writes it. The command needs the extra web.
     """
-    from xlashape.cli.page_file import PageSubject, page_file, page_folder, subject_of  # start-up time
     from xlashape_client import Client
     from xlashape_server import Config, Server
+    from xlashape_server.commands.page_file import PageSubject, page_file, page_folder, subject_of  # start-up time
 
     require("server", "the page")
     require("web", "the page")
@@ -106,7 +106,7 @@ def _leading_to(address: str, folder: Path) -> Path:
     return path
 
 
-@click.command(short_help="The page about a file, as one file that needs no server.")
+@click.command()
 @click.argument("x", metavar="X", shell_complete=complete_files)
 @click.option(
     "-o", "--output-file", "file", required=True, type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE",
@@ -122,7 +122,7 @@ def report(x: str, file: str, server: ServerAddress | None, timeout: float, as_j
     memory, copies, reads, cost, sizes and broken rules; of long tables the first rows. The page says what it
     leaves out.
     """
-    from xlashape.cli.page_file import page_file  # start-up time
+    from xlashape_server.commands.page_file import page_file  # start-up time
 
     if as_json and file == "-":
         raise InvalidArgumentError(
@@ -133,9 +133,7 @@ def report(x: str, file: str, server: ServerAddress | None, timeout: float, as_j
         progress("reading standard input")
         subject = sys.stdin.buffer.read()
     elif x.startswith("modules/"):
-        progress("fetching the module")
-        with connected(server, timeout) as service:
-            subject = service.download_module(x)
+        subject = downloaded(x, server, timeout)
     with naming(x):
         page = page_file(subject, note=progress)
     if file == "-":

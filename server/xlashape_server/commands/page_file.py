@@ -22,14 +22,11 @@ from collections.abc import Callable
 from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlencode
 
-from xlashape.base.whole_file import replace_file
-from xlashape.cli.local import Local
 from xlashape.errors import (
     DecodeError,
-    InvalidArgumentError,
     LimitExceededError,
     NotFoundError,
     ParseError,
@@ -38,12 +35,14 @@ from xlashape.errors import (
 )
 from xlashape.hlo import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.files.convert import MAX_BYTES
+from xlashape.page import PageFile
 from xlashape.proto import v1
 from xlashape.recognition import recognize
 from xlashape.reports.report import report_of
 from xlashape.shape import Layout, Shape
 from xlashape.symbolic import IndexingMap
 from xlashape_client.results import Module
+from xlashape_server.commands.local import Local
 
 _REPORTS: Final = ("memory", "copies", "reads", "cost", "why", "size", "verify")
 """The reports about a module whose answers the file has."""
@@ -59,49 +58,8 @@ _SECONDS: Final = 3600.0
 """The most seconds that an answer may take."""
 
 
-class PageFile:
-    """The page about one thing, as the text of a file that carries its answers. A notebook shows it in a frame."""
-
-    def __init__(self, html: str, title: str) -> None:
-        self.html = html
-        self.title = title
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the file. InvalidArgumentError for a path that cannot be written."""
-
-        def write(file: BinaryIO) -> None:
-            file.write(self.html.encode())
-
-        try:
-            replace_file(path, write)
-        except OSError as error:
-            raise InvalidArgumentError(
-                f"cannot write {os.fspath(path)!r}: {error.strerror or error}", field="path"
-            ) from error
-
-    def _repr_html_(self) -> str:
-        frame = html.escape(self.html, quote=True)
-        return (
-            f'<iframe srcdoc="{frame}" title="{html.escape(self.title, quote=True)}" sandbox="allow-scripts '
-            'allow-downloads allow-popups" '
-            'style="width:100%;height:720px;border:1px solid #8884;border-radius:6px"></iframe>'
-        )
-
-    def __repr__(self) -> str:
-        return f"<PageFile of {self.title}: {len(self.html):,} bytes; .save(path) writes it, a notebook shows it>"
-
-
 def page_file(x: Any, *, note: Callable[[str], None] = lambda _: None) -> PageFile:
-    """The page about `x`, to look at in a notebook, or to save as a file that works by a double click.
-
-    `x` is what `xlashape.why` and `xlashape.draw` take: a shape, a map, a module, an instruction, text, the path of a
-    file, a Compiled of JAX. A module comes with its instructions, text, graph and reports. `note` is called with what
-    is being done.
-
-    >>> page = page_file("f32[3,5]{1,0:T(2,2)}")
-    >>> page.title, page.html.startswith("<!doctype html>")
-    ('f32[3,5]{1,0:T(2,2)}', True)
-    """
+    """The page about `x`, as `xlashape.open` has it. `note` is called with what is being done."""
     folder = page_folder()
     local = Local(_SECONDS)
     note("reading")
@@ -109,9 +67,6 @@ def page_file(x: Any, *, note: Callable[[str], None] = lambda _: None) -> PageFi
     recorder = _Recorder(local, note)
     recorder.record(subject)
     return PageFile(_assembled(folder, recorder.packed(), subject), subject.title)
-
-
-open = page_file  # noqa: A001 - as xs.open(x)
 
 
 class PageSubject(NamedTuple):

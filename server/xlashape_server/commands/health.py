@@ -22,7 +22,7 @@ _STATES = {1: "SERVING", 2: "NOT_SERVING"}
 _MAX_NAME_BYTES = 127
 
 
-@click.command(short_help="Whether a server answers calls.")
+@click.command()
 @click.option(
     "--server",
     metavar="HOST:PORT",
