@@ -21,6 +21,7 @@ OWN = ("xlashape", "xlashape_server", "xlashape_client")
 _PROTOBUF = "protobuf loads when the first message is made"
 _NUMPY = "NumPy loads when the first array is made"
 _HLO_TEXT = "reader and writer of HLO text take 30 ms to load; many programs need neither, or one of them"
+_SHAPES = "modules take 100 ms to load; a question about a shape needs none"
 _PYTEST = "every run of pytest loads the plugin, whether or not its tests need it"
 _MAPS = "modules and maps take 100 ms to load; a picture of a layout needs neither"
 _NAMES = "the names of the package are imported on first use"
@@ -87,6 +88,18 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.drawing.draw", "xlashape.hlo"): _MAPS,
     ("xlashape.drawing.draw", "xlashape.symbolic"): _MAPS,
     ("xlashape.hlo", "xlashape.hlo.files.convert"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.module"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.module_proto.module_config"): _NAMES,
+    ("xlashape.hlo", "xlashape.hlo.ops.opcode"): _NAMES,
+    ("xlashape.hlo.files.inputs", "xlashape.hlo.files.dumps"): "most commands are about one file",
+    ("xlashape.reports.size", "xlashape.hlo.flow"): _SHAPES,
+    ("xlashape.reports.size", "xlashape.hlo.module"): _SHAPES,
+    ("xlashape.reports.size", "xlashape.reports.why.programs"): _SHAPES,
+    ("xlashape.reports.size", "xlashape.shape.xla_util.shape_util"): _SHAPES,
+    ("xlashape.reports.why", "xlashape.reports.why.inputs"): _SHAPES,
+    ("xlashape.reports.why", "xlashape.reports.why.oom"): _SHAPES,
+    ("xlashape.reports.why", "xlashape.reports.why.programs"): _SHAPES,
+    ("xlashape.reports.why.explain", "xlashape.reports.why.inputs"): _SHAPES,
     ("xlashape.hlo", "xlashape.hlo.literal"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.values.replica_groups"): _NAMES,
     ("xlashape.hlo", "xlashape.hlo.values.sharding"): _NAMES,

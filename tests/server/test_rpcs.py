@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from google.protobuf.descriptor import MethodDescriptor
 
-from xlashape_server.commands.local import Local
 from xlashape.errors import NotFoundError
 from xlashape.hlo import HloModule
 from xlashape.proto import services, xla
 from xlashape_client import Client
 from xlashape_client.methods import ServiceMethods
+from xlashape_server.commands.local import Local
 from xlashape_server.config import Config
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import rpcs

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from xlashape import errors, indexing
-from xlashape_server.commands.local import Local
 from xlashape.errors import FieldPath, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.indexing.reports.counting import MAX_POINTS
@@ -23,6 +22,7 @@ from xlashape.shape import Shape, shape_util, tiling
 from xlashape.symbolic import IndexingMap
 from xlashape_client import Client
 from xlashape_client.methods import ServiceMethods
+from xlashape_server.commands.local import Local
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
 SHAPE = Shape.parse(TILED)

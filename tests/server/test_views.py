@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from xlashape_server.commands.local import Local
 from xlashape.errors import InvalidArgumentError, LimitExceededError, NotFoundError
 from xlashape.hlo import HloModule
 from xlashape.limits import set_checkpoint
 from xlashape.proto import v1
 from xlashape_client import Client
+from xlashape_server.commands.local import Local
 from xlashape_server.config import Config
 from xlashape_server.handlers.views import ViewHandlers
 from xlashape_server.memory import Lease, Memory, set_lease

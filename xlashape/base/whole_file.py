@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import BinaryIO, Final
 
 _NEW_FILE_MODE: Final = 0o666
@@ -45,6 +44,14 @@ def _create_beside(target: Path, mode: int) -> tuple[int, Path]:
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     while True:
-        new = target.parent / f".{target.name[:100]}.{token_hex(8)}"
+        new = target.parent / f".{target.name[:100]}.{os.urandom(8).hex()}"
         with suppress(FileExistsError):
             return os.open(new, flags, mode), new
+
+
+def file_exists(name: str) -> bool:
+    """Whether text is the name of a file or a directory."""
+    try:
+        return bool(name) and Path(name).exists()
+    except (OSError, ValueError):  # the text cannot be the name of a file
+        return False

@@ -4,10 +4,7 @@ the processes that compute them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from itertools import islice, takewhile
-from multiprocessing import get_context
 from typing import Any, Final, NamedTuple, TypeVar
 
 import click
@@ -116,6 +113,11 @@ def in_processes(compute: Callable[[T], R], tasks: Iterator[T], jobs: int) -> It
     if jobs <= 1:
         yield from map(compute, tasks)
         return
+    # Start-up time: few commands ask for processes.
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+    from multiprocessing import get_context
+
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         waiting = [pool.submit(compute, task) for task in islice(tasks, 2 * jobs)]
         while waiting:

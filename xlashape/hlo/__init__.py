@@ -40,16 +40,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
-from xlashape.hlo.module_proto.module_config import ModuleConfig
-from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
-
 if TYPE_CHECKING:
     from xlashape.hlo import literal as literal
     from xlashape.hlo.files import convert as convert
+    from xlashape.hlo.module import HloComputation as HloComputation
+    from xlashape.hlo.module import HloInstruction as HloInstruction
+    from xlashape.hlo.module import HloModule as HloModule
+    from xlashape.hlo.module_proto.module_config import ModuleConfig as ModuleConfig
     from xlashape.hlo.module_proto.stack_frames import Frame as Frame
     from xlashape.hlo.module_proto.stack_frames import Metadata as Metadata
     from xlashape.hlo.ops.instruction_attributes import Attributes as Attributes
+    from xlashape.hlo.ops.opcode import Opcode as Opcode
+    from xlashape.hlo.ops.opcode import UnknownOpcode as UnknownOpcode
     from xlashape.hlo.text.writer.printed_module import PrintOptions as PrintOptions
     from xlashape.hlo.values.dimension_numbers import ConvolutionDimensionNumbers as ConvolutionDimensionNumbers
     from xlashape.hlo.values.dimension_numbers import DotDimensionNumbers as DotDimensionNumbers
@@ -76,7 +78,12 @@ _LAZY: dict[str, tuple[str, str]] = {
     "DotDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "DotDimensionNumbers"),
     "Frame": ("xlashape.hlo.module_proto.stack_frames", "Frame"),
     "GatherDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "GatherDimensionNumbers"),
+    "HloComputation": ("xlashape.hlo.module", "HloComputation"),
+    "HloInstruction": ("xlashape.hlo.module", "HloInstruction"),
+    "HloModule": ("xlashape.hlo.module", "HloModule"),
     "Metadata": ("xlashape.hlo.module_proto.stack_frames", "Metadata"),
+    "ModuleConfig": ("xlashape.hlo.module_proto.module_config", "ModuleConfig"),
+    "Opcode": ("xlashape.hlo.ops.opcode", "Opcode"),
     "PaddingConfig": ("xlashape.hlo.values.window", "PaddingConfig"),
     "PrintOptions": ("xlashape.hlo.text.writer.printed_module", "PrintOptions"),
     "Problem": ("xlashape.hlo.verifier", "Problem"),
@@ -87,6 +94,7 @@ _LAZY: dict[str, tuple[str, str]] = {
     "Sharding": ("xlashape.hlo.values.sharding", "Sharding"),
     "SliceDimension": ("xlashape.hlo.values.window", "SliceDimension"),
     "SourceTarget": ("xlashape.hlo.values.replica_groups", "SourceTarget"),
+    "UnknownOpcode": ("xlashape.hlo.ops.opcode", "UnknownOpcode"),
     "Window": ("xlashape.hlo.values.window", "Window"),
     "WindowDimension": ("xlashape.hlo.values.window", "WindowDimension"),
     "check": ("xlashape.hlo.verifier", "check"),
@@ -95,7 +103,7 @@ _LAZY: dict[str, tuple[str, str]] = {
     "verify": ("xlashape.hlo.verifier", "verify"),
 }
 
-__all__ = [*_LAZY, "HloComputation", "HloInstruction", "HloModule", "ModuleConfig", "Opcode", "UnknownOpcode"]  # pyright: ignore[reportUnsupportedDunderAll] - the table is above
+__all__ = [*_LAZY]  # pyright: ignore[reportUnsupportedDunderAll] - the table is above
 
 
 def __getattr__(name: str) -> Any:

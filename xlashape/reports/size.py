@@ -5,33 +5,23 @@ report `why` explains, or those of one computation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from xlashape.base.display import printable
 from xlashape.base.frozen import FrozenValue, set_field
 from xlashape.base.math import byte_text, checked_int64
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError
-from xlashape.hlo.flow import Buffers, executed_computations
-from xlashape.hlo.module import HloModule
-from xlashape.hlo.module_proto.stack_frames import showing_frames
+from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.limits import spend
-from xlashape.reports.program import program
 from xlashape.reports.report import FRAMES, Answer, Option, Report
 from xlashape.reports.why.declaration import ALIKE, BUFFER_COLUMNS, TARGET, facts_lines
 from xlashape.reports.why.explain import why
-from xlashape.reports.why.programs import (
-    ArraySizes,
-    ModuleMemory,
-    buffer_of,
-    fused_text,
-    module_memory,
-    peak_facts,
-    sharing_text,
-)
 from xlashape.reports.why.shapes import Buffer, MemoryAnswer, ranked
 from xlashape.shape import Shape, ShapeIndex, Target
-from xlashape.shape.xla_util.shape_util import get_leaf_shapes
+
+if TYPE_CHECKING:
+    from xlashape.hlo.module import HloModule
 
 REPORT: Final = Report(
     name="size",
@@ -157,8 +147,12 @@ class SizeAnswer(FrozenValue, Answer):
         """
         padding = f"{byte_text(self.padding_bytes)} ({self.padding_share:.1%}) of padding"
         parts = f": {byte_text(self.element_bytes)} of elements, {padding}" if self.padding_bytes else ""
-        if not isinstance(self.memory, ModuleMemory):
+        if self.memory.kind != "module":
             return f"{byte_text(self.bytes)}{parts}"
+        # Start-up time, here and below: modules take longer to load than the size of a shape to answer.
+        from xlashape.reports.why.programs import ModuleMemory, fused_text, peak_facts, sharing_text
+
+        assert isinstance(self.memory, ModuleMemory)
         on = f" on {self.target.name}" if self.target is not None else ""
         within = f" in {self.computation}" if self.computation else ""
         many = f"{self.count:,}" + (f" of {self.of_count:,}" if self.count < self.of_count else "")
@@ -176,7 +170,7 @@ class SizeAnswer(FrozenValue, Answer):
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
         """The headline and the first buffers; for a shape with one buffer, the headline alone."""
-        if self.count == 1 and not isinstance(self.memory, ModuleMemory):
+        if self.count == 1 and self.memory.kind != "module":
             return self.headline()
         return super().to_text(limit, width=width, hint=hint)
 
@@ -217,17 +211,21 @@ def size(
 
 
 def _sized(x: Any, device: Target | None, computation: str, order: str, *, strict: bool) -> SizeAnswer:
-    if computation:
+    memory = None if computation else why(x, target=device, strict=strict)
+    if memory is not None and memory.kind != "module":
+        # Without a target, the size of a pointer is not known.
+        buffers = [one for one in memory.buffers if device is not None or one.shape is None or not one.shape.is_tuple]
+        return SizeAnswer(memory, tuple(buffers))
+    # Start-up time: modules take longer to load than a question about a shape to answer.
+    from xlashape.reports.program import program
+    from xlashape.reports.why.programs import ModuleMemory
+
+    if not isinstance(memory, ModuleMemory):
         module = program(x, strict=strict)
         return _of_computation(module, computation, device, order).with_notes(module.notes)
-    memory = why(x, target=device, strict=strict)
-    if isinstance(memory, ModuleMemory):
-        shared = sum(memory.shared.values())
-        answer = SizeAnswer(memory, _ordered(memory.buffers, order), None, shared, memory.without_memory)
-        return answer.with_notes(memory.notes)
-    # Without a target, the size of a pointer is not known.
-    buffers = [one for one in memory.buffers if device is not None or one.shape is None or not one.shape.is_tuple]
-    return SizeAnswer(memory, tuple(buffers))
+    shared = sum(memory.shared.values())
+    answer = SizeAnswer(memory, _ordered(memory.buffers, order), None, shared, memory.without_memory)
+    return answer.with_notes(memory.notes)
 
 
 def _ordered(buffers: Iterable[Buffer], order: str) -> tuple[Buffer, ...]:
@@ -239,6 +237,10 @@ def _ordered(buffers: Iterable[Buffer], order: str) -> tuple[Buffer, ...]:
 
 
 def _of_computation(module: HloModule, name: str, target: Target | None, order: str) -> SizeAnswer:
+    from xlashape.hlo.flow import Buffers, executed_computations
+    from xlashape.reports.why.programs import ArraySizes, buffer_of, module_memory
+    from xlashape.shape.xla_util.shape_util import get_leaf_shapes
+
     chosen = module.computation(name)
     is_executed = chosen in executed_computations(module)
     buffers = Buffers(module)

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 import xlashape_client.methods
-from xlashape_server.commands.local import Local
 from xlashape_client import AsyncClient, Client, results
 from xlashape_client.faces import Methods, asynchronous, blocking, finished, iterator
 from xlashape_client.items import Items
 from xlashape_client.methods import AsyncServiceMethods, ServiceMethods
 from xlashape_server import Config, Server
+from xlashape_server.commands.local import Local
 
 MODULE = b"""HloModule tiny
 

@@ -21,7 +21,6 @@ from typing import Any, Final, NamedTuple
 
 from xlashape.base.extras import require
 from xlashape.errors import DecodeError, NotFoundError
-from xlashape.hlo.files.dumps import may_be_module, module_files
 
 STORED: Final = re.compile(r"(?:^|/)(?:modules|v2)/[0-9a-f]{2}/([0-9a-f]{64})$")
 """Matches the names of the files in the store of a server, and of the objects in its bucket. `content_of_stored` reads
@@ -83,6 +82,8 @@ def _stages_of(name: str) -> str:
 
 def _of_argument(name: str, stage: str) -> Iterator[Input]:
     """The inputs that one argument stands for."""
+    from xlashape.hlo.files.dumps import module_files  # start-up time: most commands are about one file
+
     if _is_bucket(name):
         yield from _of_bucket(name, stage)
     elif name.startswith("file:") and not Path(name).exists():
@@ -124,6 +125,8 @@ def _is_pattern(name: str) -> bool:
 
 def _of_bucket(name: str, stage: str) -> Iterator[Input]:
     """The objects below a prefix, or else the object with exactly this name."""
+    from xlashape.hlo.files.dumps import may_be_module  # start-up time: most commands are about one file
+
     if name.count("/") == 2:  # s3://bucket
         name += "/"
     root, _, last = name.rpartition("/")

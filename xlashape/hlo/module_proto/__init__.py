@@ -5,5 +5,5 @@
 - `schema_compat`: reads fields that older versions of XLA wrote and the schema no longer has.
 - `module_config`: `ModuleConfig`, the parts of a module's text that the proto has no field for.
 - `stack_frames`: `Metadata`, the lines of a program that an instruction comes from, and which of them are the user's
-  own.
+  own. `shown_frames`: which of them answers show.
 """

@@ -17,14 +17,12 @@ The kind of a frame follows from the path of its file alone:
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 from xlashape.base.frozen import FrozenValue, set_field
-from xlashape.errors import InvalidArgumentError
+from xlashape.hlo.module_proto.shown_frames import checked_frames, shown_frames
 from xlashape.limits import spend
 from xlashape.proto import parse, xla
 
@@ -268,7 +266,7 @@ class Metadata(FrozenValue):
     @property
     def source(self) -> str:
         """File and line of `frame`, such as `train.py:73`. Within `showing_frames("all")`, those of all frames."""
-        return self.source_text(_shown.get())
+        return self.source_text(shown_frames())
 
     @property
     def source_file(self) -> str:
@@ -283,33 +281,10 @@ class Metadata(FrozenValue):
     def source_text(self, frames: str = "own") -> str:
         """File and line of `frame` for "own", and of every frame for "all", the innermost first. Raises
         InvalidArgumentError for another word."""
-        if _checked(frames) == "own":
+        if checked_frames(frames) == "own":
             return "" if self.frame is None else self.frame.source
         return " < ".join([each.source for each in self.frames])
 
     def __repr__(self) -> str:
         parts = [repr(self.op_name), f"source={self.source!r}"] if self.frame else [repr(self.op_name)]
         return f"<Metadata {' '.join(parts)}>"
-
-
-def _checked(frames: str) -> str:
-    if frames not in ("own", "all"):
-        raise InvalidArgumentError(f"expected own or all, found {frames!r}", field="frames")
-    return frames
-
-
-_shown: Final = ContextVar("frames that are shown", default="own")
-
-
-@contextmanager
-def showing_frames(frames: str | None) -> Generator[None, None, None]:
-    """Within the context, in this thread or task, `Metadata.source` shows every frame for "all", and only
-    `Metadata.frame` for "own". None changes nothing.
-
-    Reports that have a column `source` follow it. Raises InvalidArgumentError for another word.
-    """
-    token = _shown.set(_shown.get() if frames is None else _checked(frames))
-    try:
-        yield
-    finally:
-        _shown.reset(token)

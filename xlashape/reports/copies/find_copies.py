@@ -12,7 +12,7 @@ from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo import HloModule
 from xlashape.hlo.files.module_of import compiled
 from xlashape.hlo.flow import Flow
-from xlashape.hlo.module_proto.stack_frames import showing_frames
+from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.limits import INT64_MAX
 from xlashape.reports.copies.answer import Copies, Copy, CopySuggestion
 from xlashape.reports.copies.causes import Ends, cause_of, ends_of, source_text, taker_text

@@ -11,7 +11,7 @@ from xlashape.base.math import byte_text, checked_int64, counted
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloInstruction, HloModule
-from xlashape.hlo.module_proto.stack_frames import showing_frames
+from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.reports.cost.program import ComputationRuns, Execution, Program, program_of
 from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
 from xlashape.reports.cost.traffic import SpaceTraffic

@@ -13,7 +13,7 @@ from xlashape.base.similar import did_you_mean
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError, XlashapeError
 from xlashape.hlo.module import HloModule
-from xlashape.hlo.module_proto.stack_frames import showing_frames
+from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import INT64_MAX

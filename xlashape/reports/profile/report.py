@@ -10,7 +10,7 @@ from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloModule
-from xlashape.hlo.module_proto.stack_frames import showing_frames
+from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
 from xlashape.reports.profile.changes import CHANGES, TimeChange, changes_of
 from xlashape.reports.profile.events import EventTimes, Tally

@@ -11,7 +11,7 @@ from xlashape.base.math import ceil_div, product
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.files.module_of import compiled
-from xlashape.hlo.module_proto.stack_frames import showing_frames
+from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.indexing.answers.leaves import is_unbounded, leaves, map_bytes
 from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing, OperandIndexingSet
 from xlashape.indexing.queries import errors_name_instruction, is_of_budget

@@ -13,33 +13,56 @@ The files. Each imports only from those above it:
     programs.py          InstructionMemory, ModuleMemory, answers about programs
     compiler_messages.py messages about kernels and shardings: scoped VMEM, shared memory, rematerialization
     oom.py               ReportMemory, the answer about such a report
+    inputs.py            Memory, the answer about anything but a shape
     explain.py           why, the function that gives the answer about any input
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from xlashape.reports.why.causes import Cause
 from xlashape.reports.why.declaration import REPORT
-from xlashape.reports.why.explain import Memory, why
-from xlashape.reports.why.oom import AllocationMemory, ReportMemory
-from xlashape.reports.why.programs import DonatedMemory, InstructionMemory, ModuleMemory
+from xlashape.reports.why.explain import why
 from xlashape.reports.why.shapes import ArrayMemory, Buffer, ShapesMemory, TupleElement, TupleMemory
 from xlashape.reports.why.suggestions import Suggestion
 
+if TYPE_CHECKING:
+    from xlashape.reports.why.inputs import Memory as Memory
+    from xlashape.reports.why.oom import AllocationMemory as AllocationMemory
+    from xlashape.reports.why.oom import ReportMemory as ReportMemory
+    from xlashape.reports.why.programs import DonatedMemory as DonatedMemory
+    from xlashape.reports.why.programs import InstructionMemory as InstructionMemory
+    from xlashape.reports.why.programs import ModuleMemory as ModuleMemory
+
+# Names that are imported on first use, since a question about a shape needs no module: name → its file.
+_LAZY = {
+    "AllocationMemory": "xlashape.reports.why.oom",
+    "DonatedMemory": "xlashape.reports.why.programs",
+    "Memory": "xlashape.reports.why.inputs",
+    "InstructionMemory": "xlashape.reports.why.programs",
+    "ModuleMemory": "xlashape.reports.why.programs",
+    "ReportMemory": "xlashape.reports.why.oom",
+}
+
 __all__ = [
+    *_LAZY,
     "REPORT",
-    "AllocationMemory",
     "ArrayMemory",
     "Buffer",
     "Cause",
-    "DonatedMemory",
-    "InstructionMemory",
-    "Memory",
-    "ModuleMemory",
-    "ReportMemory",
     "ShapesMemory",
     "Suggestion",
     "TupleElement",
     "TupleMemory",
     "why",
-]
+]  # pyright: ignore[reportUnsupportedDunderAll] - `__getattr__` imports the names in `_LAZY`
+
+
+def __getattr__(name: str) -> Any:
+    home = _LAZY.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value = getattr(import_module(home), name)
+    return value
