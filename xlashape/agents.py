@@ -1,7 +1,8 @@
 """The questions of this library as tools of the Model Context Protocol, for coding agents: a server that `xlashape mcp`
 runs.
 
-Ten tools: what_is, why, memory, diff, copies, reads, cost, map, index, draw. An input is text of any kind that
+Each report is a tool, made of its declaration: its options, the sections that take an argument, filters and an order of
+rows are its arguments. Further tools are `what_is`, `dumps`, `index` and `draw`. An input is text of any kind that
 `xlashape.recognition` knows, or the path of a file below an allowed directory; no other file is opened.
 The answer of a report has the totals and the rows that matter most, as many as fit in about two thousand tokens. If
 rows are left out, it also has the command that shows all of them.
@@ -12,21 +13,28 @@ Names and op_names in answers come from modules. They are data: an agent must no
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
+from inspect import Parameter, Signature, signature
+from itertools import islice
 from pathlib import Path
 from shlex import join
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from xlashape.base.extras import require
+from xlashape.base.similar import did_you_mean
+from xlashape.base.tables import ColumnKind
 from xlashape.base.version import __version__
 from xlashape.drawing import draw
+from xlashape.drawing.picture import format_of
 from xlashape.errors import InvalidArgumentError, NotFoundError, XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.files.convert import decompressed
+from xlashape.hlo.files.inputs import inputs
 from xlashape.recognition import Recognized, recognize
-from xlashape.reports.report import Answer, plain, report_of
+from xlashape.reports.report import REPORTS, Answer, Option, Report, plain, report_of, row_values
+from xlashape.reports.selection import Selection, bytes_of
 from xlashape.shape import Shape, tiling
 
 MOST_CHARACTERS: Final = 5600
@@ -35,6 +43,29 @@ MOST_CHARACTERS: Final = 5600
 _MOST_TEXT: Final = 160
 """The most characters of a value. Names of instructions may be as long as a module."""
 _MOST_INPUT: Final = 1 << 20
+_MOST_ROWS: Final = 100
+_MOST_FILES: Final = 1_000
+"""The most files that `dumps` looks at."""
+_ADVICE: Final = ("suggestions", "causes")
+"""The sections whose first rows an answer has beside its own."""
+_PROFILES: Final = ("*.xplane.pb", "*.xplane.pb.gz", "*.trace.json.gz")
+
+ToolFunction: TypeAlias = Callable[..., dict[str, Any]]
+
+_SUBJECTS: Final = {
+    "module": "the path of a dump, or HLO text",
+    "shape": "a shape",
+    "text": "a report of exhausted memory",
+    "profile": "the path of a profile, or of a directory that jax.profiler wrote",
+}
+"""Input of a report → what a tool takes for it."""
+_TYPES: Final[dict[ColumnKind, Any]] = {
+    ColumnKind.TEXT: str,
+    ColumnKind.INTEGER: int,
+    ColumnKind.NUMBER: float,
+    ColumnKind.BOOLEAN: bool,
+    ColumnKind.TEXTS: list[str],
+}
 
 _INSTRUCTIONS: Final = (
     "Exact answers about XLA programs: where elements lie in memory, how large buffers are and why, what "
@@ -46,10 +77,22 @@ _INSTRUCTIONS: Final = (
 
 
 class Agent:
-    """The tools, each a method whose arguments and docstring an agent sees. Files are opened below `root` alone."""
+    """The tools, by name: `agent.memory("step.hlo.pb", by="source")`. An agent sees the arguments and the docstring of
+    each. Files are opened below `root` alone.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root.resolve()
+
+    def tools(self) -> dict[str, ToolFunction]:
+        """All tools by name."""
+        reports = {name: self._tool(report_of(name)) for name in REPORTS}
+        return {"what_is": self.what_is, "dumps": self.dumps, **reports, "index": self.index, "draw": self.draw}
+
+    def __getattr__(self, name: str) -> ToolFunction:
+        if name not in REPORTS:
+            raise AttributeError(f"there is no tool {name!r}{did_you_mean(name, REPORTS)}")
+        return self._tool(report_of(name))
 
     def what_is(self, x: str) -> dict[str, Any]:
         """What a text or a file is: a shape, a layout, an indexing map, an instruction, a module, a report about memory
@@ -67,49 +110,26 @@ class Agent:
             return _of_module(self._module(found, cast("bytes", given)), facts)
         return _of_module(HloModule.of(given), facts)
 
-    def why(self, x: str, instruction: str = "", target: str | None = None) -> dict[str, Any]:
-        """Why buffers are as large as they are, and what would make them smaller. x: a shape, HLO text, a report of
-        exhausted memory, or the path of a dump; instruction: of a module, the one whose result is explained; target:
-        such as tpu or gpu.
+    def dumps(self, folder: str = ".") -> dict[str, Any]:
+        """The modules and profiles in the files that may be opened, by path: of each module of a dump the last stage.
+        folder: a directory below the allowed one.
         """
-        return self._report("why", x, ("suggestions", "causes"), instruction=instruction, target=target)
-
-    def memory(
-        self, x: str, by: Literal["source", "op_name", "opcode", "computation", "shape"] | None = None
-    ) -> dict[str, Any]:
-        """The peak of a program's memory and what lives then, the largest first. x: the path of a dump, or HLO text;
-        by: group what lives at the peak.
-        """
-        answer: Any = report_of("memory").run(self._input(x))
-        return _answered(answer, x) if by is None else _answered(answer, x, "--by", by, section="by", argument=by)
-
-    def diff(self, a: str, b: str) -> dict[str, Any]:
-        """What changed from one program to another, ranked by what it costs. a, b: paths of dumps, or HLO text."""
-        return _answered(report_of("diff").run(self._input(a), self._input(b)), a, b)
-
-    def copies(self, x: str) -> dict[str, Any]:
-        """Which instructions only move data, what forces them, from which source line, and the edit that removes them.
-        x: the path of a dump, or HLO text.
-        """
-        return self._report("copies", x)
-
-    def reads(self, x: str, instruction: str = "") -> dict[str, Any]:
-        """What instructions read from memory and how well, the most wasteful first. x: the path of a dump, or HLO text;
-        instruction: one of them.
-        """
-        return self._report("reads", x, instruction=instruction)
-
-    def cost(self, x: str, target: str | None = None) -> dict[str, Any]:
-        """FLOPs and bytes of a program and of its instructions, with a target their least time. x: the path of a dump,
-        or HLO text; target: such as h100.
-        """
-        return self._report("cost", x, target=target)
-
-    def map(self, x: str, instruction: str, output: int = 0) -> dict[str, Any]:
-        """Which elements of its operands an instruction reads, as indexing maps. x: the path of a dump, or HLO text;
-        instruction: its name; output: the number of an array of its result, from 0.
-        """
-        return self._report("map", x, instruction=instruction, output=output)
+        place = self._allowed(folder)
+        if not place.is_dir():
+            raise NotFoundError(f"there is no directory {folder!r} below {self._root}", kind="file", name=folder)
+        try:
+            modules = [(each.name, each.module) for each in islice(inputs([str(place)], "last"), _MOST_FILES)]
+        except NotFoundError:  # no module is there
+            modules = []
+        profiles = [(str(each), "") for form in _PROFILES for each in islice(place.rglob(form), _MOST_FILES)]
+        rows: list[dict[str, Any]] = []
+        for name, module in (*modules, *profiles):
+            path = Path(name).resolve()
+            if path.is_relative_to(self._root):
+                found = {"path": str(path.relative_to(self._root)), "module": _short(module)}
+                rows.append({**found, "kind": "module" if module else "profile", "file_bytes": path.stat().st_size})
+        facts = {"modules": len(modules), "profiles": len(profiles)}
+        return _fitting(facts, rows, "", row_count=len(rows))
 
     def index(self, shape: str, index: Sequence[int] | None = None, position: int | None = None) -> dict[str, Any]:
         """Where an element lies in memory, or which element lies there. shape: such as f32[3,5]{1,0:T(2,2)}; index: of
@@ -136,13 +156,18 @@ class Agent:
 
     def draw(self, x: str, output: str | None = None) -> dict[str, Any]:
         """A picture of a layout, a map or what an instruction reads. x: a shape, a layout, an indexing map or an
-        instruction; output: a file below the allowed directory that is written, .svg, .html, .png or .txt. Without it
+        instruction; output: a new file below the allowed directory, .svg, .html, .png or .txt. Without it
         the answer is the picture as text.
         """
         picture = draw(_drawn(x))
         if output is not None:
             path = self._allowed(output)
-            picture.save(path)
+            content = picture.to_bytes(format_of(path))
+            try:
+                with path.open("xb") as file:
+                    file.write(content)
+            except FileExistsError:
+                raise InvalidArgumentError(f"{output!r} exists: name a new file", field="output") from None
             return {"written": _short(str(path), 1000)}
         more = join(["xlashape", "draw", _argument(x, "SHAPE"), "-o", "picture.svg"])
         found = {"picture": "", "is_whole": False, "more": more}
@@ -150,22 +175,51 @@ class Agent:
         shown = "".join(_first_of(text.splitlines(keepends=True), MOST_CHARACTERS - _size(found)))
         return {**found, "picture": shown, "is_whole": shown == text}
 
-    def _report(self, name: str, x: str, sections: Sequence[str] = (), **options: Any) -> dict[str, Any]:
-        given = {key: value for key, value in options.items() if value not in (None, "")}
-        report = report_of(name)
-        answer = report.run(self._input(x), **given)
-        positional = {each.name for each in report.options if each.positional}
-        command = [_argument(str(value), key.upper()) for key, value in given.items() if key in positional]
-        for key, value in given.items():
-            command += [] if key in positional else [f"--{key}", str(value)]
-        found = _answered(answer, x, *command)
-        for section in sections:
-            rows = [_row(answer.report.columns_of(section), each, every=True) for each in answer.objects_of(section)][
-                :5
-            ]
-            if rows and _size({**found, section: rows}) <= MOST_CHARACTERS:
-                found[section] = rows
-        return found
+    def _tool(self, report: Report) -> ToolFunction:
+        """The tool of a report: a function with the arguments and the description that the declaration gives."""
+        subjects = report.inputs if report.inputs == ("a", "b") else ("x",)
+        of_sections = [each.argument._replace(name=each.name) for each in report.sections if each.argument is not None]
+        options = [each for each in report.options if not each.is_local]
+        arguments = [each for each in options if each.positional] + of_sections
+        arguments += [each for each in options if not each.positional]
+        takes = ", or ".join([_SUBJECTS[each] for each in report.inputs if each in _SUBJECTS]) or _SUBJECTS["module"]
+        lines = [report.summary, f"{', '.join(subjects)}: {takes}"]
+        lines += [f"{each.name}: {each.meaning.rstrip('.')}" for each in arguments]
+        lines.append("filters: tests such as opcode=fusion or bytes>=10MiB that all rows pass; sort: a column")
+        kind = Parameter.POSITIONAL_OR_KEYWORD
+        parameters = [Parameter(name, kind, annotation=str) for name in subjects]
+        parameters += [Parameter(each.name, kind, default=each.default, annotation=_type(each)) for each in arguments]
+        parameters.append(Parameter("filters", kind, default=None, annotation=list[str] | None))
+        parameters.append(Parameter("sort", kind, default=None, annotation=str | None))
+        taken = Signature(parameters, return_annotation=dict[str, Any])
+
+        def tool(*args: Any, **kwargs: Any) -> dict[str, Any]:
+            given = taken.bind(*args, **kwargs).arguments
+            about = [given.pop(name) for name in subjects]
+            selection = Selection(tuple(given.pop("filters", None) or ()), given.pop("sort", None) or None, 0)
+            chosen = {each.name: each for each in arguments if given.get(each.name, each.default) != each.default}
+            values = {name: _value(each, given[name]) for name, each in chosen.items()}
+            sections = [each.name for each in of_sections if each.name in values]
+            if len(sections) > 1:
+                raise InvalidArgumentError(f"{sections[0]} and {sections[1]} exclude each other", field=sections[1])
+            section = sections[0] if sections else ""
+            argument = values.pop(section, None)
+            if section and chosen[section].is_content:
+                argument = self._given(argument)
+            answer = report.run(*map(self._input, about), **values)
+            words = [_argument(each, "FILE") for each in about]
+            words += [_argument(str(values[name]), name.upper()) for name in values if chosen[name].positional]
+            for name, each in chosen.items():
+                words += [] if each.positional else _option(each, given[name])
+            for test in selection.filters:
+                words += ["--filter", test]
+            words += ["--sort", selection.sort] if selection.sort else []
+            return _answered(answer, section, argument, selection, words)
+
+        tool.__name__ = tool.__qualname__ = report.name
+        tool.__doc__ = f"{lines[0]} {'; '.join(lines[1:])}."
+        tool.__signature__ = taken
+        return tool
 
     def _input(self, x: str) -> HloModule | Path | bytes:
         """What a report is asked about: `_given`, with lines of HLO as a module, and a layout as a shape that has it.
@@ -185,23 +239,27 @@ class Agent:
         return HloModule.of(found.text.encode() or content)
 
     def _given(self, x: str) -> HloModule | Path | bytes:
-        """The path where `x` names a file below the root; else the text, as bytes, which reports never take for a
-        path."""
+        """The path where `x` names a file or a directory below the root; else the text, as bytes, which reports never
+        take for a path."""
         if len(x) > _MOST_INPUT:
             raise InvalidArgumentError(f"text of {len(x):,} characters is too long: pass the path of a file", field="x")
         is_text = any(character in x for character in "\n{[(") or not x.strip()
         try:
             path = self._allowed(x)
-            is_file = path.is_file()
+            is_found = path.is_file() or (not is_text and path.is_dir() and self._is_closed(path))
         except (XlashapeError, OSError):
             if is_text:
                 return x.encode(errors="replace")
             raise
-        if is_file:
+        if is_found:
             return path
         if is_text:
             return x.encode(errors="replace")
         raise NotFoundError(f"cannot read {x!r}: there is no such file below {self._root}", kind="file", name=x)
+
+    def _is_closed(self, folder: Path) -> bool:
+        """Whether no link in the directory leads out of the root."""
+        return all(each.resolve().is_relative_to(self._root) for each in folder.rglob("*"))
 
     def _allowed(self, name: str) -> Path:
         try:
@@ -241,18 +299,50 @@ def _drawn(text: str) -> str | HloInstruction:
     return found.text if found.kind in ("shape", "layout", "map") else text
 
 
-def _answered(answer: Answer, x: str, *arguments: str, section: str = "", argument: Any = None) -> dict[str, Any]:
-    """The totals that are known and the first rows of a report: its own rows, or those of `section` with `argument`.
+def _type(option: Option) -> Any:
+    """The type of a tool's argument."""
+    literal: Any = Literal
+    kind = literal[option.choices] if option.choices else int | str if option.unit == "bytes" else _TYPES[option.kind]
+    return kind | None if option.default is None else kind
 
-    The command that shows all rows is made of the report's name, `x` and `arguments`.
+
+def _value(option: Option, value: Any) -> Any:
+    """The value of an argument as the report takes it."""
+    return bytes_of(value, option.name) if option.unit == "bytes" and isinstance(value, str) else value
+
+
+def _option(option: Option, value: Any) -> list[str]:
+    """The words of a command that give an option its value."""
+    dashed = f"--{option.name.replace('_', '-')}"
+    if option.kind is ColumnKind.BOOLEAN:
+        return [dashed if value else f"--no-{dashed[2:]}"]
+    values: Iterable[Any] = value if option.kind is ColumnKind.TEXTS else [value]
+    return [word for each in values for word in (dashed, _argument(str(each), option.name.upper()))]
+
+
+def _answered(
+    answer: Answer, section: str, argument: Any, selection: Selection, words: Sequence[str]
+) -> dict[str, Any]:
+    """The totals that are known and the first rows of a report: its own rows, or those of `section` with `argument`.
+    `words` are the arguments of the command that shows all rows.
     """
-    totals = {name: value for name, value in answer.totals.items() if value not in (None, "", [])}
     columns = answer.report.columns_of(section)
     objects = answer.objects_of(section, argument)
-    rows = [_row(columns, each) for each in objects[:100]]
-    words = [_argument(each, "FILE") for each in (x, *arguments)]
+    if not selection.is_all:
+        objects = [row[-1] for row in selection.chosen(columns, [(*row_values(columns, row), row) for row in objects])]
+        answer = (None if section else answer.selected(objects)) or answer
+    totals = {name: value for name, value in answer.totals.items() if value not in (None, "", [])}
     more = join(["xlashape", answer.report.name, *words, "--limit", "0"])
-    return _fitting(totals, rows, more, row_count=len(objects), headline=answer.headline())
+    found = _fitting(
+        totals, [_row(columns, each) for each in objects[:_MOST_ROWS]], more,
+        row_count=len(objects), headline=answer.headline(),
+    )  # fmt: skip
+    for each in answer.report.sections:
+        if each.name in _ADVICE and not section:
+            rows = [_row(each.columns, row, every=True) for row in answer.objects_of(each.name)[:5]]
+            if rows and _size({**found, each.name: rows}) <= MOST_CHARACTERS:
+                found[each.name] = rows
+    return found
 
 
 def _argument(text: str, instead: str) -> str:
@@ -261,8 +351,10 @@ def _argument(text: str, instead: str) -> str:
 
 
 def _row(columns: Sequence[Any], row: Any, *, every: bool = False) -> dict[str, Any]:
-    """The values of a row that are known, in the columns that a table shows; with `every`, in all columns."""
-    found = {each.name: plain(each, getattr(row, each.name)) for each in columns if every or each.rank}
+    """The values of a row that are known, in the columns that a table shows and in those of text, which say why; with
+    `every`, in all columns."""
+    shown = [each for each in columns if every or each.rank or each.kind is ColumnKind.TEXT]
+    found = {each.name: plain(each, getattr(row, each.name)) for each in shown}
     return {name: _short(value) for name, value in found.items() if value not in (None, "", [])}
 
 
@@ -308,13 +400,9 @@ def _fitting(facts: dict[str, Any], rows: list[dict[str, Any]], more: str, **oth
     return {**found, **rest}
 
 
-TOOLS: Final = ("what_is", "why", "memory", "diff", "copies", "reads", "cost", "map", "index", "draw")
-"""The names of the tools: methods of Agent."""
-
-
-def make_server(tools: Path | Mapping[str, Callable[..., dict[str, Any]]]) -> Any:
-    """An MCPServer of the official SDK. If `tools` is a path, its tools are the methods of an `Agent` that opens files
-    below the path alone; else they are the functions of `tools`, by the names in `TOOLS`.
+def make_server(tools: Path | Mapping[str, ToolFunction]) -> Any:
+    """An MCPServer of the official SDK. If `tools` is a path, its tools are those of an `Agent` that opens files below
+    the path alone; else they are the functions of `tools` by name. A tool refuses arguments that it does not know.
 
     Raises UnavailableError without the extra `mcp`.
     """
@@ -325,6 +413,10 @@ def make_server(tools: Path | Mapping[str, Callable[..., dict[str, Any]]]) -> An
 
     class Tools(sdk.MCPServer):
         async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+            known = takes.get(name, arguments)
+            for unknown in [each for each in arguments if each not in known]:
+                names = f"it takes {', '.join(known)}{did_you_mean(unknown, known)}"
+                raise failure(_short(f"{name}: there is no argument {_short(unknown)!r}; {names}", 1000))
             try:
                 return cast("Any", await super().call_tool(name, arguments, context))
             except failure as error:
@@ -336,11 +428,12 @@ def make_server(tools: Path | Mapping[str, Callable[..., dict[str, Any]]]) -> An
     server = Tools("xlashape", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR")
     writes = isinstance(tools, Path)
     if isinstance(tools, Path):
-        agent = Agent(tools)
-        tools = {name: getattr(agent, name) for name in TOOLS}
+        tools = Agent(tools).tools()
+    takes = {name: list(signature(method).parameters) for name, method in tools.items()}
     for name, method in tools.items():
         reads_only = types.ToolAnnotations(readOnlyHint=not writes or name != "draw", openWorldHint=False)
         server.add_tool(_tool(method, failure), name=name, annotations=reads_only, structured_output=True)
+        server._tool_manager.get_tool(name).parameters["additionalProperties"] = False
     return server
 
 

@@ -14,14 +14,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import wraps
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
-from xlashape.agents import TOOLS, Agent, make_server
+from xlashape.agents import Agent, ToolFunction, make_server
 from xlashape.errors import NotFoundError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.limits import budget
@@ -64,6 +64,10 @@ class StoredAgent(Agent):
     def __init__(self, config: Config, modules: Modules) -> None:
         self._config = config
         self._modules = modules
+
+    def tools(self) -> dict[str, ToolFunction]:
+        """The tools that open no files."""
+        return {name: each for name, each in super().tools().items() if name not in ("dumps", "profile")}
 
     def _given(self, x: str) -> HloModule | bytes:
         if x.startswith("modules/"):
@@ -152,10 +156,10 @@ class AgentTools:
             self._running = asyncio.create_task(run())
             await started.wait()
 
-    def _tools(self) -> dict[str, Callable[..., dict[str, Any]]]:
-        return {name: self._within_the_call(name, getattr(self._agent, name)) for name in TOOLS}
+    def _tools(self) -> dict[str, ToolFunction]:
+        return {name: self._within_the_call(name, each) for name, each in self._agent.tools().items()}
 
-    def _within_the_call(self, name: str, method: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    def _within_the_call(self, name: str, method: ToolFunction) -> ToolFunction:
         """The tool `method`, computed as work of the call that asks for it, with the address of the page's view in the
         answer.
         """

@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.optional import needed_in_ci
-from xlashape.agents import MOST_CHARACTERS, TOOLS, Agent, make_server
+from xlashape.agents import MOST_CHARACTERS, Agent, make_server
 from xlashape.cli import main
-from xlashape.reports.report import report_of
+from xlashape.reports.report import REPORTS, report_of
 
 mcp = needed_in_ci("mcp")
 anyio = needed_in_ci("anyio")
@@ -90,6 +90,16 @@ QUESTIONS = [
     ("copies", {"x": CHAIN}, first("source"), "f.py:9"),
     ("copies", {"x": CHAIN}, first("to_layout"), "{0,1}"),
     ("copies", {"x": CHAIN}, totals("total_bytes"), 2 * 256 * 64 * 4),
+    ("copies", {"x": CHAIN}, lambda answer: bool(answer["rows"][0]["cause"]), True),
+    ("copies", {"x": FASTER.replace("c = f32[256,64]{1,0} add(n, n)", "c = f32[256,64]{0,1} copy(n)")}, lambda answer: bool(answer["rows"][0]["suggestion"]), True),
+    ("memory", {"x": CHAIN, "fit": "80KiB"}, lambda answer: answer["row_count"] >= 0, True),
+    ("memory", {"x": CHAIN, "target": "tpu"}, lambda answer: answer["totals"]["peak_bytes"] > 2 * 256 * 64 * 4, True),
+    ("memory", {"x": CHAIN, "filters": ["opcode=copy"]}, lambda answer: [row["name"] for row in answer["rows"]], ["c"]),
+    ("cost", {"x": CHAIN, "sort": "name:asc"}, lambda answer: [row["name"] for row in answer["rows"]], ["c", "n"]),
+    ("profile", {"x": "profiles/conv_grad.xplane.pb"}, lambda answer: answer["row_count"] > 0, True),
+    ("profile", {"x": "profiles/conv_grad.xplane.pb", "by": "opcode"}, lambda answer: answer["row_count"] > 1, True),
+    ("dumps", {"folder": "memory"}, lambda answer: {"path": "memory/associative.hlo.pb", "kind": "module"}.items() <= answer["rows"][0].items(), True),
+    ("dumps", {"folder": "profiles"}, lambda answer: "profiles/conv_grad.xplane.pb" in [row["path"] for row in answer["rows"]], True),
     # What does it cost, and what is read?
     ("cost", {"x": DOT}, totals("flops"), 2 * 128 * 512 * 256),
     ("cost", {"x": DOT}, totals("bytes"), 4 * (128 * 256 + 256 * 512 + 128 * 512)),
@@ -154,12 +164,13 @@ def test_answers_about_long_inputs_are_short_too(tmp_path: Path) -> None:
         "diff": [agent.diff(text, text.replace("negate", "cosine")), agent.diff(quoted, "quoted.hlo")],
         "copies": [agent.copies(text), agent.copies(quoted)],
         "reads": [agent.reads(text), agent.reads(text, name)],
-        "cost": [agent.cost(text, "h100")],
+        "cost": [agent.cost(text, target="h100")],
         "map": [agent.map(text, name)],
         "index": [agent.index(f"f32[{','.join(['1'] * 3_000)}]", [0] * 3_000)],
         "draw": [agent.draw(shape), agent.draw("f32[3,5]"), agent.draw(f"f32[{','.join(['2'] * 60)}]")],
     }
-    assert set(answers) == set(TOOLS)
+    answers |= {name: [agent.tools()[name](text)] for name in ("size", "verify", "tile")}
+    assert set(answers) == agent.tools().keys() - {"dumps", "profile"}
     for tool, found in answers.items():
         assert all(len(json.dumps(each, ensure_ascii=False)) <= MOST_CHARACTERS for each in found), tool
 
@@ -182,7 +193,7 @@ def test_the_command_of_an_answer_shows_all_its_rows(tmp_path: Path, monkeypatch
     answers = {
         "reads": agent.reads("many.hlo", "c"),
         "memory": agent.memory("many.hlo", "op_name"),
-        "cost": agent.cost("many.hlo", "h100"),
+        "cost": agent.cost("many.hlo", target="h100"),
         "why": agent.why("many.hlo", target="tpu"),
         "map": agent.map("many.hlo", "c"),
     }
@@ -197,15 +208,15 @@ def test_the_command_of_an_answer_shows_all_its_rows(tmp_path: Path, monkeypatch
         assert document["totals"].get("target") == answer["totals"].get("target")
 
 
-def test_there_are_ten_tools_that_say_what_they_take() -> None:
+def test_each_report_is_a_tool_and_each_tool_says_what_it_takes() -> None:
     async def run() -> Any:
         async with mcp.Client(make_server(VECTORS)) as client:
             return await client.list_tools()
 
     tools = anyio.run(run).tools
-    assert [each.name for each in tools] == list(TOOLS)
-    assert len(tools) == 10
+    assert {each.name for each in tools} == {"what_is", "dumps", *REPORTS, "index", "draw"}
     for each in tools:
+        assert each.input_schema["additionalProperties"] is False
         assert each.description
         for argument in each.input_schema["properties"]:
             assert f"{argument}:" in each.description or f"{argument}," in each.description, (each.name, argument)
@@ -230,6 +241,15 @@ def test_there_are_ten_tools_that_say_what_they_take() -> None:
         ("what_is", {}, "what_is: x: is missing"),
         ("index", {"shape": "f32[3]", "index": "1"}, "index: index: expected a list"),
         ("memory", {"x": CHAIN, "by": "age"}, "memory: by: expected 'source', 'op_name',"),
+        ("memory", {"x": CHAIN, "fitt": "1MiB"}, "memory: there is no argument 'fitt'; it takes x, by,"),
+        ("memory", {"x": CHAIN, "fit": "much"}, "fit"),
+        ("memory", {"x": CHAIN, "fit": "1MiB", "by": "opcode"}, "by and fit exclude each other"),
+        ("memory", {"x": CHAIN, "filters": ["colour=red"]}, "colour"),
+        ("memory", {"x": CHAIN, "target": "abacus"}, "abacus"),
+        ("index", {"shape": "f32[3]", "index": [1], "base": 2}, "index: there is no argument 'base'"),
+        ("dumps", {"folder": "/etc"}, "is not below"),
+        ("dumps", {"folder": "absent"}, "there is no directory"),
+        ("profile", {"x": "profiles/absent.xplane.pb"}, "there is no such file below"),
     ],
 )
 def test_mistakes_are_errors_of_the_tool(tool: str, arguments: dict[str, Any], message: str) -> None:
@@ -289,3 +309,20 @@ def test_the_command_speaks_the_protocol_on_standard_streams() -> None:
             return await client.call_tool("index", {"shape": "f32[3,5]{1,0:T(2,2)}", "index": [2, 3]})
 
     assert anyio.run(run).structured_content["totals"]["position"] == 17
+
+
+def test_a_picture_replaces_no_file(tmp_path: Path) -> None:
+    (tmp_path / "kept.svg").write_text("mine")
+    [result] = ask(("draw", {"x": "f32[3,5]", "output": "kept.svg"}), root=tmp_path)
+    assert result.is_error
+    assert "'kept.svg' exists: name a new file" in result.content[0].text
+    assert (tmp_path / "kept.svg").read_text() == "mine"
+
+
+def test_a_directory_with_a_link_out_of_the_root_is_not_read(tmp_path: Path) -> None:
+    run = tmp_path / "root" / "plugins" / "profile" / "run"
+    run.mkdir(parents=True)
+    (run / "host.xplane.pb").symlink_to(VECTORS / "profiles" / "conv_grad.xplane.pb")
+    profile, dumps = ask(("profile", {"x": "plugins/.."}), ("dumps", {}), root=tmp_path / "root")
+    assert profile.is_error
+    assert dumps.structured_content["row_count"] == 0
