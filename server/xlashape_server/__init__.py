@@ -11,10 +11,8 @@ store           modules by digest, in a directory or in a bucket that servers sh
 modules         decodes the modules that requests name; the caches of decoded modules and of answers about them
 handlers        answer requests with the library; they take and return bytes, and know no transport
 memory          the memory budget of a worker, from which calls reserve
-callers         identities and connections of callers; places, each of which is the right to have one call in progress
-accounts        quotas of one identity: processor time, stored bytes
-auth            authentication and authorization: bearer tokens, and callers whom a proxy has authenticated
-audit           a log line for each upload and deletion
+callers         addresses and connections of callers; places, each of which is the right to have one call in progress
+auth            authentication and authorization by bearer tokens
 turns           which calls may compute at the same time
 calls           calls in progress, and the watch that ends calls that last too long
 guard           what every call passes, whatever its transport: places, sizes, memory, turns, deadlines, errors
@@ -27,7 +25,7 @@ readiness       the health names for liveness and readiness probes
 reflection      gRPC reflection: the schema of the server
 access          log lines of calls
 logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT, notifications to systemd
-telemetry       metrics for Prometheus, and spans of OpenTelemetry
+telemetry       metrics for Prometheus
 sockets         the connections of a worker: how many there may be, and how many of one caller
 tls             certificates: checked at the start, and reloaded when their files change
 scratch         temporary directories, and removal of those that killed servers left

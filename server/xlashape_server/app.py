@@ -100,8 +100,6 @@ class Server:
             require("store", "a store in a bucket")
         if self.config.metrics:
             require("telemetry", "an address for metrics")
-        if self.config.traces:
-            require("telemetry", "tracing calls")
         allow_descriptors()
         self.config.check_files()
         tls.check(self.config)

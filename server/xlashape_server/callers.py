@@ -1,17 +1,16 @@
 """Callers, and how many places one caller may hold. A place is the right to have one call in progress.
 
-A caller is an identity and one of its connections. Without authentication, the identity is the caller's address without
-its port. For IPv6 it is the network, the first 64 bits, since whoever has one address of a network has all.
+A caller is an address and one of its connections. An IPv6 address counts as its network, the first 64 bits, since
+whoever has one address of a network has all. Behind a proxy all callers have its address, and the proxy bounds each.
 There is a maximum of places of each kind, such as calls and uploads. One connection may hold only a share of the
-places, and one identity only a share of the places that other callers leave, so that a few callers never hold all.
+places, and one address only a share of the places that other callers leave, so that a few callers never hold all.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Mapping
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv6Address
 from typing import Any, NamedTuple, Protocol
 
 from xlashape.base.caches import cached
@@ -19,11 +18,11 @@ from xlashape.errors import LimitExceededError
 
 
 class Caller(NamedTuple):
-    """A caller: its `identity`, which all of its connections share, and one `connection`, which no other caller of the
-    worker has.
+    """A caller: its `address` without a port, which all of its connections share, and one `connection`, which no other
+    caller of the worker has.
     """
 
-    identity: str
+    address: str
     connection: str
 
 
@@ -42,7 +41,7 @@ class _Ends(Protocol):
 
 
 def caller_of(context: _HasPeer) -> Caller:
-    """The caller of a gRPC call, identified by its address. Authentication replaces the identity."""
+    """The caller of a gRPC call."""
     return caller_at(context.peer())
 
 
@@ -51,10 +50,10 @@ def caller_at(peer: str) -> Caller:
     """The caller at an address as grpc writes it. All callers at a unix socket count as one caller with one connection.
 
     >>> caller_at("ipv4:192.0.2.7:50123")
-    Caller(identity='ipv4:192.0.2.7', connection='ipv4:192.0.2.7:50123')
-    >>> caller_at("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:50123").identity
+    Caller(address='ipv4:192.0.2.7', connection='ipv4:192.0.2.7:50123')
+    >>> caller_at("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:50123").address
     'ipv6:2001:db8:1:2::/64'
-    >>> caller_at("unix:").identity
+    >>> caller_at("unix:").address
     'unix:'
     """
     host, colon, port = peer.rpartition(":")
@@ -86,85 +85,21 @@ def _network(host: str) -> str:
     return f"ipv6:{IPv6Address(int(address) >> 64 << 64)}/64"
 
 
-IDENTITY_HEADER = "x-xlashape-identity"
-"""The header in which a trusted proxy sends the caller's identity, such as the subject of a JSON Web Token."""
-
-PROXIED = "proxy:"
-"""The prefix of identities that come from a trusted proxy."""
-
-_MAX_IDENTITY = 500  # characters
-
-
-Networks = tuple["str | IPv4Network | IPv6Network", ...]
-"""Networks of proxies; `unix` stands for sockets in the file system."""
-
-
-class Proxies:
-    """The trusted proxies. Their headers say who the caller is: `x-xlashape-identity`, or else the last address of
-    `x-forwarded-for`.
-
-    >>> from ipaddress import ip_network
-    >>> caller = caller_at("ipv4:10.0.0.9:4711")
-    >>> Proxies((ip_network("10.0.0.0/8"),)).behind(caller, {"x-forwarded-for": "203.0.113.7, 192.0.2.7"})
-    Caller(identity='ipv4:192.0.2.7', connection='ipv4:192.0.2.7')
-    >>> Proxies((ip_network("127.0.0.1"),)).behind(caller, {"x-forwarded-for": "192.0.2.7"}).identity
-    'ipv4:10.0.0.9'
-    """
-
-    def __init__(self, networks: Networks) -> None:
-        self._networks = networks
-        self.are_there = bool(self._networks)
-
-    def trusts(self, peer: str) -> bool:
-        """Whether `peer`, an address as gRPC writes it, is a trusted proxy's."""
-        return self.are_there and _is_within(peer, self._networks)
-
-    def behind(self, caller: Caller, headers: Mapping[str, str]) -> Caller:
-        """Who has sent a request with these headers over the connection of `caller`. If the connection is a trusted
-        proxy's, the result is the caller behind the proxy, with the identity in place of a connection, since callers
-        share the proxy's connections.
-        """
-        if not self.trusts(caller.connection):
-            return caller
-        identity = headers.get(IDENTITY_HEADER, "")
-        if identity and len(identity) <= _MAX_IDENTITY and identity.isascii() and identity.isprintable():
-            return Caller(PROXIED + identity, PROXIED + identity)
-        try:
-            address = ip_address(headers.get("x-forwarded-for", "").rpartition(",")[2].strip())
-        except ValueError:  # the proxy sends no address
-            return caller
-        identity = caller_at(peer_of(str(address), 0)).identity
-        return Caller(identity, identity)
-
-
-@cached(max_bytes=1 << 20, entry_bytes=512)
-def _is_within(peer: str, found: Networks) -> bool:
-    if peer.startswith("unix:"):
-        return "unix" in found
-    text = peer.partition(":")[2].rpartition(":")[0].replace("%5B", "").replace("%5D", "").strip("[]").partition("%")[0]
-    try:
-        address = ip_address(text)
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
-    return any(not isinstance(each, str) and (mapped or address) in each for each in found)
-
-
 class Shares(NamedTuple):
-    """The fraction of all places that one identity may hold, and the fraction that one connection may hold; above 0, at
+    """The fraction of all places that one address may hold, and the fraction that one connection may hold; above 0, at
     most 1.
     """
 
-    identity: float
+    address: float
     connection: float
 
     def of(self, maximum: int) -> tuple[int, int]:
-        """How many of `maximum` places an identity and a connection may hold; at least one.
+        """How many of `maximum` places an address and a connection may hold; at least one.
 
         >>> Shares(0.75, 0.5).of(16), Shares(0.75, 0.5).of(1)
         ((12, 8), (1, 1))
         """
-        return max(1, int(maximum * self.identity)), max(1, int(maximum * self.connection))
+        return max(1, int(maximum * self.address)), max(1, int(maximum * self.connection))
 
 
 class Places:
@@ -179,15 +114,15 @@ class Places:
     def __init__(self, limit: str, maximum: int, shares: Shares) -> None:
         self.limit = limit
         self.maximum = maximum
-        identity, connection = shares.of(maximum)
-        is_open = min(maximum // 4, identity // 2, connection // 2)
+        address, connection = shares.of(maximum)
+        is_open = min(maximum // 4, address // 2, connection // 2)
         self._open = deque([None] * is_open)  # a place for each entry; taking one from a deque needs no lock
         self._scarce = maximum - is_open
-        self._part = (identity - is_open) / self._scarce
+        self._part = (address - is_open) / self._scarce
         self._per_connection = max(1, connection - is_open)
         self._lock = threading.Lock()
         self._taken = 0
-        self._by_identity: dict[str, int] = {}
+        self._by_address: dict[str, int] = {}
         self._by_connection: dict[str, int] = {}
 
     @property
@@ -214,8 +149,8 @@ class Places:
         whose = ""
         with self._lock:
             if self._taken < self._scarce:
-                of_identity = self._by_identity.get(caller.identity, 0)
-                whose = "caller" if of_identity >= self._per_identity(of_identity) else "connection"
+                of_address = self._by_address.get(caller.address, 0)
+                whose = "caller" if of_address >= self._per_address(of_address) else "connection"
         words = self.limit.replace("_", " ")
         message = f"{words}: {self.maximum} are under way, and more are not taken; try again"
         if whose:
@@ -226,22 +161,22 @@ class Places:
 
     def try_take(self, caller: Caller) -> bool:
         """Takes a scarce place for the caller. Returns False if none is free, or the caller holds its share."""
-        identity, connection = caller
+        address, connection = caller
         with self._lock:
-            of_identity = self._by_identity.get(identity, 0)
+            of_address = self._by_address.get(address, 0)
             of_connection = self._by_connection.get(connection, 0)
             if (
                 self._taken >= self._scarce
-                or of_identity >= self._per_identity(of_identity)
-                or (of_connection >= self._per_connection and connection != identity)
+                or of_address >= self._per_address(of_address)
+                or (of_connection >= self._per_connection and connection != address)
             ):
                 return False
             self._taken += 1
-            self._by_identity[identity] = of_identity + 1
+            self._by_address[address] = of_address + 1
             self._by_connection[connection] = of_connection + 1
         return True
 
-    def _per_identity(self, held: int) -> int:
+    def _per_address(self, held: int) -> int:
         """How many scarce places a caller who now holds `held` of them may hold in all."""
         return max(1, int(self._part * (self._scarce - (self._taken - held))))
 
@@ -249,7 +184,7 @@ class Places:
         """Frees a place that `take` or `try_take` gave."""
         with self._lock:
             self._taken -= 1
-            _decrement(self._by_identity, caller.identity)
+            _decrement(self._by_address, caller.address)
             _decrement(self._by_connection, caller.connection)
 
 
@@ -273,10 +208,10 @@ class Newest:
             self._calls = {key: each for key, each in self._calls.items() if not each.is_over}
             if len(self._calls) <= self._maximum:
                 return
-            counts = Counter(each.caller.identity for each in self._calls.values())
+            counts = Counter(each.caller.address for each in self._calls.values())
             most = max(counts.values())
             # The dictionary keeps the order in which calls came.
-            oldest = next(each for each in self._calls.values() if counts[each.caller.identity] == most)
+            oldest = next(each for each in self._calls.values() if counts[each.caller.address] == most)
             del self._calls[id(oldest)]
         words = self._limit.replace("_", " ")
         error = LimitExceededError(

@@ -30,13 +30,11 @@ from google.rpc import code_pb2
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape.limits import set_checkpoint
-from xlashape_server.accounts import Account, set_account
 from xlashape_server.callers import Caller, Places
 from xlashape_server.logs import Rate
 from xlashape_server.memory import Lease, Memory, resident_bytes, set_lease, trim
 from xlashape_server.telemetry.catalogue import STAGES
 from xlashape_server.telemetry.recorder import Recorder
-from xlashape_server.telemetry.spans import CallSpan
 from xlashape_server.turns import Turn, Turns
 
 _log = logging.getLogger("xlashape_server.calls")
@@ -78,13 +76,8 @@ class Call(Turn):
     """
 
     _caller: Caller | None = None
-    _cpu_started = 0.0
-    account: Account | None = None
-    """The account of the caller, where callers are authenticated."""
     code: int = code_pb2.CANCELLED
     """What the call ends with, a code of google.rpc: CANCELLED until it is answered or refused."""
-    span: CallSpan | None = None
-    """The span that traces the call; None without traces."""
     is_conversation = False
     """Whether the call answers a stream of requests with a stream, and takes a turn only once a message has come."""
     is_endless = False
@@ -151,8 +144,6 @@ class Call(Turn):
             self.check()
         if now >= self.turn_end:
             self.yield_turn(now)
-            if self.span is not None:
-                self.span.waited(now)
 
     def receives_first(self) -> None:
         """Begins the stage of receiving: the call waits for its first message."""
@@ -173,33 +164,20 @@ class Call(Turn):
 
     def __enter__(self) -> Call:
         """Begins to compute in this thread: takes a turn, unless the call is a conversation, and sets the thread's
-        lease, checkpoint and account to those of the call.
+        lease and checkpoint to those of the call.
         """
-        since = 0.0 if self.span is None else time.monotonic()
         if not self.is_conversation:
             self.take_turn()
-        if self.span is not None:
-            self.span.works(since)
         set_lease(self.lease)
         set_checkpoint(self.checkpoint)
-        if self.account is not None:
-            set_account(self.account)
-            if self.account.counts_time:
-                self._cpu_started = time.thread_time()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.account is not None:
-            if self.account.counts_time:
-                self.account.used(time.thread_time() - self._cpu_started)
-            set_account(None)
         set_checkpoint(None)
         set_lease(None)
         self.give_back_turn()
-        if self.span is not None:
-            self.span.rests()
 
     def sends(self, size: int) -> None:
         """Begins the stage of sending: the call waits for its caller to read `size` bytes."""
@@ -211,8 +189,6 @@ class Call(Turn):
         if not self.is_over:
             self.code = code_pb2.OK
         self.sends(size)
-        if self.span is not None:
-            self.span.event("answer", size)
 
     sent = received
     """Ends the stage of sending: the caller has read the message, and the call works again."""
@@ -235,8 +211,6 @@ class Call(Turn):
             if recorder is not None:
                 seconds = None if self.is_endless else time.monotonic() - self.started
                 recorder.ended(self.name, self.code, seconds)
-            if self.span is not None:
-                self.span.end(self.code)
 
     def end(self) -> None:
         """Frees the places and the memory of the call."""

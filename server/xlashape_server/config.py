@@ -66,9 +66,6 @@ class Config:
         "",
         "HOST:PORT where Prometheus asks for metrics over HTTP, at /metrics. Empty: nowhere. For whoever reaches it.",
     )
-    traces: bool = _setting(
-        False, "Whether calls make spans of OpenTelemetry, which the variables OTEL_… say where to send."
-    )
     workers: int = _setting(
         0,
         "Processes. 0: one for each core this process may use, by affinity and quota (only one where processes cannot "
@@ -84,9 +81,6 @@ class Config:
     log_calls_per_second: float = _setting(
         10.0, "Lines about calls that succeeded, of one worker at the level info; refused calls have a line each."
     )
-    log_changes: bool = _setting(
-        True, "Whether each upload and deletion has a line at every level, where `auth` says who may ask."
-    )
 
     tls_certificate: str = _setting(
         "", "File of the certificate chain in PEM. With `tls_key`, the server speaks TLS only."
@@ -100,13 +94,7 @@ class Config:
 
     auth: str = _setting(
         "",
-        "File in TOML that says who may ask: bearer tokens, those whom a proxy knows, and their quotas. Empty: "
-        "everybody may do everything.",
-    )
-    trusted_proxies: str = _setting(
-        "",
-        "Networks of proxies, separated by commas, such as 10.0.0.0/8, or unix: who calls is what their headers "
-        "x-forwarded-for and x-xlashape-identity say.",
+        "File in TOML that says who may ask, by bearer tokens. Empty: everybody may do everything.",
     )
 
     max_concurrent_calls: int = _setting(
@@ -226,10 +214,6 @@ class Config:
                     f"http_origins: expected origins such as https://example.com or *, found {origin!r}",
                     field="http_origins",
                 )
-        try:
-            self.trusted_networks()
-        except ValueError as error:
-            raise InvalidArgumentError(f"trusted_proxies: {error}", field="trusted_proxies") from None
         if self.log_level not in _LOG_LEVELS:
             raise InvalidArgumentError(
                 f"log_level: expected one of {', '.join(_LOG_LEVELS)}, found {self.log_level!r}", field="log_level"
@@ -336,13 +320,6 @@ class Config:
     def allowed_hosts(self) -> list[str]:
         """The names of `http_hosts`, one by one."""
         return [host.strip().lower() for host in self.http_hosts.split(",") if host.strip()]
-
-    def trusted_networks(self) -> tuple[str | ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-        """The networks of `trusted_proxies`; `unix` stands for sockets in the file system. ValueError for any other
-        part.
-        """
-        parts = filter(None, (part.strip() for part in self.trusted_proxies.split(",")))
-        return tuple(part if part == "unix" else ipaddress.ip_network(part) for part in parts)
 
     def with_port(self, port: int) -> Config:
         """The same settings with another port."""

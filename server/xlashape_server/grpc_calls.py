@@ -244,9 +244,8 @@ class GrpcCalls:
 
     def _log(self, name: str, call: Call, **facts: object) -> None:
         """Logs a successful call."""
-        identity = call.caller.identity if call.account is not None else None
         seconds = time.monotonic() - call.started
-        self._guard.access.log(name, "OK", call.caller.connection, seconds, identity=identity, **facts)
+        self._guard.access.log(name, "OK", call.caller.connection, seconds, **facts)
 
 
 class _Answering:
@@ -309,7 +308,6 @@ class _Answering:
             call.caller.connection,
             time.monotonic() - call.started,
             error=status.message,
-            identity=call.caller.identity if call.account is not None else None,
         )
         call.lease.release()
         call.sends(0)

@@ -21,26 +21,21 @@ call gives its turn back meanwhile. Streams of answers come from `guard.answers`
 from __future__ import annotations
 
 import logging
-import time
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
-from functools import partial
 from typing import TypeVar
 
 from google.rpc import code_pb2, status_pb2
 
 from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError, XlashapeError
 from xlashape_server.access import AccessLog
-from xlashape_server.accounts import Account
-from xlashape_server.audit import AuditLog
 from xlashape_server.auth import Gate
-from xlashape_server.callers import IDENTITY_HEADER, Caller, Places, Proxies, Shares
+from xlashape_server.callers import Caller, Places, Shares
 from xlashape_server.calls import Call, CutOff, Watch
 from xlashape_server.config import Config
 from xlashape_server.memory import Memory
 from xlashape_server.status import status_of
 from xlashape_server.telemetry.catalogue import OTHER
-from xlashape_server.telemetry.spans import CallSpan, Headers, Traces
 from xlashape_server.turns import Turns
 
 _log = logging.getLogger("xlashape_server.calls")
@@ -56,6 +51,7 @@ _LARGE = 128 << 10  # bytes of a message that takes long turns from the beginnin
 _ENDLESS_SECONDS = 366 * 86_400.0  # the limit of a call that may take as long as its caller likes
 
 A = TypeVar("A")
+Headers = Iterable[tuple[str, "str | bytes"]]
 
 
 class Guard:
@@ -82,12 +78,7 @@ class Guard:
         self._max_bytes = config.max_request_bytes
         self._max_seconds = config.max_call_seconds
         self.access = AccessLog(config)
-        self.traces: Traces | None = None
-        """The maker of spans; None where traces are off."""
         self._gate = Gate(config) if config.auth else None
-        self._proxies = Proxies(config.trusted_networks())
-        self._asks_who = self._gate is not None or self._proxies.are_there
-        self._audit = AuditLog(config)
 
     def begin(
         self,
@@ -98,46 +89,25 @@ class Guard:
         places: tuple[Places, ...] | None = None,
         *,
         endless: bool = False,
-        headers: Callable[[], Headers | None] | None = None,
-        system: str = "grpc",
+        headers: Callable[[], Headers | None] = tuple,
     ) -> Call:
         """Admits a call. It holds its places until its `work_ended` and `transport_ended` were called.
 
         `identify` returns the caller by its connection, and is called when the caller is needed. `seconds` is the
         timeout that the caller has set. `cut_off` ends the transport with an error. `places` are the kinds of places
         that the call needs, by default an ordinary one. An `endless` call may take as long as its caller likes.
-        `headers` returns the headers of the request: where callers are authenticated, or come by a trusted proxy, the
-        identity of the caller is taken from them. `system` is the name of the protocol in traces.
+        `headers` returns the headers of the request, which have the token of the caller.
 
         LimitExceededError if no place is free; UnauthenticatedError or PermissionDeniedError if the caller may not
         call.
         """
-        span = None
-        if self.traces is not None and headers is not None:
-            span = self.traces.begin(name, headers, system, lambda: identify().connection)
-        account: Account | None = None
-        try:
-            if self._asks_who:
-                shown = _shown(headers() if headers is not None else None)
-                caller = self._proxies.behind(identify(), shown)
-                if self._gate is not None:
-                    caller, account = self._gate.admit(name, caller, shown.get("authorization"))
-                identify = partial(_itself, caller)
-            limit = _ENDLESS_SECONDS if endless else self._max_seconds
-            limit = limit if seconds is None else min(seconds, limit)
-            call = self.watch.admit(name, identify, limit, cut_off, self._ordinary if places is None else places)
-        except Exception as error:
-            if span is not None:
-                self._refuse_span(span, error)
-            raise
-        call.account, call.span, call.is_endless = account, span, endless
+        if self._gate is not None:
+            self._gate.admit(name, _authorization(headers()))
+        limit = _ENDLESS_SECONDS if endless else self._max_seconds
+        limit = limit if seconds is None else min(seconds, limit)
+        call = self.watch.admit(name, identify, limit, cut_off, self._ordinary if places is None else places)
+        call.is_endless = endless
         return call
-
-    def _refuse_span(self, span: CallSpan, error: Exception) -> None:
-        """Ends the span of a call that was not admitted."""
-        status = status_of(error) if isinstance(error, XlashapeError) else None
-        span.failed(status.message if status is not None else str(error), None if status is not None else error)
-        span.end(status.code if status is not None else code_pb2.INTERNAL)
 
     def message(self, call: Call, data: bytes, most: int | None = None) -> bytes:
         """A request message: decompressed if needed, with its memory reserved. LimitExceededError if it is too large.
@@ -166,8 +136,6 @@ class Guard:
         if size > _SMALL:
             call.lease.take(2 * size - reserved)  # for the serialized message, and for the decoded message
             call.is_large = call.is_large or size > _LARGE
-        if call.span is not None:
-            call.span.event("request", size)
         return data
 
     def _inflated(self, call: Call, data: bytes, maximum: int) -> bytes:
@@ -192,10 +160,7 @@ class Guard:
                 call.received()
             if data is None and call.is_conversation:
                 return
-            waits = time.monotonic()
             call.take_turn()
-            if call.span is not None:
-                call.span.waited(waits)
             if data is None:
                 return
             is_first = False
@@ -222,10 +187,9 @@ class Guard:
         with call:
             if read is not None:
                 request = read(request)
-            made = handler(request, call.deadline)
-            answer = made if write is None else write(made)
-        if call.name in self._audit.rpcs:
-            self._audit.log(call, request, made)
+            answer = handler(request, call.deadline)
+            if write is not None:
+                answer = write(answer)
         size = len(answer)
         if size > _SMALL or call.lease.size:
             call.lease.keep(size)
@@ -257,8 +221,6 @@ class Guard:
             if not call.is_over or call.code in (code_pb2.OK, code_pb2.CANCELLED):
                 # Any other code is that of an error with which the call was cut off already; it stays.
                 call.code = status.code
-            if call.span is not None:
-                call.span.failed(status.message, error if status.code == code_pb2.INTERNAL else None)
         elif recorder is not None:
             recorder.ended(name, status.code, None)
         if limit is not None and recorder is not None:
@@ -291,19 +253,12 @@ class Guard:
         return status_pb2.Status(code=code_pb2.INTERNAL, message="internal error; the server's log says more"), None
 
 
-def _shown(headers: Headers | None) -> dict[str, str]:
-    """The headers of a request that identify its caller, by name. Where a header is repeated, the first `authorization`
-    counts, which clients send, and the last of the headers that a proxy adds.
-    """
-    found: dict[str, str] = {}
+def _authorization(headers: Headers | None) -> str | None:
+    """The first header `authorization` of a request; None without one."""
     for name, value in headers or ():
-        if name in ("x-forwarded-for", IDENTITY_HEADER) or (name == "authorization" and name not in found):
-            found[name] = value if isinstance(value, str) else value.decode("latin-1")
-    return found
-
-
-def _itself(caller: Caller) -> Caller:
-    return caller
+        if name == "authorization":
+            return value if isinstance(value, str) else value.decode("latin-1")
+    return None
 
 
 def inflated(data: bytes, maximum: int, before: Callable[[int], None]) -> bytes:

@@ -26,7 +26,6 @@ from xlashape_server.config import Config
 from xlashape_server.memory import reserve
 from xlashape_server.precount import MessageCount, count
 from xlashape_server.store import Store
-from xlashape_server.telemetry.spans import child
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -227,16 +226,13 @@ class Modules:
         path = (*path, source)
         if source == "name":
             # The store is asked before the cache, so that no worker uses a module that was deleted or is too old.
-            with child("find module", {}):
-                stored = self.store.find(value.name, field=path)
+            stored = self.store.find(value.name, field=path)
             is_text = stored.facts.get("format") == TEXT
             key = _key(stored.sha256, is_text)
             module = self._kept(key)
             if module is not None:
                 return module
-            with child("read module", {"xlashape.bytes": stored.size_bytes}):
-                data = self.store.read(value.name, field=path)
-            return self._decoded(data, path, key, is_text=is_text)
+            return self._decoded(self.store.read(value.name, field=path), path, key, is_text=is_text)
         if source == "text":
             return self.decode(value.text.encode(), path, is_text=True)
         return self.decode(value.serialized, path, is_text=False)
@@ -264,10 +260,6 @@ class Modules:
     def _decoded(self, data: bytes, path: FieldPath, key: str, *, is_text: bool) -> HloModule:
         """The module in `data`, which the cache keeps under `key`."""
         self.check_size(len(data), path)
-        with child("decode module", {"xlashape.bytes": len(data)}):
-            return self._read(data, path, key, is_text=is_text)
-
-    def _read(self, data: bytes, path: FieldPath, key: str, *, is_text: bool) -> HloModule:
         try:
             if is_text:
                 self._precount_text(data)

@@ -15,7 +15,7 @@ import stat
 import sys
 from pathlib import Path
 
-from xlashape_server.callers import Proxies, Shares, caller_at, peer_of
+from xlashape_server.callers import Shares, caller_at, peer_of
 
 _log = logging.getLogger("xlashape_server.worker")
 
@@ -57,12 +57,11 @@ def _descriptors() -> list[int]:
 
 class Crowd:
     """Closes connections of callers that have too many. At each of `ports`, a caller may have its share of `maximum`
-    connections; the newest beyond that are closed. Connections of trusted proxies stay.
+    connections; the newest beyond that are closed.
     """
 
-    def __init__(self, ports: tuple[int, ...], maximum: int, shares: Shares, proxies: Proxies) -> None:
+    def __init__(self, ports: tuple[int, ...], maximum: int, shares: Shares) -> None:
         self._ports = ports
-        self._proxies = proxies
         self._most = shares.of(maximum)[0]
         self._since: dict[tuple[int, str], int] = {}
         self._looks = 0
@@ -79,17 +78,17 @@ class Crowd:
         since: dict[tuple[int, str], int] = {}
         for number in _descriptors():
             port, peer = self._ends(number)
-            if port and not self._proxies.trusts(peer):
+            if port:
                 key = (number, peer)
                 since[key] = self._since.get(key, self._looks)
-                by_caller.setdefault((port, caller_at(peer).identity), []).append((since[key], number, peer))
+                by_caller.setdefault((port, caller_at(peer).address), []).append((since[key], number, peer))
         self._since = since
         closed = 0
-        for (_, identity), found in by_caller.items():
+        for (_, address), found in by_caller.items():
             if len(found) > self._most:
                 found.sort()
                 closed += sum(self._shut(number, peer) for _, number, peer in found[self._most :])
-                facts = {"caller": identity, "connections": len(found), "allowed": self._most}
+                facts = {"caller": address, "connections": len(found), "allowed": self._most}
                 _log.warning("closed connections of a caller", extra={"facts": facts})
         return closed
 

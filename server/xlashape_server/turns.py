@@ -42,7 +42,7 @@ class _Gate:
         self._places = Places("turns", places, shares)
         self._lock = threading.Lock()
         self.waiting: OrderedDict[str, OrderedDict[str, deque[_Waiter]]] = OrderedDict()
-        """The waiting calls, by identity and connection."""
+        """The waiting calls, by address and connection."""
 
     def enter_open(self) -> bool:
         """Takes an open place, which counts against no caller's share, if one is free and no call waits."""
@@ -63,7 +63,7 @@ class _Gate:
             return True
         with self._lock:
             waiter = _Waiter(caller)
-            connections = self.waiting.setdefault(caller.identity, OrderedDict())
+            connections = self.waiting.setdefault(caller.address, OrderedDict())
             connections.setdefault(caller.connection, deque()).append(waiter)
             self._hand_out()
         try:
@@ -96,24 +96,24 @@ class _Gate:
 
     def _next(self) -> _Waiter | None:
         """Gives a place to the next waiting call that may have one, and returns that call."""
-        for identity, connections in self.waiting.items():
+        for address, connections in self.waiting.items():
             for connection, waiters in connections.items():
                 waiter = waiters[0]
                 waiter.is_open = self._places.take_open()
                 if waiter.is_open or self._places.try_take(waiter.caller):
-                    self.waiting.move_to_end(identity)
+                    self.waiting.move_to_end(address)
                     connections.move_to_end(connection)
                     return waiter
         return None
 
     def _forget(self, waiter: _Waiter) -> None:
-        identity, connection = waiter.caller
-        connections = self.waiting[identity]
+        address, connection = waiter.caller
+        connections = self.waiting[address]
         connections[connection].remove(waiter)
         if not connections[connection]:
             del connections[connection]
             if not connections:
-                del self.waiting[identity]
+                del self.waiting[address]
 
 
 class _Waiter:
@@ -130,7 +130,7 @@ class _Waiter:
 
 
 class Turns:
-    """The turns of a worker: at most `short` short turns at the same time, of which an identity and a connection may
+    """The turns of a worker: at most `short` short turns at the same time, of which an address and a connection may
     have their `shares`, and one long turn.
 
     A call may compute beyond the end of its long turn, since it sees the end only at its next checkpoint: one step of a

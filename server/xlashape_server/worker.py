@@ -28,7 +28,7 @@ from grpc_health.v1 import health_pb2
 from xlashape.base import caches
 from xlashape.proto import services
 from xlashape_server import logs, readiness, reflection, tls
-from xlashape_server.callers import Proxies, Shares
+from xlashape_server.callers import Shares
 from xlashape_server.config import Config
 from xlashape_server.grpc_calls import server_options, thread_pool
 from xlashape_server.guard import Guard
@@ -42,10 +42,8 @@ from xlashape_server.sockets import Crowd, open_sockets
 from xlashape_server.store import Store
 from xlashape_server.telemetry.catalogue import allocate, begin_anew
 from xlashape_server.telemetry.recorder import Recorder
-from xlashape_server.telemetry.spans import Traces
 
 if TYPE_CHECKING:
-    from xlashape_server.telemetry.tracing import Tracing
     from xlashape_server.web import Listener
 
 _log = logging.getLogger("xlashape_server.worker")
@@ -60,13 +58,11 @@ _COLLECTIONS = (5000, 20, 20)
 _MIN_PING_INTERVAL_MS = 10_000  # milliseconds between two pings of a client; more frequent pings are refused
 
 
-def make_server(
-    config: Config, recorder: Recorder | None = None, traces: Traces | None = None
-) -> tuple[grpc.Server, Health, Listener | None]:
+def make_server(config: Config, recorder: Recorder | None = None) -> tuple[grpc.Server, Health, Listener | None]:
     """A grpc server with every service and its health service, and a listener for HTTP if the settings have an address
     for HTTP. Both are bound to their addresses and not yet started. `config.store_directory` must be set.
 
-    `recorder` counts calls, and `traces` makes a span for each call; either may be None.
+    `recorder` counts calls.
     """
     options = [*connection_options(config), *server_options(config)]
     server = grpc.server(thread_pool(config), options=options)
@@ -74,7 +70,6 @@ def make_server(
     caches.register(modules.cache)
     caches.register(modules.answers)
     guard = Guard(config, modules.relieve)
-    guard.traces = traces
     answered = rpcs(config, modules)
     add_services(server, answered, guard)
     health = Health()
@@ -125,16 +120,6 @@ def _recorder(directory: str | None, worker: int) -> Recorder | None:
     except OSError as error:  # the directory was removed, or has no room: calls can be answered nevertheless
         _log.error("this worker has no metrics: %s", error)
         return None
-
-
-def _tracing(config: Config) -> Tracing | None:
-    """The maker of spans; None where the setting `traces` is off."""
-    if not config.traces:
-        return None
-    from xlashape_server.telemetry.tracing import Tracing  # needs packages of the extra `telemetry`
-
-    found = [(service, method) for service in services() for method in service.methods]
-    return Tracing({f"{service.name}/{each.name}": f"{service.full_name}/{each.name}" for service, each in found})
 
 
 def _http_listener(config: Config, guard: Guard, answered: tuple[Rpc, ...], modules: Modules) -> Listener | None:
@@ -217,8 +202,7 @@ def _serve(cpu: int | None, config: Config, signals: StopSignals, recorder: Reco
             _log.warning("cannot stay on core %d: %s", cpu, error)
     parent = Parent(sys.stdout)
     try:
-        tracing = _tracing(config)
-        server, health_servicer, http = make_server(config, recorder, tracing)
+        server, health_servicer, http = make_server(config, recorder)
         _tune_collector()
         server.start()
         if http is not None:
@@ -236,8 +220,7 @@ def _serve(cpu: int | None, config: Config, signals: StopSignals, recorder: Reco
     ports = () if config.unix_path is not None else (config.host_and_port()[1],)
     if config.http:
         ports += (config.http_host_and_port()[1],)
-    shares, proxies = Shares(config.caller_share, config.connection_share), Proxies(config.trusted_networks())
-    crowd = Crowd(ports, config.max_connections, shares, proxies)
+    crowd = Crowd(ports, config.max_connections, Shares(config.caller_share, config.connection_share))
     threading.Thread(target=_show_life, args=(parent, other_sockets, recorder, crowd), daemon=True).start()
     signals.wait()
     health_servicer.enter_graceful_shutdown()
@@ -248,8 +231,6 @@ def _serve(cpu: int | None, config: Config, signals: StopSignals, recorder: Reco
     if http is not None:
         http.stop(config.grace_seconds)
     stopped.wait()
-    if tracing is not None:
-        tracing.stop()
     _log.debug("stopped")
     return 0
 

@@ -68,7 +68,6 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
         "xlashape_server.worker",
         "xlashape_server.web",
     ): "the packages of the extra web, for servers that answer over HTTP",
-    ("xlashape_server.worker", "xlashape_server.telemetry.tracing"): _TELEMETRY,
     ("xlashape_server.app", "xlashape_server.telemetry.endpoint"): _TELEMETRY,
     ("xlashape_server.app", "xlashape_server.telemetry.server_metrics"): _TELEMETRY,
     ("xlashape_server.commands.serving", "xlashape_server.config"): _SERVER,

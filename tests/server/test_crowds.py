@@ -18,7 +18,7 @@ import pytest
 from tests.support.certificates import make_authority, make_certificate
 from xlashape_client import Client
 from xlashape_server import Config, Server
-from xlashape_server.callers import Proxies, Shares
+from xlashape_server.callers import Shares
 from xlashape_server.sockets import Crowd
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address and no /proc")
@@ -142,7 +142,7 @@ def test_the_newest_connections_of_a_caller_are_those_that_end() -> None:
     with ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = listening.getsockname()[1]
-        crowd = Crowd((port,), 100, Shares(0.75, 0.5), Proxies(()))
+        crowd = Crowd((port,), 100, Shares(0.75, 0.5))
         made = connected(f"127.0.0.1:{port}", FAST, 75, stack)
         accepted = [stack.enter_context(listening.accept()[0]) for _ in made]
         assert crowd.thin(75) == 0
@@ -154,15 +154,3 @@ def test_the_newest_connections_of_a_caller_are_those_that_end() -> None:
         assert len(open_ones(made + other)) == 76
         assert not open_ones(newer)
         assert crowd.thin(3) == 0
-
-
-def test_a_trusted_proxy_has_the_connections_of_all_its_callers() -> None:
-    proxies = Proxies(Config(trusted_proxies=FAST).trusted_networks())
-    with ExitStack() as stack:
-        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        port = listening.getsockname()[1]
-        made = connected(f"127.0.0.1:{port}", FAST, 95, stack)
-        for _ in made:
-            stack.enter_context(listening.accept()[0])
-        assert Crowd((port,), 100, Shares(0.75, 0.5), proxies).thin(95) == 0
-        assert len(open_ones(made)) == 95

@@ -149,7 +149,6 @@ OTHER_VALUES = {
     "http_origins": "https://example.com",
     "metrics": "127.0.0.1:9",
     "log_level": "error",
-    "trusted_proxies": "10.0.0.0/8",
     "caller_share": 0.25,
     "connection_share": 0.125,
     "max_request_bytes": 1 << 20,

@@ -24,12 +24,12 @@ HALF = Shares(0.75, 0.5)
 MIB = 1 << 20
 
 
-def caller(identity: str, connection: int = 1) -> Caller:
-    return Caller(identity, f"{identity}:{connection}")
+def caller(address: str, connection: int = 1) -> Caller:
+    return Caller(address, f"{address}:{connection}")
 
 
 @pytest.mark.parametrize(
-    ("peer", "identity"),
+    ("peer", "address"),
     [
         ("ipv4:192.0.2.7:50123", "ipv4:192.0.2.7"),
         ("ipv6:%5B2001:db8::7%5D:50123", "ipv6:2001:db8::/64"),
@@ -44,8 +44,8 @@ def caller(identity: str, connection: int = 1) -> Caller:
         ("", ""),
     ],
 )
-def test_a_caller_is_an_address_without_its_port_or_a_network_of_ipv6(peer: str, identity: str) -> None:
-    assert caller_at(peer) == (identity, peer)
+def test_a_caller_is_an_address_without_its_port_or_a_network_of_ipv6(peer: str, address: str) -> None:
+    assert caller_at(peer) == (address, peer)
 
 
 def test_places_go_to_anyone_first_and_by_shares_then() -> None:
@@ -97,8 +97,8 @@ def test_no_caller_has_more_than_its_share_and_some_are_left_for_others(maximum:
             return count
 
     held = [take_all(f"caller {i}") for i in range(3)]
-    assert held[0] <= max(1, shares.identity * maximum)
-    if shares.identity <= 0.75 and maximum >= 16:
+    assert held[0] <= max(1, shares.address * maximum)
+    if shares.address <= 0.75 and maximum >= 16:
         assert sum(held[:2]) <= maximum * 11 / 12
         assert sum(held) < maximum
 

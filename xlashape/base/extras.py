@@ -22,7 +22,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "server": (*_CLIENT, "grpc_health", "grpc_reflection", "grpc_status"),
     "store": ("obstore",),
     "tables": ("pyarrow",),
-    "telemetry": ("prometheus_client", "opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
+    "telemetry": ("prometheus_client",),
     "web": ("uvicorn", "h11"),
 }
 
@@ -36,7 +36,7 @@ _NEEDS = {
     "scan": "pyarrow and the client of buckets obstore",
     "store": "the client of buckets obstore",
     "tables": "pyarrow",
-    "telemetry": "prometheus_client and OpenTelemetry",
+    "telemetry": "prometheus_client",
     "web": "uvicorn",
 }
 

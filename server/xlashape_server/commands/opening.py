@@ -67,7 +67,7 @@ def open_page(files: tuple[str, ...], browser: bool, port: int) -> None:
         callers.write_text(f'[[token]]\nname = "page"\nsha256 = "{digest}"\naccess = "write"\n', encoding="utf-8")
         config = Config(
             address="127.0.0.1:0", http=f"127.0.0.1:{port}", auth=str(callers), workers=1,
-            log_level="error", log_changes=False, store_directory=str(Path(folder) / "store"),
+            log_level="error", store_directory=str(Path(folder) / "store"),
         )  # fmt: skip
         with Server(config) as server:
             found: list[PageSubject] = []

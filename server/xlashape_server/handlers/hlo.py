@@ -17,7 +17,6 @@ from xlashape.hlo.flow import Buffers, executed_computations
 from xlashape.limits import budget, spend
 from xlashape.proto import v1
 from xlashape.shape import Shape
-from xlashape_server.accounts import Ledger
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import choice, decoded, placed, response_size
 from xlashape_server.handlers.shapes import size_of
@@ -44,8 +43,6 @@ class HloHandlers:
 
     def __init__(self, config: Config, modules: Modules) -> None:
         self._modules = modules
-        self._ledger = Ledger(config.store_directory)
-        self._is_shared = bool(config.store)
         self._max_page_size = config.max_page_size
         self._max_answer = config.max_request_bytes
         # Half of the 4 MiB that a gRPC client accepts by default, which leaves room for the rest of the message.
@@ -108,8 +105,7 @@ class HloHandlers:
                 f"expected content with the SHA-256 {announced_sha256}, found {upload.sha256}", field="sha256"
             )
         facts = self._facts(upload.content(), upload.sha256)
-        with self._ledger.counted(upload.sha256, upload.size_bytes, is_shared=self._is_shared):
-            return upload.store(facts)
+        return upload.store(facts)
 
     def _facts(self, content: bytes, sha256: str) -> dict[str, str | int]:
         """The facts that the store keeps about a module. They are taken from the decoded module, so content that cannot
@@ -146,7 +142,6 @@ class HloHandlers:
         """DeleteModule. It is too fast to need the deadline."""
         request = decoded(v1.DeleteModuleRequest, data)
         self._modules.store.delete(request.name, field="name")
-        self._ledger.remove(self._modules.store.digest_of(request.name))
         return v1.DeleteModuleResponse().SerializeToString()
 
     def list_instructions(self, data: bytes, deadline: float) -> bytes:

@@ -145,7 +145,7 @@ class Application:
         exchange = Exchange(CALL, guard, self._threads, form, [*own, _NOSNIFF], receive, send, abort)
 
         async def answer() -> None:
-            call = guard.begin(CALL, lambda: caller, None, exchange.cut_off, headers=headers.items, system="mcp")
+            call = guard.begin(CALL, lambda: caller, None, exchange.cut_off, headers=headers.items)
             exchange.begin(call, None)
             await agents.answer(call, exchange, scope, headers)
 
@@ -177,8 +177,6 @@ class Application:
                 seconds,
                 exchange.cut_off,
                 headers=headers.items,
-                # The conventions of traces have one name for gRPC and gRPC-Web.
-                system="grpc" if form.is_grpc_web else "connect_rpc",
             )
             exchange.begin(call, seconds)
             body = await exchange.body(self._config.max_request_bytes)

@@ -305,8 +305,6 @@ class Exchange:
             seconds = None
             if self._call is not None:
                 seconds = time.monotonic() - self._call.started
-                if self._call.account is not None:
-                    facts["identity"] = self._call.caller.identity
             self._guard.access.log(self.name, code, peer, seconds, transport="http", **facts)
 
     def _end(self, peer: str) -> None:
