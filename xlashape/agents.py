@@ -400,9 +400,9 @@ def _fitting(facts: dict[str, Any], rows: list[dict[str, Any]], more: str, **oth
     return {**found, **rest}
 
 
-def make_server(tools: Path | Mapping[str, ToolFunction]) -> Any:
-    """An MCPServer of the official SDK. If `tools` is a path, its tools are those of an `Agent` that opens files below
-    the path alone; else they are the functions of `tools` by name. A tool refuses arguments that it does not know.
+def make_server(root: Path) -> Any:
+    """An MCPServer of the official SDK. Its tools are those of an `Agent` that opens files below `root` alone. A tool
+    refuses arguments that it does not know.
 
     Raises UnavailableError without the extra `mcp`.
     """
@@ -426,12 +426,10 @@ def make_server(tools: Path | Mapping[str, ToolFunction]) -> Any:
                 raise failure(f"{name}: {text}") from None
 
     server = Tools("xlashape", version=__version__, instructions=_INSTRUCTIONS, log_level="ERROR")
-    writes = isinstance(tools, Path)
-    if isinstance(tools, Path):
-        tools = Agent(tools).tools()
+    tools = Agent(root).tools()
     takes = {name: list(signature(method).parameters) for name, method in tools.items()}
     for name, method in tools.items():
-        reads_only = types.ToolAnnotations(readOnlyHint=not writes or name != "draw", openWorldHint=False)
+        reads_only = types.ToolAnnotations(readOnlyHint=name != "draw", openWorldHint=False)
         server.add_tool(_tool(method, failure), name=name, annotations=reads_only, structured_output=True)
         server._tool_manager.get_tool(name).parameters["additionalProperties"] = False
     return server

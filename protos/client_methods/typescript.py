@@ -45,8 +45,11 @@ _IMPORTS = {
         "type ShapeLike",
         "shapeInput",
     ],
+    "./maps.js": ["mapsOfEach"],
     "./integers.js": ["type Integer", "type Integers", "toInt64", "toInt64Array"],
 }
+_BY_CALLS = {"IndexingMaps": "mapsOfEach"}
+"""RPC that answers with a stream → the function that asks the same by calls with one answer each, for Connect."""
 _COLUMNS = 160
 _SCHEMA = "/** The generated messages, enums and services of `xlashape.v1`. */\n\n"
 
@@ -87,7 +90,7 @@ FIELDS
   constructor(
     /** The transport of all calls, for generated clients of other services such as `grpc.health.v1.Health`. */
     readonly transport: Transport,
-    protected readonly hasRequestStreams: boolean,
+    protected readonly hasStreams: boolean,
   ) {
 MADE
   }
@@ -103,7 +106,7 @@ MADE
   }
 
   private route(options: CallOptions | undefined): BulkRoute {
-    return { transport: this.transport, hasRequestStreams: this.hasRequestStreams, ...options };
+    return { transport: this.transport, hasStreams: this.hasStreams, ...options };
   }
 """
 
@@ -314,6 +317,8 @@ class TypeScript(Emitter):
         rpc = method.rpc
         taken, request = _request(rpc)
         body = [f"return answers(this.transport, {rpc.service}.method.{camel(snake(rpc.name))}, {request}, options);"]
+        if rpc.name in _BY_CALLS:
+            body = ["if (!this.hasStreams) {", f"  return {_BY_CALLS[rpc.name]}(this, request, options);", "}", *body]
         result = f"AsyncGenerator<{rpc.answer.name}>"
         return self._method(camel(method.name), method.comment + self.after_stream, [taken], result, body)
 

@@ -27,9 +27,10 @@ access          log lines of calls
 logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT, notifications to systemd
 telemetry       metrics for Prometheus
 sockets         the connections of a worker: how many there may be, and how many of one caller
+hosts           the hosts that requests over HTTP may name
 tls             certificates: checked at the start, and reloaded when their files change
 scratch         temporary directories, and removal of those that killed servers left
-web             the same RPCs over HTTP/1.1, in the protocols Connect and gRPC-Web
+web             the same RPCs over HTTP/1.1, in the protocol Connect, and the page
 worker          one process that answers calls
 worker_process  the process of a worker as the server sees it: started, watched, replaced, stopped
 app             the server: starts, watches and stops the workers

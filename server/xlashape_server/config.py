@@ -5,7 +5,6 @@ meaning that help and documentation show.
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import json
 import math
 import os
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from xlashape.errors import InvalidArgumentError
+from xlashape_server.hosts import is_loopback
 
 T = TypeVar("T")
 
@@ -46,21 +46,8 @@ class Config:
     socket_mode: str = _setting("0600", "Who may connect to a unix: address, as permissions of the file in octal.")
     http: str = _setting(
         "",
-        "HOST:PORT where RPCs are answered over HTTP/1.1 too (Connect with JSON or proto, gRPC-Web), for browsers and "
-        "curl. Empty: nowhere.",
-    )
-    http_origins: str = _setting(
-        "",
-        "Origins of web pages that may ask over HTTP, separated by commas, such as https://example.com; * allows all, "
-        "empty none.",
-    )
-    http_hosts: str = _setting(
-        "",
-        "Names of the server that HTTP answers to, without ports, separated by commas; * allows all. Empty: localhost, "
-        "or any name if other machines reach the server.",
-    )
-    http_cache_seconds: float = _setting(
-        3600.0, "Seconds that browsers and caches may keep answers to GET. 0: they may not."
+        "HOST:PORT where RPCs are answered over HTTP/1.1 too (Connect with JSON or proto), with the page, for browsers "
+        "and curl. Empty: nowhere.",
     )
     metrics: str = _setting(
         "",
@@ -208,12 +195,6 @@ class Config:
             self.http_host_and_port()
         if self.metrics:
             self.metrics_host_and_port()
-        for origin in self.allowed_origins():
-            if origin != "*" and not _ORIGIN.fullmatch(origin):
-                raise InvalidArgumentError(
-                    f"http_origins: expected origins such as https://example.com or *, found {origin!r}",
-                    field="http_origins",
-                )
         if self.log_level not in _LOG_LEVELS:
             raise InvalidArgumentError(
                 f"log_level: expected one of {', '.join(_LOG_LEVELS)}, found {self.log_level!r}", field="log_level"
@@ -261,9 +242,9 @@ class Config:
     @property
     def is_loopback(self) -> bool:
         """Whether only callers on this machine can reach `address` and `http`."""
-        if self.http and not _is_local(self.http_host_and_port()[0]):
+        if self.http and not is_loopback(self.http_host_and_port()[0]):
             return False
-        return self.unix_path is not None or _is_local(self.host_and_port()[0])
+        return self.unix_path is not None or is_loopback(self.host_and_port()[0])
 
     def exposures(self) -> list[tuple[str, str]]:
         """What unauthenticated callers from other machines can do because of these settings, as pairs: the setting with
@@ -274,7 +255,7 @@ class Config:
         """
         found: list[tuple[str, str]] = []
         if not self.is_loopback:
-            setting = "address" if self.unix_path is None and not _is_local(self.host_and_port()[0]) else "http"
+            setting = "address" if self.unix_path is None and not is_loopback(self.host_and_port()[0]) else "http"
             if not self.tls_certificate:
                 found.append(
                     (
@@ -291,7 +272,7 @@ class Config:
                         "modules; auth names those who may, tls_client_ca asks for certificates",
                     )
                 )
-        if self.metrics and not _is_local(self.metrics_host_and_port()[0]):
+        if self.metrics and not is_loopback(self.metrics_host_and_port()[0]):
             found.append(
                 (
                     "metrics",
@@ -312,14 +293,6 @@ class Config:
     def metrics_host_and_port(self) -> tuple[str, int]:
         """Host and port of the setting `metrics`, as in `host_and_port`."""
         return _host_and_port(self.metrics, "metrics", "HOST:PORT")
-
-    def allowed_origins(self) -> list[str]:
-        """The origins of `http_origins`, one by one."""
-        return [origin.strip() for origin in self.http_origins.split(",") if origin.strip()]
-
-    def allowed_hosts(self) -> list[str]:
-        """The names of `http_hosts`, one by one."""
-        return [host.strip().lower() for host in self.http_hosts.split(",") if host.strip()]
 
     def with_port(self, port: int) -> Config:
         """The same settings with another port."""
@@ -382,16 +355,6 @@ def _host_and_port(address: str, name: str, expected: str) -> tuple[str, int]:
     return (host[1:-1] if bracketed else host), int(port)
 
 
-def _is_local(host: str) -> bool:
-    """Whether only this machine reaches the host."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
-
-
 def _processor_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float:
     """The processor quota of this process's control group, in cores; infinite without a quota. Only the quotas of
     Linux's cgroup v2 are known.
@@ -406,7 +369,6 @@ def _processor_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float:
 _UNIX = "unix:"
 _MAX_UNIX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # the room for a path in the system's sockaddr_un
 _BUCKET = re.compile(r"(s3|gs|az)://[A-Za-z0-9][\w.-]*(/[^?#\s]*)?|file:(//)?/[^\0]+")
-_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s@,]+")
 _MODE = re.compile(r"0?[0-7]{3}")
 _MAX_MESSAGE_BYTES = (1 << 31) - 1 - MIB
 
@@ -425,7 +387,6 @@ _MINIMUM: dict[str, float] = {
     "max_send_seconds": 0.001,
     "max_request_bytes": 1024,
     "max_json_bytes": 1024,
-    "http_cache_seconds": 0,
     "max_batch": 1,
     "max_shape_elements": 1,
     "max_text_bytes": 1,

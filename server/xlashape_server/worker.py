@@ -83,7 +83,7 @@ def make_server(config: Config, recorder: Recorder | None = None) -> tuple[grpc.
         count_unknown_methods(server, guard)
     guard.watch.start()
     _listen(server, config)
-    return server, health, _http_listener(config, guard, answered, modules)
+    return server, health, _http_listener(config, guard, answered)
 
 
 def _record(recorder: Recorder, guard: Guard, modules: Modules, health: Health) -> None:
@@ -122,12 +122,12 @@ def _recorder(directory: str | None, worker: int) -> Recorder | None:
         return None
 
 
-def _http_listener(config: Config, guard: Guard, answered: tuple[Rpc, ...], modules: Modules) -> Listener | None:
+def _http_listener(config: Config, guard: Guard, answered: tuple[Rpc, ...]) -> Listener | None:
     if not config.http:
         return None
     from xlashape_server.web import Listener  # needs packages of the extra `web`
 
-    return Listener(config, guard, answered, modules)
+    return Listener(config, guard, answered)
 
 
 def _listen(server: grpc.Server, config: Config) -> None:

@@ -35,9 +35,7 @@ def main() -> int:
         "languages", nargs="*", metavar="LANGUAGE", help="Languages to run. Default: all whose tools are here."
     )
     parser.add_argument("--cases", default="", metavar="TEXT", help="Only cases whose names hold this text.")
-    parser.add_argument(
-        "--transport", action="append", metavar="NAME", help="Only this transport: grpc, connect or grpc-web."
-    )
+    parser.add_argument("--transport", action="append", metavar="NAME", help="Only this transport: grpc or connect.")
     parser.add_argument("--build-seconds", type=float, default=1800.0, help="How long one command of a build may take.")
     parser.add_argument("--show", type=int, default=_MAX_SHOWN, metavar="N", help="How many failed cases to show.")
     parser.add_argument("--json", action="store_true", help="Print one JSON document instead of a table.")

@@ -1,5 +1,4 @@
-"""Servers whose clock steps while they run: the validity of certificates follows the clock, while quotas and waits do
-not."""
+"""Servers whose clock steps while they run: the validity of certificates follows the clock, while waits do not."""
 
 from __future__ import annotations
 
@@ -8,15 +7,13 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 from certificates import copied, make_authority, make_certificate, served_certificate
-from credentials import READER, WRITER, tokens
 from optional import without
 from server_processes import ServerProcess, wait_until
 from stepped_clock import SteppedClock
 
-from xlashape.errors import LimitExceededError, UnavailableError
+from xlashape.errors import UnavailableError
 from xlashape_client import Client
 from xlashape_server import Config
 
@@ -40,29 +37,6 @@ def served(clock: SteppedClock, **settings: str) -> ServerProcess:
 def is_refused(ask: Callable[[], object], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         ask()
-
-
-def test_a_step_gives_and_takes_no_processor_time(tmp_path: Path, clock: SteppedClock) -> None:
-    auth = tmp_path / "auth.toml"
-    quotas = (
-        '[quotas."token:ann"]\ncpu_seconds_per_minute = 0.001\n[quotas."token:bob"]\ncpu_seconds_per_minute = 600\n'
-    )
-    auth.write_text(tokens(ann=(READER, "read"), bob=(WRITER, "write")) + quotas)
-    text = "(d0) -> (" + " + ".join(f"((d0 * {i}) mod {i + 7})" for i in range(2, 60)) + "), domain: d0 in [0, 99999]"
-    points = np.arange(50_000).reshape(-1, 1)
-
-    def works(token: str) -> None:
-        with Client(server.address, token=token, timeout=20) as client:
-            client.evaluate_map_batch(text, points)
-
-    with served(clock, auth=str(auth)) as server:
-        with pytest.raises(LimitExceededError, match="quota of 0.001 CPU seconds per minute"):
-            for _ in range(1000):  # the account begins with one second of processor time
-                works(READER)
-        for step in STEPS:
-            clock.step(step)
-            is_refused(lambda: works(READER), LimitExceededError, "quota of 0.001 CPU seconds per minute")
-            works(WRITER)
 
 
 @pytest.fixture

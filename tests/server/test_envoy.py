@@ -26,7 +26,7 @@ from typing import Any
 import pytest
 from certificates import make_authority, make_certificate
 from http2_caller import HEADERS, RST_STREAM, Http2Caller
-from http_calls import BYTE_SIZE, JSON, LINEAR, QUESTION, TILED, enveloped, envelopes, proto_question
+from http_calls import BYTE_SIZE, JSON, LINEAR, QUESTION, TILED, proto_question
 from jwt_issuer import Issuer
 from optional import needed_in_ci, without
 from server_processes import ServerProcess, wait_until
@@ -35,6 +35,7 @@ from xlashape.errors import PermissionDeniedError, UnauthenticatedError
 from xlashape.proto import v1, xla
 from xlashape_client import Client
 from xlashape_server import Config
+from xlashape_server.web.page import FOLDER
 
 envoy = needed_in_ci("envoy")
 yaml = needed_in_ci("yaml")
@@ -129,7 +130,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Generator[Pair]:
     folder, issuer = tmp_path_factory.mktemp("envoy"), Issuer()
     make_authority(folder)
     make_certificate(folder, "envoy")
-    config = Config(address="127.0.0.1:0", http="127.0.0.1:0", http_hosts="*", workers=1, log_level="debug")
+    config = Config(address="127.0.0.1:0", http="127.0.0.1:0", workers=1, log_level="debug")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -180,9 +181,39 @@ def test_a_caller_with_a_token_is_answered_on_every_way(pair: Pair) -> None:
         pair.ask(LINEAR, question, token, "application/proto")[1]
         == v1.LinearIndexResponse(positions=[17]).SerializeToString()
     )
-    (_, answer), (flags, trailers) = envelopes(pair.ask(LINEAR, enveloped(question), token, "application/grpc-web")[1])
-    assert (list(v1.LinearIndexResponse.FromString(answer).positions), flags) == ([17], 128)
-    assert b"grpc-status: 0" in trailers
+    in_envelope = struct.pack(">BI", 0, len(question)) + question
+    answer = pair.ask(LINEAR, in_envelope, token, "application/grpc-web+proto")[1]
+    size = int.from_bytes(answer[1:5], "big")
+    assert v1.LinearIndexResponse.FromString(answer[5 : 5 + size]).positions == [17]
+    assert answer[5 + size] == 128
+    assert b"grpc-status: 0" in answer.replace(b"status:0", b"status: 0")
+
+
+def test_the_page_needs_no_token_and_no_other_file_is_served_without_one(pair: Pair) -> None:
+    def status(path: str) -> int:
+        connection = http.client.HTTPSConnection(pair.address, context=pair.tls, timeout=20)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        answer.read()
+        connection.close()
+        return answer.status
+
+    files = [f"/{each.name}" for each in FOLDER.iterdir() if each.name != "__init__.py"]
+    assert {path: status(path) for path in ("/", *files)} == dict.fromkeys(("/", *files), 200)
+    assert [status(path) for path in ("/nothing", LINEAR, "/page.js/x", "/xlashape.v1.ShapeService/page.js")] == [
+        401
+    ] * 4
+
+
+def test_pages_of_other_origins_are_the_proxys(pair: Pair) -> None:
+    connection = http.client.HTTPSConnection(pair.address, context=pair.tls, timeout=20)
+    for origin, allowed in (("https://pages.example", "https://pages.example"), ("https://evil.example", None)):
+        wanted = {"origin": origin, "access-control-request-method": "POST"}
+        connection.request("OPTIONS", LINEAR, headers=wanted)
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.headers["access-control-allow-origin"] == allowed
+    connection.close()
 
 
 def symmetric(claims: dict[str, Any], secret: bytes) -> str:

@@ -317,6 +317,15 @@ def test_slow_scrapers_keep_nobody_waiting(metered: Server) -> None:
             each.close()
 
 
+def test_a_host_of_strangers_is_refused(metered: Server) -> None:
+    """A page that leads its own name to this machine would read the metrics otherwise."""
+    for host, status in (("evil.example", 421), ("localhost:1", 200), ("127.0.0.1", 200)):
+        connection = http.client.HTTPConnection(metered.metrics_address, timeout=20)
+        connection.request("GET", "/metrics", headers={"host": host})
+        assert connection.getresponse().status == status
+        connection.close()
+
+
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/", 404), ("POST", "/metrics", 405)])
 def test_other_questions_are_refused(metered: Server, method: str, path: str, status: int) -> None:
     connection = http.client.HTTPConnection(metered.metrics_address, timeout=20)

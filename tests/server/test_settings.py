@@ -146,7 +146,6 @@ OTHER_VALUES = {
     "address": "127.0.0.1:7",
     "socket_mode": "0660",
     "http": "127.0.0.1:8",
-    "http_origins": "https://example.com",
     "metrics": "127.0.0.1:9",
     "log_level": "error",
     "caller_share": 0.25,

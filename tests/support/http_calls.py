@@ -6,10 +6,8 @@ import contextlib
 import http.client
 import json
 import socket
-import struct
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
@@ -22,6 +20,7 @@ TILED = "f32[3,5]{1,0:T(2,2)}"
 LINEAR = "/xlashape.v1.ShapeService/LinearIndex"
 LINEAR_INDICES = "/xlashape.v1.ShapeService/LinearIndices"
 MULTI_INDEX = "/xlashape.v1.ShapeService/MultiIndex"
+MAPS = "/xlashape.v1.IndexingService/IndexingMaps"
 UPLOAD = "/xlashape.v1.HloService/UploadModule"
 BYTE_SIZE = "/xlashape.v1.ShapeService/ByteSize"
 QUESTION = {"shape": {"text": TILED}, "indices": ["2", "3"]}
@@ -30,12 +29,11 @@ JSON = "application/json"
 
 @contextlib.contextmanager
 def http_server() -> Generator[Server]:
-    """A server for HTTP with low limits, which accepts requests from web pages of two origins."""
+    """A server for HTTP with low limits."""
     config = Config(
         address="127.0.0.1:0",
         http="127.0.0.1:0",
         workers=1,
-        http_origins="https://one.example, https://two.example",
         max_request_bytes=1 << 20,
         max_json_bytes=64 << 10,
         max_receive_seconds=1,
@@ -68,20 +66,6 @@ class Answer:
     @property
     def error(self) -> tuple[str, str]:
         return self.json["code"], self.json["message"]
-
-    def envelopes(self) -> list[tuple[int, bytes]]:
-        return list(envelopes(self.body))
-
-
-def envelopes(body: bytes) -> Iterator[tuple[int, bytes]]:
-    while body:
-        flags, size = struct.unpack(">BI", body[:5])
-        yield flags, body[5 : 5 + size]
-        body = body[5 + size :]
-
-
-def enveloped(*messages: bytes, flags: int = 0) -> bytes:
-    return b"".join(struct.pack(">BI", flags, len(message)) + message for message in messages)
 
 
 def ask(
@@ -116,8 +100,3 @@ def head(path: str, kind: str, size: int, *more: str) -> bytes:
     """The first line and the headers of a request."""
     lines = (f"POST {path} HTTP/1.1", "host: localhost", f"content-type: {kind}", f"content-length: {size}", *more)
     return "\r\n".join((*lines, "", "")).encode()
-
-
-def query(message: str, **more: str) -> str:
-    pairs = {"connect": "v1", "encoding": "json", "message": message} | more
-    return "?" + "&".join(f"{name}={quote(value, safe='')}" for name, value in pairs.items())

@@ -13,7 +13,7 @@ import {
   type Bulk, BulkSchema, type Call, type Evaluation, file_testee, type Pages, type Request, RequestSchema, type Response, ResponseSchema, type Start, Transport,
 } from "./gen/testee_pb.js";
 
-const TRANSPORTS = { [Transport.GRPC]: "grpc", [Transport.CONNECT]: "connect", [Transport.GRPC_WEB]: "grpc-web" } as const;
+const TRANSPORTS = { [Transport.GRPC]: "grpc", [Transport.CONNECT]: "connect" } as const;
 const SERVICES = new Map([schema.ShapeService, schema.HloService, schema.IndexingService, schema.ReportService, schema.ViewService].map((service) => [service.name, service]));
 
 let client: Client | undefined;

@@ -1,11 +1,11 @@
 /**
- * Asks an xlashape server from a browser, over Connect or gRPC-Web. The client is the same as in Node; questions about very many integers take a call for
+ * Asks an xlashape server from a browser, over Connect. The client is the same as in Node; questions about very many integers take a call for
  * each part, since browsers cannot send streams.
  *
  * @packageDocumentation
  */
 
-import { createConnectTransport, createGrpcWebTransport } from "@connectrpc/connect-web";
+import { createConnectTransport } from "@connectrpc/connect-web";
 import { ConnectError } from "@connectrpc/connect";
 
 import type { Client } from "./client.js";
@@ -26,8 +26,7 @@ function open({ baseUrl, socket, name, interceptors, tls }: TransportOptions): R
   check(socket === undefined, "INVALID_ARGUMENT", "address", "browsers do not have unix sockets");
   check(Object.keys(tls).length === 0, "INVALID_ARGUMENT", "tls", "browsers do not have own certificates");
   const aborted = new AbortController();
-  const make = name === "connect" ? createConnectTransport : createGrpcWebTransport;
-  const transport = make({ baseUrl, useBinaryFormat: true, interceptors: [...interceptors], fetch: (input, init) => reach(input, init, aborted.signal) });
+  const transport = createConnectTransport({ baseUrl, useBinaryFormat: true, interceptors: [...interceptors], fetch: (input, init) => reach(input, init, aborted.signal) });
   return { transport, close: () => aborted.abort() };
 }
 

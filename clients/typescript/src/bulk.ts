@@ -11,7 +11,7 @@ import { bytesOf, integersOf } from "./integers.js";
 const MESSAGE_INTEGERS = 1 << 18;
 /** The integers in one message whose answer is several times as large. */
 const SMALL_MESSAGE_INTEGERS = 1 << 14;
-/** How many parts are on their way at once over a transport that has no streams of requests. */
+/** How many parts are on their way at once over a transport that has no streams. */
 const AT_ONCE = 4;
 
 /** A question about many integers: one message, and a stream of them both ways. */
@@ -49,10 +49,10 @@ export interface BulkIndices {
 /** Whom to ask, and how. */
 export interface BulkRoute extends CallOptions {
   transport: Transport;
-  hasRequestStreams: boolean;
+  hasStreams: boolean;
 }
 
-/** Asks in one message if the integers are few, and otherwise in parts: as a stream, or with a call for each part where requests cannot be a stream. */
+/** Asks in one message if the integers are few, and otherwise in parts: as a stream, or with a call for each part where there are no streams. */
 export async function ask(route: BulkRoute, bulk: BulkQuestion, widths: () => Promise<Widths>) {
   if (bulk.integers.length <= (bulk.isAnswerLarge ? SMALL_MESSAGE_INTEGERS : MESSAGE_INTEGERS)) {
     return joined(bulk, [await part(route, bulk, bulk.integers)]);
@@ -66,7 +66,7 @@ async function askInParts(route: BulkRoute, bulk: BulkQuestion, size: number): P
   const { integers } = bulk;
   const starts = Array.from({ length: Math.ceil(integers.length / size) }, (_, i) => i * size);
   const answers: PackedMessage[] = [];
-  if (route.hasRequestStreams) {
+  if (route.hasStreams) {
     const request = async function* () {
       for (const start of starts) {
         const next = { [bulk.fields.request]: bytesOf(integers.subarray(start, start + size)) };

@@ -3,7 +3,7 @@
 import type { Transport } from "@connectrpc/connect";
 import { createLinkedAbortController } from "@connectrpc/connect/protocol";
 
-import { Code, errorOf } from "./errors.js";
+import { Code, errorOf, mistake } from "./errors.js";
 import type { Settings } from "./settings.js";
 
 /** What holds for one call. */
@@ -87,9 +87,9 @@ class Servers {
 
 /**
  * A transport that sends each call to the next server. A call with one request and one answer is sent again while the server is unavailable, if the
- * `idempotency_level` of its RPC allows it. All errors are {@link XlashapeError}s.
+ * `idempotency_level` of its RPC allows it. A call with a stream is refused where the transport has none. All errors are {@link XlashapeError}s.
  */
-export function withPolicy(routes: readonly Route[], settings: Required<Settings>): Transport {
+export function withPolicy(routes: readonly Route[], settings: Required<Settings>, hasStreams: boolean): Transport {
   const servers = new Servers(routes);
 
   async function attempts<T>(
@@ -117,6 +117,9 @@ export function withPolicy(routes: readonly Route[], settings: Required<Settings
       return attempts(most, signal, timeoutMs, once, end);
     },
     stream(method, signal, timeoutMs = settings.streamTimeoutMs, header, input, contextValues) {
+      if (!hasStreams) {
+        return Promise.reject(mistake("UNSUPPORTED", "", `${method.name} has a stream, which servers take over gRPC alone`, Code.Unimplemented));
+      }
       const end = timeoutMs ? Date.now() + timeoutMs : Infinity;
       return attempts(1, signal, timeoutMs, async (leftMs) => {
         const call = createLinkedAbortController(signal); // leaving the loop over the answers ends the call

@@ -30,7 +30,7 @@ export interface UploadOptions extends CallOptions {
   /** Is told how many bytes were sent, after each part. */
   onProgress?: (sent: number) => void;
   /**
-   * The bytes that a module may have which is held as a whole, over Connect and gRPC-Web. Default: 64 MiB, what a server takes in one message unless it is told
+   * The bytes that a module may have which is held as a whole, over Connect. Default: 64 MiB, what a server takes in one message unless it is told
    * otherwise.
    */
   maxBytes?: number;
@@ -43,8 +43,8 @@ export interface UploadOptions extends CallOptions {
  */
 export class Client extends ClientMethods {
   /** Use `connect`. @internal */
-  constructor(transport: Transport, hasRequestStreams: boolean, private readonly disconnect: () => void) {
-    super(transport, hasRequestStreams);
+  constructor(transport: Transport, hasStreams: boolean, private readonly disconnect: () => void) {
+    super(transport, hasStreams);
   }
 
   /** Ends the connections, and all calls. */
@@ -92,7 +92,7 @@ export class Client extends ClientMethods {
     if (known) {
       return { module: known, sent: false };
     }
-    const { module } = this.hasRequestStreams && data.length > PART_BYTES
+    const { module } = this.hasStreams && data.length > PART_BYTES
       ? await this.modules.uploadModule(messages(parts([data]), { sha256, sizeBytes: BigInt(data.length) }), options)
       : await this.modules.putModule({ data, sha256 }, options);
     return { module: present(module), sent: true };
@@ -102,11 +102,11 @@ export class Client extends ClientMethods {
    * Stores a module that is sent while it is read, in parts of at most 1 MiB, whether or not the server has it. An error of the source ends the call,
    * stores nothing, and is what the promise rejects with.
    *
-   * Browsers cannot send streams, and servers take none over Connect and gRPC-Web: there the module is sent in one message when all of it was read, and one
+   * Over Connect there are no streams: there the module is sent in one message when all of it was read, and one
    * of more than `maxBytes` is not read to its end.
    */
   async uploadModuleFrom(source: ModuleSource, { onProgress, maxBytes = MESSAGE_BYTES, ...options }: UploadOptions = {}): Promise<Uploaded> {
-    if (!this.hasRequestStreams) {
+    if (!this.hasStreams) {
       const data = await joined(chunks(source), maxBytes);
       const { module } = await this.modules.putModule({ data }, options);
       onProgress?.(data.length);

@@ -27,6 +27,7 @@ import {
 } from "./gen/xlashape/v1/view_service_pb.js";
 import { type About, type MapLike, mapInput, moduleInput, type ShapeLike, shapeInput } from "./inputs.js";
 import { type Integer, type Integers, toInt64, toInt64Array } from "./integers.js";
+import { mapsOfEach } from "./maps.js";
 import { evaluateMap, linearIndices, multiIndices } from "./packed.js";
 
 /** What a client asks the server: a method for each RPC. */
@@ -42,7 +43,7 @@ export abstract class ClientMethods {
   constructor(
     /** The transport of all calls, for generated clients of other services such as `grpc.health.v1.Health`. */
     readonly transport: Transport,
-    protected readonly hasRequestStreams: boolean,
+    protected readonly hasStreams: boolean,
   ) {
     this.shapes = createClient(ShapeService, transport);
     this.modules = createClient(HloService, transport);
@@ -62,7 +63,7 @@ export abstract class ClientMethods {
   }
 
   private route(options: CallOptions | undefined): BulkRoute {
-    return { transport: this.transport, hasRequestStreams: this.hasRequestStreams, ...options };
+    return { transport: this.transport, hasStreams: this.hasStreams, ...options };
   }
 
   /** Describes a shape: its canonical text, sizes, layout, and why its buffer is larger than its elements. */
@@ -163,6 +164,9 @@ export abstract class ClientMethods {
 
   /** Computes the maps of one instruction, or of every instruction of a module: a response for each, in the module's order. Leaving the loop ends the call. */
   indexingMaps(request: About<IndexingMapsRequest>, options?: CallOptions): AsyncGenerator<IndexingMapsResponse> {
+    if (!this.hasStreams) {
+      return mapsOfEach(this, request, options);
+    }
     return answers(this.transport, IndexingService.method.indexingMaps, { ...request, module: moduleInput(request.module) }, options);
   }
 

@@ -1,5 +1,5 @@
 /**
- * Asks an xlashape server from Node, over gRPC, Connect or gRPC-Web.
+ * Asks an xlashape server from Node, over gRPC or Connect.
  *
  * Integers of 64 bits are `bigint` in all answers, and a `BigInt64Array` where they are many. What is given to this package may be a number too, as long as
  * it is a safe integer. {@link toJson} writes answers as JSON, {@link toNumbers} makes numbers of bigints.
@@ -13,7 +13,7 @@ import { Agent as HttpsAgent } from "node:https";
 import { connect as connectSocket, isIP, type Socket } from "node:net";
 import { connect as connectTls, type SecureContextOptions } from "node:tls";
 
-import { createConnectTransport, createGrpcTransport, createGrpcWebTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 
 import type { Client } from "./client.js";
 import type { Route } from "./calls.js";
@@ -70,11 +70,10 @@ function openHttp2({ baseUrl, socket, interceptors, settings, tls }: TransportOp
   return { transport, isReady, close: () => sessionManager.abort() };
 }
 
-function openHttp1({ baseUrl, socket, name, interceptors, settings, tls }: TransportOptions): Route {
+function openHttp1({ baseUrl, socket, interceptors, settings, tls }: TransportOptions): Route {
   const agent = new (baseUrl.startsWith("https:") ? HttpsAgent : HttpAgent)({ keepAlive: true });
   const nodeOptions: RequestOptions = { agent, ...(tls as SecureContextOptions), ...(socket === undefined ? {} : { socketPath: socket }) };
-  const make = name === "connect" ? createConnectTransport : createGrpcWebTransport;
-  const transport = make({
+  const transport = createConnectTransport({
     httpVersion: "1.1", baseUrl, interceptors, readMaxBytes: settings.maxAnswerBytes, nodeOptions,
   });
   return { transport, close: () => agent.destroy() };

@@ -10,8 +10,8 @@ import { type Settings, settingsOf } from "./settings.js";
 /** The version of this package. */
 export const VERSION = "0.1.0";
 
-/** How to speak to a server. Browsers speak `connect` and `grpc-web`. */
-export type TransportName = "grpc" | "connect" | "grpc-web";
+/** How to speak to a server. Browsers speak `connect`. */
+export type TransportName = "grpc" | "connect";
 
 /** What `connect` is told. Exactly one of `address` and `baseUrl` is given; in a browser none of them stands for the server of the page. */
 export interface ConnectOptions extends Settings {
@@ -60,8 +60,8 @@ export function clientOf(
 ): Client {
   const { transport = fallback, tls = false, token, interceptors = [] } = options;
   const settings = settingsOf(options);
-  const isKnown = ["grpc", "connect", "grpc-web"].includes(transport);
-  check(isKnown, "INVALID_ARGUMENT", "transport", `expected grpc, connect or grpc-web, found '${String(transport)}'`);
+  const isKnown = ["grpc", "connect"].includes(transport);
+  check(isKnown, "INVALID_ARGUMENT", "transport", `expected grpc or connect, found '${String(transport)}'`);
   const tell: Interceptor = (next) => async (request) => {
     const given = typeof token === "function" ? await token() : token;
     if (given) {
@@ -72,7 +72,8 @@ export function clientOf(
   };
   const made = { name: transport, interceptors: [tell, ...interceptors], settings, tls: typeof tls === "object" ? tls : {} };
   const routes = targetsOf(options).map((target) => open({ ...target, ...made }));
-  return new Client(withPolicy(routes, settings), transport === "grpc", () => routes.forEach((route) => route.close()));
+  const hasStreams = transport === "grpc";
+  return new Client(withPolicy(routes, settings, hasStreams), hasStreams, () => routes.forEach((route) => route.close()));
 }
 
 function targetsOf({ address, baseUrl, tls }: ConnectOptions): Target[] {

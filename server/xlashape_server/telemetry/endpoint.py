@@ -20,6 +20,8 @@ from wsgiref.simple_server import WSGIRequestHandler
 from prometheus_client import CollectorRegistry, exposition
 from prometheus_client.exposition import ThreadingWSGIServer
 
+from xlashape_server.hosts import may_name
+
 _log = logging.getLogger("xlashape_server.metrics")
 
 PATH = "/metrics"
@@ -37,7 +39,7 @@ class Endpoint:
     def __init__(self, registry: CollectorRegistry, host: str, port: int) -> None:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         self._server = _Server(family, (str(address[0]), port))
-        self._server.set_app(_application(registry))
+        self._server.set_app(_application(registry, host))
         self.port: int = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
@@ -48,16 +50,19 @@ class Endpoint:
         self._server.server_close()
 
 
-def _application(registry: CollectorRegistry) -> Callable[[Environment, StartResponse], Iterable[bytes]]:
+def _application(registry: CollectorRegistry, host: str) -> Callable[[Environment, StartResponse], Iterable[bytes]]:
     # prometheus_client declares no types for this application of WSGI.
     metrics = cast("Callable[[Environment, StartResponse], Iterable[bytes]]", exposition.make_wsgi_app(registry))
 
     def answer(environment: Environment, start_response: StartResponse) -> Iterable[bytes]:
-        if environment["PATH_INFO"] == PATH:
+        if not may_name(environment.get("HTTP_HOST"), host):
+            status, text = "421 Misdirected Request", b"the host is not a name of this server\n"
+        elif environment["PATH_INFO"] == PATH:
             return metrics(environment, start_response)
-        text = f"metrics are at {PATH}\n".encode()
+        else:
+            status, text = "404 Not Found", f"metrics are at {PATH}\n".encode()
         headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(text)))]
-        start_response("404 Not Found", headers)
+        start_response(status, headers)
         return [text]
 
     return answer

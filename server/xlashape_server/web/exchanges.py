@@ -3,8 +3,7 @@ progress), turns (the right to compute), and bounds of time and memory. An `Exch
 holds a call of the guard from the beginning of the request until the answer is sent, as the adapter of gRPC does.
 
 Methods run on the event loop, with these exceptions: the thread that ends calls that last too long (`calls.Watch`)
-calls `cut_off`; handlers wait for turns and compute, so their functions run in other threads, and with them `compute`,
-`_ended` and `_close`.
+calls `cut_off`; handlers wait for turns and compute, so they run in other threads, and with them `_ended`.
 """
 
 from __future__ import annotations
@@ -12,10 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
-from functools import partial
 from typing import Any, TypeVar
 
 from google.rpc import code_pb2
@@ -24,7 +21,7 @@ from h11 import LocalProtocolError
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape_server.calls import Call
 from xlashape_server.guard import Guard
-from xlashape_server.web.forms import Form
+from xlashape_server.web.forms import Form, failure
 from xlashape_server.web.messages import Headers
 
 T = TypeVar("T")
@@ -32,10 +29,8 @@ T = TypeVar("T")
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
 Convert = Callable[[bytes], bytes]  # converts a serialized message to or from the form of the call
 
-_ENVELOPE = 5  # bytes of an envelope before its message
 _LEASED_STEP = 1 << 20  # bytes of a body after which the memory for them is reserved
 _SENT_AT_ONCE = 256 << 10  # bytes of an answer that are sent before the server waits for the caller to read
 _WATCHED_SECONDS = 0.05  # a call that computes for longer is ended if its caller goes away
@@ -72,7 +67,6 @@ class Exchange:
         self._call: Call | None = None
         self._lateness: XlashapeError | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._context = copy_context()  # shared by all steps of the handler, which may run in different threads
         self._is_late = self._is_begun = self._is_gone = self._works = self._is_logged = False
 
     async def run(self, answer: Callable[[], Awaitable[None]], peer: str) -> None:
@@ -111,7 +105,7 @@ class Exchange:
                 raise _GoneError
             parts.append(message.get("body", b""))
             size += len(parts[-1])
-            if size > most + _ENVELOPE:
+            if size > most:
                 raise LimitExceededError(
                     f"a request message has more than {most} bytes, which are allowed",
                     limit="request_bytes",
@@ -139,66 +133,11 @@ class Exchange:
 
         body = await self._work(answer)
         call.answered(len(body))
-        self._succeeded(request_bytes=len(data), response_bytes=len(body))
-        end = self._form.end() if self._form.has_envelopes else b""
-        await self._start(200, self._form.head(), len(body) + len(end))
-        await self._write(body + end if end else body, more=False)
-
-    async def answer_many(
-        self, handler: Callable[[bytes, float], Iterable[bytes]], data: bytes, read: Convert | None, write: Convert
-    ) -> None:
-        """Answers with a stream of messages, with arguments as in `answer_one`. Each message is computed after the
-        previous one was sent.
-        """
-        call, guard = self._begun(), self._guard
-
-        def found(request: bytes, deadline: float) -> Iterable[bytes]:
-            return map(write, handler(request if read is None else read(request), deadline))
-
-        def answers() -> Generator[bytes]:
-            yield from guard.answers(call, found, guard.message(call, data))
-
-        steps = answers()
-        self._watcher = self._loop.create_task(self._watch())
-        count = size = 0
-        try:
-            while (body := await self._work(partial(next, steps, None))) is not None:
-                count, size = count + 1, size + len(body)
-                if not self._is_begun:
-                    await self._start(200, self._form.head(), None)
-                await self._write(body, more=True)
-        finally:
-            self._threads.submit(self._close, steps)
-        call.answered(0)
-        self._succeeded(request_bytes=len(data), responses=count, response_bytes=size)
-        if not self._is_begun:
-            await self._start(200, self._form.head(), None)
-        await self._write(self._form.end(), more=False)
-
-    async def hand_over(self, application: Application, scope: Message, body: bytes) -> None:
-        """Has another application of ASGI answer. It receives `body`, which was read already."""
-        bodies: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive() -> Message:
-            return bodies.pop() if bodies else await self._receive()
-
-        async def send(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self._is_begun = True
-                message = {**message, "headers": [*message["headers"], *self._headers]}
-            await self._send(message)
-
-        self._watcher = self._loop.create_task(self._watch())
-        await application(scope, receive, send)
-        self._begun().answered(0)
-        self._succeeded(request_bytes=len(body))
-
-    def compute(self, function: Callable[[], T]) -> T:
-        """The result of `function`, run in this thread as work of the call. The call holds its places until the
-        function ends.
-        """
-        self._works = True
-        return self._ended(function)
+        if guard.access.wants_success():
+            sizes = {"request_bytes": len(data), "response_bytes": len(body)}
+            self._log("OK", call.caller.connection, **sizes)
+        self._is_logged = True
+        await self._answer(200, self._form.head(), body)
 
     def cut_off(self, _: Call, error: XlashapeError) -> None:
         """Ends the exchange, from any thread. The caller gets the error, unless it is reading an answer: then the
@@ -246,33 +185,22 @@ class Exchange:
     def _ended(self, function: Callable[[], T]) -> T:
         """The result of `function`. Ends the work of the call if its caller has gone meanwhile."""
         try:
-            return self._context.run(function)
+            return function()
         finally:
             self._works = False
             if self._call is not None and self._call.is_over:
                 self._call.work_ended()
 
-    def _close(self, steps: Generator[Any]) -> None:
-        """Closes a generator, once a step of it that may still run in another thread has ended."""
-        while self._works:
-            time.sleep(_WATCHED_SECONDS)
-        with contextlib.suppress(Exception):  # the error was sent already, or the caller has gone
-            self._context.run(steps.close)
-
-    async def _start(self, status: int, headers: Headers, size: int | None) -> None:
+    async def _answer(self, status: int, headers: Headers, body: bytes) -> None:
+        """Sends an answer, in pieces: uvicorn takes a piece whole, and then waits for the caller to read."""
         self._is_begun = True
-        headers = [*headers, *self._headers]
-        if size is not None:
-            headers.append((b"content-length", b"%d" % size))
+        headers = [*headers, *self._headers, (b"content-length", b"%d" % len(body))]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
-
-    async def _write(self, body: bytes, *, more: bool) -> None:
-        """Sends a part of the answer in pieces: uvicorn takes a piece whole, and then waits for the caller to read."""
         at = 0
         while not self._is_gone:
             part = body[at : at + _SENT_AT_ONCE] if len(body) > _SENT_AT_ONCE else body
             at += _SENT_AT_ONCE
-            await self._send({"type": "http.response.body", "body": part, "more_body": more or at < len(body)})
+            await self._send({"type": "http.response.body", "body": part, "more_body": at < len(body)})
             if at >= len(body):
                 return
         raise _GoneError
@@ -284,19 +212,10 @@ class Exchange:
         if self._call is not None:
             self._call.lease.release()
             self._call.sends(0)
-        with contextlib.suppress(_GoneError):
-            if self._is_begun:
-                await self._write(self._form.end(status), more=False)
-            else:
-                code, headers, body = self._form.failure(status)
-                await self._start(code, [*headers, *of_refusal(code)], len(body))
-                await self._write(body, more=False)
-
-    def _succeeded(self, **facts: object) -> None:
-        """Logs success, once the answer was computed and before it is sent."""
-        if self._guard.access.wants_success():
-            self._log("OK", self._begun().caller.connection, **facts)
-        self._is_logged = True
+        if not self._is_begun:
+            code, headers, body = failure(status)
+            with contextlib.suppress(_GoneError):
+                await self._answer(code, [*headers, *of_refusal(code)], body)
 
     def _log(self, code: str, peer: str, **facts: object) -> None:
         """Logs the exchange, unless it was logged already."""

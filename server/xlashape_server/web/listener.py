@@ -24,26 +24,25 @@ from xlashape_server import tls
 from xlashape_server.config import Config
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
-from xlashape_server.modules import Modules
 from xlashape_server.web.application import Application
 
 _log = logging.getLogger("xlashape_server.web")
 
 _BACKLOG = 512  # connections that the system keeps before uvicorn accepts them
-_MAX_HEADER_BYTES = 64 << 10  # bytes of the first line and all headers; a GET has its request message in the first line
+_MAX_HEADER_BYTES = 64 << 10  # bytes of the first line and all headers
 _REFUSING_THREADS = 16  # threads beyond those of admitted calls, to refuse further calls
 _CLOSE_SECONDS = 2.0  # seconds for connections to close after their calls have ended
 
 
 class Listener:
-    """Answers RPCs over HTTP. Binds `config.http` when it is made (OSError if that is not possible)."""
+    """Answers over HTTP. Binds `config.http` when it is made (OSError if that is not possible)."""
 
-    def __init__(self, config: Config, guard: Guard, rpcs: tuple[Rpc, ...], modules: Modules) -> None:
+    def __init__(self, config: Config, guard: Guard, rpcs: tuple[Rpc, ...]) -> None:
         threads = ThreadPoolExecutor(config.max_concurrent_calls + _REFUSING_THREADS, "http call")
         self._socket = _bound(config)
         self._open: dict[Any, asyncio.Transport] = {}
         settings = uvicorn.Config(
-            Application(config, guard, rpcs, modules, threads, self._abort),
+            Application(config, guard, rpcs, threads, self._abort),
             http=_protocol(self._open, config.max_receive_seconds),
             ws="none",
             lifespan="off",

@@ -1,8 +1,6 @@
-"""Reads the headers of requests over HTTP, decides which web pages may call, and converts messages from and to JSON.
+"""Reads the headers of requests over HTTP, and converts messages from and to JSON.
 
-CORS allows pages of other origins: the browser sends a preflight request first, and gives the answer to the page only
-if this server allows its origin. But a page can make its own name lead to this machine after it was loaded (DNS
-rebinding), and then needs no such permission. So a request for a host that is not a name of this server is refused.
+Browsers keep answers from pages of other origins, since this server allows none.
 
 Handlers use protobuf's own format. JSON is converted here, while the call has its turn to compute.
 
@@ -16,7 +14,6 @@ True
 from __future__ import annotations
 
 import gzip
-import ipaddress
 import json
 import re
 from collections.abc import Iterable
@@ -29,29 +26,24 @@ from google.protobuf.message import Message
 
 from xlashape.errors import DecodeError, InvalidArgumentError, LimitExceededError
 from xlashape.proto import is_repeated
-from xlashape_server.config import Config
 from xlashape_server.memory import reserve
 
-_TIMEOUT = re.compile(r"([0-9]{1,10})")
-_GRPC_TIMEOUT = re.compile(r"([0-9]{1,8})([HMSmun])")
-_GRPC_UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_TIMEOUT = re.compile(r"[0-9]{1,10}")
 _NO_WEIGHT = re.compile(r"q\s*=\s*0(\.0{0,3})?")
 
 
 def timeout_of(headers: dict[str, str]) -> float | None:
     """The timeout of a call in seconds; None without one. InvalidArgumentError if it cannot be read.
 
-    >>> timeout_of({"connect-timeout-ms": "1500"}), timeout_of({"grpc-timeout": "2M"}), timeout_of({})
-    (1.5, 120.0, None)
+    >>> timeout_of({"connect-timeout-ms": "1500"}), timeout_of({})
+    (1.5, None)
     """
-    for name, kind in (("connect-timeout-ms", _TIMEOUT), ("grpc-timeout", _GRPC_TIMEOUT)):
-        text = headers.get(name)
-        if text is not None:
-            match = kind.fullmatch(text)
-            if match is None:
-                raise InvalidArgumentError(f"{name}: cannot read the timeout {text[:100]!r}")
-            return int(match[1]) / 1000 if kind is _TIMEOUT else int(match[1]) * _GRPC_UNITS[match[2]]
-    return None
+    text = headers.get("connect-timeout-ms")
+    if text is None:
+        return None
+    if not _TIMEOUT.fullmatch(text):
+        raise InvalidArgumentError(f"connect-timeout-ms: cannot read the timeout {text[:100]!r}")
+    return int(text) / 1000
 
 
 def mistake_of(headers: Iterable[tuple[bytes, bytes]], query: bytes, version: str) -> str:
@@ -93,86 +85,7 @@ def accepts_gzip(header: str) -> bool:
     return False
 
 
-# -- origins -----------------------------------------------------------------------------------
-
-
 Headers = list[tuple[bytes, bytes]]
-
-# Headers that clients of Connect and gRPC-Web send, besides those that browsers always allow.
-_REQUEST_HEADERS = (
-    "authorization, content-type, connect-protocol-version, connect-timeout-ms, connect-content-encoding, "
-    "connect-accept-encoding, content-encoding, grpc-timeout, grpc-encoding, grpc-accept-encoding, x-grpc-web, "
-    "x-user-agent"
-)
-_ANSWER_HEADERS = "grpc-status, grpc-message, grpc-status-details-bin, connect-content-encoding, content-encoding"
-_PREFLIGHT_SECONDS = 7200  # seconds for which browsers keep the answer to a preflight; Chrome's maximum
-
-
-class Hosts:
-    """The hosts that requests may name: IP addresses and `localhost`, which another origin cannot rebind to this
-    machine, and the names in `http_hosts`.
-
-    A server that other machines can reach does not know its own name, and answers to any name unless `http_hosts` is
-    set.
-    """
-
-    def __init__(self, config: Config) -> None:
-        self._named = frozenset(config.allowed_hosts())
-        self._allows_all = "*" in self._named or not (self._named or config.is_loopback)
-
-    def allow(self, host: str | None) -> bool:
-        """Whether a request for `host`, a name and perhaps a port, may be answered. `host` is None in requests of
-        HTTP/1.0 without a Host header, which may be answered: browsers send no such requests.
-        """
-        if self._allows_all or host is None:
-            return True
-        name = host.lower()
-        bare, colon, port = name.rpartition(":")
-        if colon and (port.isdigit() or not port) and not bare.endswith(":"):
-            name = bare
-        name = name.removesuffix(".")
-        if name in self._named or name == "localhost" or name.endswith(".localhost"):
-            return True
-        try:
-            ipaddress.ip_address(name.strip("[]"))
-        except ValueError:
-            return False
-        return True
-
-
-class Origins:
-    """The origins of web pages that may call: those of `http_origins`, none, some, or all (`*`)."""
-
-    def __init__(self, config: Config) -> None:
-        self._allowed = frozenset(config.allowed_origins())
-        self._allows_all = "*" in self._allowed
-
-    def allow(self, origin: str | None) -> bool:
-        """Whether a page of `origin` may call."""
-        return self._allows_all or origin in self._allowed
-
-    def headers(self, origin: str | None) -> Headers:
-        """The headers of CORS for an answer to a page of `origin`; it is None if the request has no Origin header."""
-        # Caches must keep answers for different origins apart.
-        headers = [(b"vary", b"Origin")] if self._allowed and not self._allows_all else []
-        if self.allow(origin):
-            named = "*" if self._allows_all else origin or ""
-            headers += [
-                (b"access-control-allow-origin", named.encode()),
-                (b"access-control-expose-headers", _ANSWER_HEADERS.encode()),
-            ]
-        return headers
-
-    def preflight(self, origin: str | None) -> Headers:
-        """The headers of CORS for the answer to a preflight request."""
-        headers = self.headers(origin)
-        if self.allow(origin):
-            headers += [
-                (b"access-control-allow-methods", b"GET, POST"),
-                (b"access-control-allow-headers", _REQUEST_HEADERS.encode()),
-                (b"access-control-max-age", b"%d" % _PREFLIGHT_SECONDS),
-            ]
-        return headers
 
 
 # -- messages ----------------------------------------------------------------------------------

@@ -81,13 +81,12 @@ class Case(NamedTuple):
 
     @property
     def needs_grpc(self) -> bool:
-        """Whether only gRPC does it: the client sends a stream, which browsers cannot; or the server is one that only
-        speaks gRPC."""
+        """Whether only gRPC does it: the RPC has a stream, or the server is one that only speaks gRPC."""
         server = self.data.get("server", "").partition("/")[0]
         if server not in ("", "none", "silent", "refusing", "refusing_and_alive", "dead_and_alive", "token"):
             return True
         rpc = self.data[self.kind].get("rpc")
-        return rpc is not None and method_of(rpc).client_streaming
+        return rpc is not None and (method_of(rpc).client_streaming or method_of(rpc).server_streaming)
 
     def request(self) -> Any:
         """The Request for the testee."""
@@ -172,7 +171,7 @@ class Case(NamedTuple):
             yield f"the error of the reader came {'' if response.reader_failed else 'not '}back"
         if "progress" in self.data and not response.HasField("error"):
             told, size = list(response.progress), self.data["progress"]
-            least = -(-size // _PART_BYTES) if transport == "grpc" else 1  # Connect and gRPC-Web send one message
+            least = -(-size // _PART_BYTES) if transport == "grpc" else 1  # Connect sends one message
             if told != sorted(set(told)) or told[-1:] != [size] or len(told) < least:
                 yield f"expected progress in at least {least} steps to {size}, found {told}"
 

@@ -6,7 +6,7 @@
       "build": [["go", "build", "-o", "{build}/testee", "./conformance"]],  commands that build the testee, in order
       "run": ["{build}/testee"],                                  the command that starts it
       "environment": {"GOCACHE": "{cache}/go"},                   variables of all these commands, beside those of the runner
-      "transports": ["grpc", "connect", "grpc-web"]               the transports that it supports
+      "transports": ["grpc", "connect"]               the transports that it supports
     }
 
 In all texts `{root}` is the root of the repository, `{build}` a directory for this language's build, `{cache}` a

@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 __all__ = ["TRANSPORTS", "read", "testee", "write"]
 
 _PROTO = Path(__file__).resolve().parents[1] / "testee.proto"
-TRANSPORTS = {"grpc": 1, "connect": 2, "grpc-web": 3}
+TRANSPORTS = {"grpc": 1, "connect": 2}
 """The names that files of languages have for the members of the enum Transport."""
 
 

@@ -41,8 +41,6 @@ const (
 	Transport_TRANSPORT_GRPC Transport = 1
 	// Connect's own protocol, with binary messages.
 	Transport_TRANSPORT_CONNECT Transport = 2
-	// gRPC-Web, with binary messages.
-	Transport_TRANSPORT_GRPC_WEB Transport = 3
 )
 
 // Enum value maps for Transport.
@@ -51,13 +49,11 @@ var (
 		0: "TRANSPORT_UNSPECIFIED",
 		1: "TRANSPORT_GRPC",
 		2: "TRANSPORT_CONNECT",
-		3: "TRANSPORT_GRPC_WEB",
 	}
 	Transport_value = map[string]int32{
 		"TRANSPORT_UNSPECIFIED": 0,
 		"TRANSPORT_GRPC":        1,
 		"TRANSPORT_CONNECT":     2,
-		"TRANSPORT_GRPC_WEB":    3,
 	}
 )
 
@@ -255,7 +251,7 @@ func (*Request_Bulk) isRequest_Action() {}
 // The server that the requests after it are about. The Response is empty. Another `start` stands for another connection: the one before is closed.
 type Start struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// HOST:PORT, or `unix:PATH`. For Connect and gRPC-Web the testee makes the URL of it: http://HOST:PORT.
+	// HOST:PORT, or `unix:PATH`. For Connect the testee makes the URL of it: http://HOST:PORT.
 	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
 	// How to speak to it.
 	Transport Transport `protobuf:"varint,2,opt,name=transport,proto3,enum=xlashape.conformance.Transport" json:"transport,omitempty"`
@@ -765,7 +761,7 @@ type Response struct {
 	Error *Error `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	// Of an upload: whether the content was sent to the server.
 	Sent bool `protobuf:"varint,3,opt,name=sent,proto3" json:"sent,omitempty"`
-	// Why this testee does not do what is asked, such as `gRPC-Web has no streams of requests`. The case counts as failed; if that is as it should be, it
+	// Why this testee does not do what is asked, such as `Connect has no streams`. The case counts as failed; if that is as it should be, it
 	// belongs into known_failing/LANGUAGE.txt with that reason.
 	Unsupported string `protobuf:"bytes,4,opt,name=unsupported,proto3" json:"unsupported,omitempty"`
 	// What went wrong in the testee.
@@ -1030,12 +1026,11 @@ const file_testee_proto_rawDesc = "" +
 	"\adetails\x18\a \x03(\v2(.xlashape.conformance.Error.DetailsEntryR\adetails\x1a:\n" +
 	"\fDetailsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*i\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*Q\n" +
 	"\tTransport\x12\x19\n" +
 	"\x15TRANSPORT_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eTRANSPORT_GRPC\x10\x01\x12\x15\n" +
-	"\x11TRANSPORT_CONNECT\x10\x02\x12\x16\n" +
-	"\x12TRANSPORT_GRPC_WEB\x10\x03B\x8d\x01\n" +
+	"\x11TRANSPORT_CONNECT\x10\x02B\x8d\x01\n" +
 	"\x1eio.github.xlashape.conformanceB\vTesteeProtoP\x01ZEgithub.com/xlashape/xlashape/clients/go/conformance/testeepb;testeepb\xaa\x02\x14Xlashape.Conformanceb\x06proto3"
 
 var (

@@ -1,10 +1,8 @@
-// Asks the server that the page's address names, over Connect and gRPC-Web, and posts the answers to /result. tests/conformance/test_browser.py serves this
+// Asks the server of the page over Connect, and posts the answers to /result. tests/conformance/test_browser.py serves this
 // page to a browser, and compares the answers with the library.
 
 import { Code, connect, EvaluableMap, toJson, XlashapeError } from "../../dist/browser.js";
 
-const parameters = new URLSearchParams(location.search);
-const server = parameters.get("server") ?? "";
 const TILED = "bf16[3000,4000]{1,0:T(8,128)(2,1)}";
 const COUNT = 600_000;
 
@@ -18,9 +16,8 @@ async function refusal(promise) {
   return "no error";
 }
 
-/** @param {"connect" | "grpc-web"} transport */
-async function ask(transport) {
-  const client = connect({ baseUrl: server, transport });
+async function ask() {
+  const client = connect();
   const content = await (await fetch("/attention.hlo.pb")).blob();
   const first = await client.uploadModule(content);
   const second = await client.uploadModule(content);
@@ -28,12 +25,12 @@ async function ask(transport) {
   for await (const { name } of client.listInstructions({ module: first.module, pageSize: 10 })) {
     names.push(name);
   }
-  const reads = [];
-  for await (const { instruction } of client.operandReads({ module: first.module, reportErrors: true })) {
-    reads.push(instruction);
+  const mapped = [];
+  for await (const { instruction } of client.indexingMaps({ module: first.module, reportErrors: true })) {
+    mapped.push(instruction);
   }
   let left = 0;
-  for await (const _ of client.operandReads({ module: first.module, reportErrors: true })) {
+  for await (const _ of client.indexingMaps({ module: first.module, reportErrors: true })) {
     if (++left === 2) {
       break;
     }
@@ -56,7 +53,8 @@ async function ask(transport) {
     sent: second.sent,
     content: (await client.downloadModule(first.module.name)).length,
     names,
-    reads,
+    mapped,
+    stream: await refusal(client.operandReads({ module: first.module }).next()),
     left,
     sum: String(positions.reduce((sum, position) => sum + position, 0n)),
     isSame: back.indices.every((value, i) => value === rows[i]) && back.isElement.every(Boolean),
@@ -64,7 +62,7 @@ async function ask(transport) {
     index: await refusal(client.linearIndices(TILED, wrongRows)),
     deadline: await refusal(client.linearIndices(TILED, rows, { timeoutMs: 1 })),
     aborted: await refusal(slow),
-    nobody: await refusal(connect({ baseUrl: "http://127.0.0.1:1", transport, attempts: 2 }).byteSize("f32[]")),
+    nobody: await refusal(connect({ baseUrl: "http://127.0.0.1:1", attempts: 2 }).byteSize("f32[]")),
     map: new EvaluableMap(await client.parseMap("(d0) -> (d0 floordiv 4, d0 mod 4), domain: d0 in [-8, 8]")).evaluate([-3])?.map(String),
   };
   client.close();
@@ -74,8 +72,7 @@ async function ask(transport) {
 /** @type {Record<string, unknown>} */
 const result = { isSecure: isSecureContext };
 try {
-  result["connect"] = await ask("connect");
-  result["grpc-web"] = await ask("grpc-web");
+  result["connect"] = await ask();
 } catch (error) {
   result["error"] = error instanceof Error ? `${error.message}\n${error.stack}` : String(error);
 }
