@@ -21,6 +21,7 @@ import signal
 import socket
 import stat
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -30,10 +31,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from xlashape.base.extras import require
-from xlashape.errors import LimitExceededError, UnavailableError
+from xlashape.errors import LimitExceededError, UnavailableError, XlashapeError
 from xlashape_server import auth, logs, tls
 from xlashape_server.config import Config
 from xlashape_server.scratch import ScratchDirectory, remove_orphans
+from xlashape_server.settings import FIELDS
 from xlashape_server.signals import StopSignals, tell
 from xlashape_server.sockets import allow_descriptors
 from xlashape_server.store import Store
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("xlashape_server.app")
 
 _WATCH_SECONDS = 0.25  # seconds between checks of the workers
+_START_SECONDS = 0.01  # seconds between looks at a start
+_ABANDON_SECONDS = 1.0  # seconds that a start may take to end after it was told to
 _EVICTION_SECONDS = 60.0  # seconds between evictions of old modules
 
 
@@ -53,7 +57,7 @@ class Server:
     """A server in child processes. Use it in a `with` block, or call `start` and `stop`."""
 
     def __init__(self, config: Config | None = None) -> None:
-        self.config = config or Config()
+        self.config = self._given = config or Config()
         self._workers: list[WorkerProcess] = []
         self._port_holders: list[socket.socket] = []
         self._scratch: ScratchDirectory | None = None
@@ -93,18 +97,11 @@ class Server:
         """Starts the workers, and returns once every worker answers. UnavailableError if a package is not installed,
         the address is taken or a worker cannot start. InvalidArgumentError if a file of the settings cannot be used.
         """
-        require("server", "a server")
-        if self.config.http:
-            require("web", "HTTP")
-        if self.config.store:
-            require("store", "a store in a bucket")
-        if self.config.metrics:
-            require("telemetry", "an address for metrics")
+        _check(self.config)
         allow_descriptors()
-        self.config.check_files()
-        tls.check(self.config)
-        auth.check(self.config)
-        config = self.config
+        memory = self.config.worker_memory()
+        cache = min(self.config.module_cache_bytes, memory // 2)
+        config = replace(self.config, max_worker_memory=memory, module_cache_bytes=cache)
         if config.unix_path is not None:
             _free_socket(config.unix_path)
         else:
@@ -184,6 +181,20 @@ class Server:
             with contextlib.suppress(OSError):
                 Path(self.config.unix_path).unlink()
 
+    def read_again(self, config: Config) -> None:
+        """Takes over from new settings what can change while the server runs, which is `log_level`, and logs which
+        others have changed. Certificates, and the file of the setting `auth`, are read again by themselves.
+        """
+        level, self._given = self._given.log_level, replace(self._given, log_level=config.log_level)
+        if level != config.log_level:
+            logs.set_level(config.log_level)
+            for worker in self._workers:
+                worker.set_log_level(config.log_level)
+        others = [name for name in FIELDS if getattr(config, name) != getattr(self._given, name)]
+        if others:
+            _log.warning("these settings have changed and need a restart: %s", ", ".join(others))
+        _log.info("the settings were read again; the log level is %s", config.log_level)
+
     def write_stacks(self) -> None:
         """Has each worker that answers calls write the stacks of its threads to the log."""
         for worker in self._workers:
@@ -244,9 +255,50 @@ class Server:
         self.stop()
 
 
-def serve(config: Config | None = None, announce: Callable[[Server], None] | None = None) -> int:
-    """Serves until SIGTERM or SIGINT, then stops with grace; a second signal stops at once. SIGUSR1 has the workers
-    write their stacks. Returns the exit code.
+def _check(config: Config) -> None:
+    """Checks that the packages that the settings need are installed, and that their files can be used."""
+    require("server", "a server")
+    if config.http:
+        require("web", "HTTP")
+    if config.store:
+        require("store", "a store in a bucket")
+    if config.metrics:
+        require("telemetry", "an address for metrics")
+    config.check_files()
+    tls.check(config)
+    auth.check(config)
+
+
+def check(config: Config) -> None:
+    """Checks whether a server could start with these settings: packages, certificates, tokens, the store's directory
+    and its bucket. Raises the error with which the start would end. The addresses are not checked, since a server may
+    have them.
+    """
+    _check(config)
+    if not config.store_directory:
+        with tempfile.TemporaryDirectory(prefix="xlashape-") as directory:
+            _check_store(replace(config, store_directory=directory))
+    else:
+        _check_store(config)
+
+
+def _check_store(config: Config) -> None:
+    try:
+        store = Store.of(config, config.store)
+    except OSError as error:
+        raise UnavailableError(f"the store cannot be used: {error}") from error
+    store.check()
+    store.check_shared()
+
+
+def serve(
+    config: Config | None = None,
+    announce: Callable[[Server], None] | None = None,
+    read_again: Callable[[], Config] | None = None,
+) -> int:
+    """Serves until SIGTERM or SIGINT, then stops with grace; a second signal stops at once, and so does one before the
+    server answers. SIGUSR1 has the workers write their stacks. With `read_again`, SIGHUP reads the settings by it.
+    Returns the exit code.
 
     `announce` is called once the server answers. Without it, one line of JSON goes to standard output:
     {"event": "serving", "address": "127.0.0.1:50051", "workers": 2, "pid": 4711, "store": "/var/lib/xlashape"}.
@@ -254,9 +306,17 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
     config = config or Config()
     logs.configure(config.log_level, pid=os.getpid())
     server = Server(config)
-    with StopSignals(server.write_stacks) as signals:
+
+    def reload() -> None:
         try:
-            server.start()
+            server.read_again(read_again() if read_again is not None else config)
+        except XlashapeError as error:
+            _log.error("the settings cannot be used, so the old ones stay: %s", error.message)
+
+    with StopSignals({signal.SIGUSR1: server.write_stacks, signal.SIGHUP: reload}) as signals:
+        try:
+            if not _started(server, signals):
+                return 0
             _say_where_data_goes(config, server)
             if announce is None:
                 line = {
@@ -288,6 +348,34 @@ def serve(config: Config | None = None, announce: Callable[[Server], None] | Non
             server.stop(0)
             raise
     return 0
+
+
+def _started(server: Server, signals: StopSignals) -> bool:
+    """Starts the server in a thread. Returns whether it has started; False if a signal came before. Raises the error of
+    the start.
+    """
+    errors: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            server.start()
+        except BaseException as error:
+            errors.append(error)
+
+    starter = threading.Thread(target=start, name="start", daemon=True)
+    starter.start()
+    is_told = False
+    while starter.is_alive() and not is_told:
+        is_told = signals.wait(_START_SECONDS)
+    if is_told or signals.wait(0):
+        _log.info("stopping before the start has ended")
+        server.stop(0)
+        starter.join(_ABANDON_SECONDS)
+        server.stop(0)  # what the start has made meanwhile
+        return False
+    if errors:
+        raise errors[0]
+    return True
 
 
 def _say_where_data_goes(config: Config, server: Server) -> None:

@@ -1,5 +1,5 @@
 """The settings of a server: each is a field of `Config` with a default that is safe on a shared machine, and with a
-meaning that help and documentation show.
+meaning that help and documentation show. Fields without such a meaning are bounds, which no installation sets.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import math
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -63,11 +65,7 @@ class Config:
         "Whether each worker is bound to one core, where the system supports that and there is no quota of processor "
         "time.",
     )
-    threads: int = _setting(16, "Calls that one worker computes at a time; further calls wait for a turn.")
     log_level: str = _setting("info", "debug (a line for each call), info (for some), warning or error.")
-    log_calls_per_second: float = _setting(
-        10.0, "Lines about calls that succeeded, of one worker at the level info; refused calls have a line each."
-    )
 
     tls_certificate: str = _setting(
         "", "File of the certificate chain in PEM. With `tls_key`, the server speaks TLS only."
@@ -88,75 +86,19 @@ class Config:
         2048,
         "Calls in one worker, including those that wait and those whose caller is slow; further calls are refused.",
     )
-    max_concurrent_uploads: int = _setting(
-        128, "Uploads in one worker, each of which is a call too; further ones are refused."
-    )
-    max_concurrent_streams: int = _setting(
-        128, "Calls in one worker that answer a stream with a stream; further ones are refused."
-    )
-    max_reflection_streams: int = _setting(
-        64, "Streams of questions about the schema in one worker; further ones are refused."
-    )
-    max_connections: int = _setting(
-        2048, "Connections of gRPC, and as many of HTTP, in one worker; further ones are closed."
-    )
-    caller_share: float = _setting(
-        0.75,
-        "Part of the places for calls, uploads, streams and connections, and of the turns, that one caller may hold: "
-        "0.01 to 1. Of IPv6 a network of 64 bits is one caller.",
-    )
-    connection_share: float = _setting(0.5, "The same for one connection of a caller: 0.01 to 1.")
     max_worker_memory: int = _setting(
-        2048 * MIB, "Bytes of memory of one worker; calls that would need more are refused."
-    )
-    max_receive_seconds: float = _setting(
-        30.0, "Seconds within which the first message of a call must have come; then the call is cut off."
-    )
-    max_send_seconds: float = _setting(
-        30.0,
-        "Seconds within which a caller must read a message of an answer, and a second more for each 8 MiB; then the "
-        "call is cut off.",
+        0,
+        "Bytes of memory of one worker; calls that would need more are refused. 0: its part of three quarters of what "
+        "the control group or the machine has, at most 2 GiB.",
     )
     max_request_bytes: int = _setting(64 * MIB, "Bytes of one request message.")
-    max_json_bytes: int = _setting(
-        4 * MIB,
-        "Bytes of one request message in JSON, and serialized bytes of an answer that is written as JSON, which takes "
-        "far longer than proto.",
-    )
-    max_batch: int = _setting(100_000, "Shapes, maps or chains in one request.")
-    max_shape_elements: int = _setting(
-        100_000, "Shapes within one shape: elements of tuples, and of tuples in them; in text, commas are counted."
-    )
-    max_text_bytes: int = _setting(2 * MIB, "Characters of the text of one shape or map.")
-    max_indices: int = _setting(16_000_000, "Indices, positions or points in one request.")
     max_module_bytes: int = _setting(256 * MIB, "Bytes of one module, uploaded or inline.")
-    max_module_text_bytes: int = _setting(32 * MIB, "Bytes of one module in text form, which takes far longer to read.")
-    max_module_instructions: int = _setting(250_000, "Instructions of one module.")
-    max_module_memory: int = _setting(
-        512 * MIB, "Bytes of memory that the decoded messages of one module may take, estimated before decoding."
-    )
-    max_page_size: int = _setting(
-        10_000, "Instructions in one page; also the page size where the request does not give one."
-    )
     max_analysis_steps: int = _setting(
         500_000_000,
         "Steps of analysis that one instruction, or one request about maps, may take; a step is about one visit of an "
         "expression.",
     )
     max_call_seconds: float = _setting(120.0, "Seconds that one call may take, even if its deadline is later.")
-
-    connection_age_seconds: float = _setting(
-        300.0,
-        "Seconds after which a connection is ended once its calls are done, give or take a tenth, so that clients "
-        "spread over workers again. 0: never.",
-    )
-    keepalive_seconds: float = _setting(
-        60.0,
-        "Seconds without traffic after which a client is asked for a sign of life; without one, its connection ends.",
-    )
-    watchdog_seconds: float = _setting(
-        10.0, "Seconds without a sign of life after which a worker is replaced. 0: never, such as under a debugger."
-    )
 
     store_directory: str = _setting(
         "",
@@ -172,16 +114,60 @@ class Config:
         2048 * MIB, "Bytes of all modules together; the least recently used are removed to make room."
     )
     store_age_seconds: float = _setting(24 * 3600.0, "Seconds after its last use that a module is removed.")
-    module_cache_bytes: int = _setting(
-        1024 * MIB,
-        "Bytes of memory that the modules one worker keeps decoded may take; a module takes 10 to 40 times its size. "
-        "What is larger is read again for each call. Calls that need the memory get it.",
-    )
 
     grace_seconds: float = _setting(30.0, "Seconds that calls in flight may take to finish when the server stops.")
     drain_seconds: float = _setting(
         0.0, "Seconds between reporting NOT_SERVING and refusing calls, for load balancers that poll."
     )
+
+    # -- bounds: no settings. The command line lifts some where it answers without a server, and tests lower them.
+
+    threads: int = 16
+    """Calls that one worker computes at a time."""
+    log_calls_per_second: float = 10.0
+    """Lines about calls that succeeded, of one worker at the level info."""
+    max_concurrent_uploads: int = 128
+    """Uploads in one worker, each of which is a call too."""
+    max_concurrent_streams: int = 128
+    """Calls in one worker that answer a stream with a stream."""
+    max_reflection_streams: int = 64
+    """Streams of questions about the schema in one worker."""
+    max_connections: int = 2048
+    """Connections of gRPC, and as many of HTTP, in one worker; further ones are closed."""
+    caller_share: float = 0.75
+    """Part of the places for calls, uploads, streams and connections, and of the turns, that one address may hold."""
+    connection_share: float = 0.5
+    """The same for one connection."""
+    max_receive_seconds: float = 30.0
+    """Time for the first message of a call to come."""
+    max_send_seconds: float = 30.0
+    """Time to read a message of an answer, and a second more for each 8 MiB."""
+    max_json_bytes: int = 4 * MIB
+    """One request message in JSON, and serialized bytes of an answer that is written as JSON."""
+    max_batch: int = 100_000
+    """Shapes, maps or chains in one request."""
+    max_shape_elements: int = 100_000
+    """Shapes within one shape; in text, commas are counted."""
+    max_text_bytes: int = 2 * MIB
+    """Characters of the text of one shape or map."""
+    max_indices: int = 16_000_000
+    """Indices, positions or points in one request."""
+    max_module_text_bytes: int = 32 * MIB
+    """Bytes of one module in text."""
+    max_module_instructions: int = 250_000
+    """Instructions of one module."""
+    max_module_memory: int = 512 * MIB
+    """Memory that the decoded messages of one module may take, estimated before decoding."""
+    max_page_size: int = 10_000
+    """Instructions in one page; also the page size where the request does not give one."""
+    connection_age_seconds: float = 300.0
+    """Life of a connection, give or take a tenth, so that clients spread over workers again."""
+    keepalive_seconds: float = 60.0
+    """Time without traffic after which a client is asked for a sign of life."""
+    watchdog_seconds: float = 10.0
+    """Time without a sign of life after which a worker is replaced. 0: never, such as under a debugger."""
+    module_cache_bytes: int = 1024 * MIB
+    """Memory that the modules one worker keeps decoded may take, and half of the memory of the worker at most."""
 
     def __post_init__(self) -> None:
         if self.unix_path is None:
@@ -215,13 +201,10 @@ class Config:
             )
         for name, minimum in _MINIMUM.items():
             value = getattr(self, name)
+            if name == "max_worker_memory" and value:
+                minimum = _LEAST_MEMORY
             if not minimum <= value < float("inf"):
                 raise InvalidArgumentError(f"{name}: expected a number from {minimum} on, found {value}", field=name)
-        for name in ("caller_share", "connection_share"):
-            if getattr(self, name) > 1:
-                raise InvalidArgumentError(
-                    f"{name}: expected a number up to 1, found {getattr(self, name)}", field=name
-                )
         if self.max_request_bytes > _MAX_MESSAGE_BYTES:
             raise InvalidArgumentError(
                 f"max_request_bytes: a gRPC message has at most {_MAX_MESSAGE_BYTES} bytes", field="max_request_bytes"
@@ -306,6 +289,13 @@ class Config:
             return 1
         return max(1, math.ceil(min(len(os.sched_getaffinity(0)), _processor_quota())))
 
+    def worker_memory(self) -> int:
+        """Bytes of memory that one worker may have."""
+        if self.max_worker_memory:
+            return self.max_worker_memory
+        part = int(min(_group_memory(), _machine_memory()) * 0.75 / self.worker_count())
+        return max(_LEAST_MEMORY, min(part, _MOST_MEMORY))
+
     def cores(self) -> list[int]:
         """The cores that workers are bound to in turn; empty if they are not bound.
 
@@ -355,17 +345,47 @@ def _host_and_port(address: str, name: str, expected: str) -> tuple[str, int]:
     return (host[1:-1] if bracketed else host), int(port)
 
 
-def _processor_quota(path: str = "/sys/fs/cgroup/cpu.max") -> float:
-    """The processor quota of this process's control group, in cores; infinite without a quota. Only the quotas of
-    Linux's cgroup v2 are known.
+def _of_groups(name: str) -> Iterator[str]:
+    """The content of the file `name` of the control group of this process, and of each group around it. Only Linux's
+    cgroup v2 is known.
     """
+    with suppress(OSError):
+        own = next((line[3:] for line in _GROUP.read_text().splitlines() if line.startswith("0::")), "/")
+        folder = _GROUPS / own.strip("/")
+        for each in (folder, *folder.parents[: len(Path(own.strip("/")).parts)]):
+            with suppress(OSError):
+                yield (each / name).read_text()
+
+
+def _processor_quota() -> float:
+    """The processor quota of this process's control groups, in cores; infinite without a quota."""
+    found = [math.inf]
+    for text in _of_groups("cpu.max"):
+        with suppress(ValueError, ZeroDivisionError):
+            quota, period = text.split()
+            found.append(int(quota) / int(period))
+    return min(found)
+
+
+def _group_memory() -> float:
+    """The bytes that this process's control groups may have together; infinite without a limit."""
+    found = [math.inf]
+    for text in _of_groups("memory.max"):
+        with suppress(ValueError):
+            found.append(int(text))
+    return min(found)
+
+
+def _machine_memory() -> float:
+    """The bytes of memory of this machine; infinite where the system does not say."""
     try:
-        quota, period = Path(path).read_text().split()
-        return int(quota) / int(period)
-    except (OSError, ValueError, ZeroDivisionError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
         return math.inf
 
 
+_GROUP, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+_LEAST_MEMORY, _MOST_MEMORY = 128 * MIB, 2048 * MIB  # of one worker
 _UNIX = "unix:"
 _MAX_UNIX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # the room for a path in the system's sockaddr_un
 _BUCKET = re.compile(r"(s3|gs|az)://[A-Za-z0-9][\w.-]*(/[^?#\s]*)?|file:(//)?/[^\0]+")
@@ -374,37 +394,14 @@ _MAX_MESSAGE_BYTES = (1 << 31) - 1 - MIB
 
 _MINIMUM: dict[str, float] = {
     "workers": 0,
-    "threads": 1,
     "max_concurrent_calls": 1,
-    "max_concurrent_uploads": 1,
-    "max_connections": 1,
-    "max_concurrent_streams": 1,
-    "max_reflection_streams": 1,
-    "caller_share": 0.01,
-    "connection_share": 0.01,
-    "max_worker_memory": 128 * MIB,
-    "max_receive_seconds": 0.001,
-    "max_send_seconds": 0.001,
+    "max_worker_memory": 0,
     "max_request_bytes": 1024,
-    "max_json_bytes": 1024,
-    "max_batch": 1,
-    "max_shape_elements": 1,
-    "max_text_bytes": 1,
-    "max_indices": 1,
     "max_module_bytes": 1,
-    "max_module_text_bytes": 1,
-    "max_module_instructions": 1,
-    "max_module_memory": 1,
-    "max_page_size": 1,
     "max_analysis_steps": 1,
     "max_call_seconds": 0.001,
-    "log_calls_per_second": 0,
-    "connection_age_seconds": 0,
-    "keepalive_seconds": 1,
-    "watchdog_seconds": 0,
     "store_bytes": 1,
     "store_age_seconds": 0.001,
-    "module_cache_bytes": 0,
     "grace_seconds": 0,
     "drain_seconds": 0,
 }

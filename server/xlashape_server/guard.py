@@ -63,7 +63,7 @@ class Guard:
 
     def __init__(self, config: Config, relieve: Callable[[], None] | None = None) -> None:
         self.shares = shares = Shares(config.caller_share, config.connection_share)
-        self.memory = Memory(config.max_worker_memory, relieve)
+        self.memory = Memory(config.worker_memory(), relieve)
         self.watch = Watch(
             self.memory,
             Turns(config.threads, shares),

@@ -112,4 +112,9 @@ def configure(level: str, stream: TextIO | None = None, **always: Any) -> None:
     root = logging.getLogger("xlashape_server")
     root.handlers[:] = [handler]
     root.propagate = False
-    root.setLevel(level.upper())
+    set_level(level)
+
+
+def set_level(level: str) -> None:
+    """Sets the level of the logs of this process."""
+    logging.getLogger("xlashape_server").setLevel(level.upper())

@@ -28,7 +28,7 @@ from xlashape_server.config import Config
 PREFIX = "XLASHAPE_"
 """The prefix of the variables' names."""
 
-FIELDS = {setting.name: setting for setting in dataclasses.fields(Config)}
+FIELDS = {setting.name: setting for setting in dataclasses.fields(Config) if "help" in setting.metadata}
 """Name of a setting → the field of `Config`."""
 
 _DEFAULTS: dict[str, Any] = {name: setting.default for name, setting in FIELDS.items()}

@@ -1,6 +1,6 @@
 """Waits for the signals that end a server, and notifies systemd.
 
-`StopSignals` waits for SIGTERM, SIGINT and SIGHUP without losing one. A Python signal handler runs between two
+`StopSignals` waits for SIGTERM and SIGINT without losing one. A Python signal handler runs between two
 bytecodes of the main thread. It can therefore deadlock on a lock that the main thread holds (threading.Event.set during
 Event.wait), and it does not run while the main thread sleeps in a system call that began just before. So the
 interpreter's own handler writes the number of the signal to a pipe, and the main thread waits on the pipe.
@@ -17,22 +17,22 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
 
-_NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_NUMBERS = (signal.SIGTERM, signal.SIGINT)
 _WAKE = 0  # written by `wake`; no signal has this number
 
 
 class StopSignals:
-    """Within the `with` block, SIGTERM, SIGINT and SIGHUP only end `wait`. Only the main thread can enter the block.
+    """Within the `with` block, SIGTERM and SIGINT only end `wait`. Only the main thread can enter the block.
 
-    A signal that is ignored, such as SIGHUP under nohup, stays ignored. With `report`, `wait` calls it for each SIGUSR1
-    and goes on waiting.
+    A signal that is ignored, such as SIGHUP under nohup, stays ignored. For each signal in `actions`, `wait` calls the
+    action and goes on waiting.
     """
 
-    def __init__(self, report: Callable[[], None] | None = None) -> None:
-        self._report = report
+    def __init__(self, actions: Mapping[int, Callable[[], None]] | None = None) -> None:
+        self._actions = actions or {}
 
     def __enter__(self) -> StopSignals:
         self._read, self._write = os.pipe()
@@ -40,7 +40,7 @@ class StopSignals:
         self._previous_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._previous = {
             number: signal.signal(number, _nothing)
-            for number in (_NUMBERS if self._report is None else (*_NUMBERS, signal.SIGUSR1))
+            for number in (*_NUMBERS, *self._actions)
             if signal.getsignal(number) is not signal.SIG_IGN
         }
         return self
@@ -67,8 +67,8 @@ class StopSignals:
             number = os.read(self._read, 1)[0]
             if number in (*_NUMBERS, _WAKE):
                 return True
-            if number == signal.SIGUSR1 and self._report is not None:
-                self._report()
+            if number in self._actions:
+                self._actions[number]()
 
     def wake(self) -> None:
         """Ends `wait` from another thread."""

@@ -1,6 +1,7 @@
 """Modules by the SHA-256 of their content, in a directory that the workers share, and perhaps in a bucket behind it.
 
     modules/3f/3fa9…    the file of a module
+    refused             a file of as many bytes as the upload had that there was no room for last, but without blocks
     incoming/…          files that are being written, each locked; a file without a lock was left by a killed process
     damaged/3fa9…       files whose content was damaged, kept for diagnosis; they are removed first to make room
 
@@ -226,7 +227,7 @@ class Upload:
         self.size_bytes += len(data)
         self._store.check_size(self.size_bytes)
         self._digest.update(data)
-        with faults():
+        with self._store.noting_space(self.size_bytes):
             self._file.write(data)
 
     @property
@@ -263,6 +264,7 @@ class Store:
         self._modules = self._root / "modules"
         self._incoming = self._root / "incoming"
         self._damaged = self._root / "damaged"
+        self._refused = self._root / "refused"
         self._lock_path = self._root / "lock"
         self.max_bytes = max_bytes
         self.max_age = max_age
@@ -383,6 +385,28 @@ class Store:
         with self._new_file() as file:
             file.write(bytes(_PROBE_BYTES))
             file.flush()
+        with contextlib.suppress(FileNotFoundError):
+            missing, disk = self._refused.stat().st_size, os.statvfs(self._root)
+            if disk.f_bavail * disk.f_frsize < missing:
+                raise LimitExceededError(
+                    f"the store had no space for an upload of {missing} bytes, and has not got it since",
+                    limit="store_space",
+                )
+            self._refused.unlink()
+
+    @contextlib.contextmanager
+    def noting_space(self, size: int) -> Generator[None]:
+        """As `faults`. If there is no space for an upload of `size` bytes, `check` fails in all workers until there
+        is.
+        """
+        try:
+            with faults():
+                yield
+        except LimitExceededError as error:
+            if error.limit == "store_space":
+                with contextlib.suppress(OSError), self._refused.open("ab") as file:
+                    file.truncate(size)  # the file has a hole, and takes no space
+            raise
 
     def check_shared(self) -> None:
         """UnavailableError if there is a bucket and it does not answer. An answer counts for ten seconds, in which the
@@ -414,7 +438,7 @@ class Store:
             with contextlib.suppress(NotFoundError), self._opened(sha256) as module:
                 module.check()  # moves a damaged file away, so that this upload replaces it
                 return module.stored, True
-        with self._new_file() as file:
+        with self.noting_space(len(content)), self._new_file() as file:
             file.writelines((content, encoded, footer))
             file.flush()
             if self._bucket is None or self._create(self._bucket, file, sha256):
@@ -560,8 +584,9 @@ class Store:
             _log.error("%s is damaged: %s; it cannot be set aside: %s", path, damage, error)
 
     def _make_directories(self) -> None:
-        self._modules.mkdir(parents=True, exist_ok=True)
-        self._incoming.mkdir(exist_ok=True)
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)  # others on this machine have no part in the modules
+        self._modules.mkdir(mode=0o700, exist_ok=True)
+        self._incoming.mkdir(mode=0o700, exist_ok=True)
 
     def _check_directory(self) -> None:
         """Makes the directory again if it was removed. UnavailableError if it cannot be made, or another file system

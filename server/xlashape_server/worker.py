@@ -278,6 +278,9 @@ def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None, cr
 
 
 def _listen_to_parent(signals: StopSignals) -> None:
-    """Stops this worker when its standard input ends, since the parent has ended."""
-    sys.stdin.read()
+    """Sets the level of the log when the parent says so. Stops this worker when its standard input ends, since the
+    parent has ended.
+    """
+    for line in sys.stdin:
+        logs.set_level(json.loads(line)["log_level"])
     signals.wake()

@@ -1,8 +1,8 @@
 """A worker as the watching process sees it. The watching process is the one that was started as the server (`app.py`).
 It starts the worker's process, replaces it when it ends or does not report, and stops it.
 
-The worker reads one line of JSON with its settings from its standard input. It writes lines of JSON to its standard
-output:
+The worker reads lines of JSON from its standard input: first its settings, and later {"log_level": "debug"}. It writes
+lines of JSON to its standard output:
 
     {"event": "ready"}                         it answers calls
     {"event": "failed", "reason": "…"}         it cannot start
@@ -16,6 +16,7 @@ Its log lines go directly to the standard error of the server. Other output on i
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import os
@@ -125,7 +126,7 @@ class WorkerProcess:
                     stderr=subprocess.PIPE,
                     text=True,
                     errors="replace",
-                    env={**keeping_freed_memory(self._config.max_worker_memory), **os.environ},
+                    env={**keeping_freed_memory(self._config.worker_memory()), **os.environ},
                     pass_fds=(log_descriptor, *self._inherited),
                 )
             finally:
@@ -211,6 +212,16 @@ class WorkerProcess:
         self._stopped_since = None
         if self._first_event and now - self._last_sign > self._config.watchdog_seconds:
             self._kill(process, f"has given no sign of life for {now - self._last_sign:.0f} s")
+
+    def set_log_level(self, level: str) -> None:
+        """Has the process, and those that replace it, log at a level."""
+        with self._lock:
+            self._config = dataclasses.replace(self._config, log_level=level)
+            process = self._process
+            if process is not None and process.stdin is not None:
+                with contextlib.suppress(OSError, ValueError):  # the process has ended
+                    process.stdin.write(json.dumps({"log_level": level}) + "\n")
+                    process.stdin.flush()
 
     def ask_to_stop(self) -> None:
         """Sends SIGTERM to the process, if it runs."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from xlashape.errors import InvalidArgumentError
 from xlashape_server import Config
 from xlashape_server import config as config_module
+from xlashape_server.settings import FIELDS
 
 
 def test_a_config_is_read_back_from_its_json() -> None:
@@ -56,7 +56,7 @@ def test_wrong_addresses_are_refused(address: str) -> None:
     "wrong",
     [
         {"workers": -1},
-        {"threads": 0},
+        {"max_worker_memory": 1 << 20},
         {"log_level": "loud"},
         {"max_request_bytes": 1 << 40},
         {"max_request_bytes": 0},
@@ -79,11 +79,7 @@ def test_a_wrong_setting_is_named(wrong: dict[str, object]) -> None:
 
 
 def test_every_setting_is_bounded_or_checked() -> None:
-    numbers = [
-        f.name
-        for f in dataclasses.fields(Config)
-        if isinstance(f.default, (int, float)) and not isinstance(f.default, bool)
-    ]
+    numbers = [f.name for f in FIELDS.values() if type(f.default) in (int, float)]
     for name in numbers:
         with pytest.raises(InvalidArgumentError, match=name):
             Config(**{name: -5})
@@ -102,9 +98,50 @@ def test_missing_files_are_named(tmp_path: Path) -> None:
     ("text", "expected"),
     [("max 100000\n", math.inf), ("150000 100000\n", 1.5), ("", math.inf), ("x y", math.inf), ("1 0", math.inf)],
 )
-def test_the_quota_of_processor_time_is_read(tmp_path: Path, text: str, expected: float) -> None:
+def test_the_quota_of_processor_time_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, expected: float
+) -> None:
     (tmp_path / "cpu.max").write_text(text)
-    assert config_module._processor_quota(str(tmp_path / "cpu.max")) == expected
+    monkeypatch.setattr(config_module, "_GROUPS", tmp_path)
+    assert config_module._processor_quota() == expected
+
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("limit", "machine", "workers", "expected"),
+    [
+        ("max", 64 * GIB, 1, 2 * GIB),
+        (str(4 * GIB), 64 * GIB, 2, 1.5 * GIB),
+        (str(560 << 20), 64 * GIB, 1, 420 << 20),
+        (str(560 << 20), 64 * GIB, 8, 128 << 20),
+        ("max", 4 * GIB, 3, GIB),
+        ("", 64 * GIB, 1, 2 * GIB),
+    ],
+)
+def test_the_memory_of_a_worker_follows_the_control_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, machine: float, workers: int, expected: float
+) -> None:
+    (tmp_path / "memory.max").write_text(limit)
+    monkeypatch.setattr(config_module, "_GROUPS", tmp_path)
+    monkeypatch.setattr(config_module, "_machine_memory", lambda: machine)
+    assert Config(workers=workers).worker_memory() == expected
+    assert Config(workers=workers, max_worker_memory=GIB).worker_memory() == GIB
+
+
+def test_the_smallest_limit_of_the_groups_around_a_process_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    (tmp_path / "group").write_text("0::/outer/inner\n")
+    (inner / "memory.max").write_text("max")
+    (inner.parent / "memory.max").write_text(str(GIB))
+    monkeypatch.setattr(config_module, "_GROUPS", tmp_path)
+    monkeypatch.setattr(config_module, "_GROUP", tmp_path / "group")
+    monkeypatch.setattr(config_module, "_machine_memory", lambda: 64 * GIB)
+    assert Config(workers=1).worker_memory() == 0.75 * GIB
 
 
 def test_workers_follow_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@ file. Errors name the mistake and where it is."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import subprocess
@@ -148,8 +147,6 @@ OTHER_VALUES = {
     "http": "127.0.0.1:8",
     "metrics": "127.0.0.1:9",
     "log_level": "error",
-    "caller_share": 0.25,
-    "connection_share": 0.125,
     "max_request_bytes": 1 << 20,
     "store": "s3://bucket/prefix",
 }
@@ -165,7 +162,7 @@ def test_every_setting_has_an_option_that_sets_it(tmp_path: Path) -> None:
             wanted[name] = not field.default
             options.append(f"--no-{option}" if field.default else f"--{option}")
         else:
-            other = f"/{name}" if isinstance(field.default, str) else field.default + 1
+            other = f"/{name}" if isinstance(field.default, str) else field.default + (1 << 30)
             wanted[name] = OTHER_VALUES.get(name, other)
             options += [f"--{option}", str(wanted[name])]
     ended = run("serve", *options, "--print-config")
@@ -179,7 +176,7 @@ def test_every_setting_has_an_option_that_sets_it(tmp_path: Path) -> None:
 
 def test_help_lists_every_setting() -> None:
     out = "".join(run("serve", "--help").stdout.decode().split())  # lines end anywhere between words, and after hyphens
-    for setting in dataclasses.fields(Config):
+    for setting in FIELDS.values():
         option = setting.name.replace("_", "-")
         assert f"--{option}" in out
         if isinstance(setting.default, bool):
@@ -203,6 +200,25 @@ def test_a_server_starts_with_settings_from_a_file(tmp_path: Path) -> None:
     _, err = process.communicate(timeout=30)
     assert f'"unix:{tmp_path}/s"' in line, err
     assert process.returncode == 0
+
+
+def test_settings_are_checked_without_a_start(tmp_path: Path) -> None:
+    require("server", "a server")
+    store = tmp_path / "store"
+    good = run("serve", "--check", "--store-directory", store)
+    assert (good.returncode, b"a server can start" in good.stderr) == (0, True)
+    assert store.is_dir()
+    (tmp_path / "file").touch()
+    for options, text in (
+        (("--workers", "many"), "workers: expected a whole number"),
+        (("--store-directory", tmp_path / "file"), "is not a directory"),
+        (("--store-directory", "/proc/store"), "the store cannot be used"),
+        (("--store", f"file:{tmp_path}/file/bucket"), "cannot be used"),
+        (("--auth", tmp_path / "absent"), "cannot be read"),
+        (("--tls-certificate", tmp_path / "file", "--tls-key", tmp_path / "file"), "has no certificate"),
+    ):
+        ended = run("serve", "--check", *options)
+        assert (ended.returncode, text in ended.stderr.decode()) == (1, True), ended.stderr
 
 
 OPERATIONS = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")

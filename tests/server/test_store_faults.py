@@ -308,3 +308,42 @@ def test_readiness_follows_the_store(disk: SmallDisk) -> None:
         assert [line["level"] for line in server.logged("not ready")] == ["error", "error"]
         assert children(server.process.pid)
         assert server.stop() == 0
+
+
+def test_a_server_that_refused_an_upload_for_space_is_not_ready_until_there_is_space(disk: SmallDisk) -> None:
+    """A disk that still has room for small files is full for a large one: all workers say so."""
+    config = Config(address="127.0.0.1:0", workers=2, store_directory=str(disk.path / "store"))
+    free = os.statvfs(disk.path)
+    large = MODULE + b"//" + b" " * (free.f_bavail * free.f_frsize // 2)
+    with ServerProcess(config) as server, Client(server.address, timeout=20) as client:
+
+        def is_ready() -> set[bool]:
+            found: set[bool] = set()
+            for _ in range(8):  # connections to both workers
+                with grpc.insecure_channel(server.address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+                    asked = health_pb2.HealthCheckRequest(service="ready")
+                    answer = health_pb2_grpc.HealthStub(channel).Check(asked, timeout=20)
+                    found.add(answer.status == health_pb2.HealthCheckResponse.SERVING)
+            return found
+
+        wait_until(lambda: is_ready() == {True})
+        filler = disk.path / "half"
+        filler.write_bytes(bytes(free.f_bavail * free.f_frsize * 6 // 10))
+        assert code_of(lambda: client.upload_module(MODULE)) == "ok"
+        assert is_ready() == {True}
+        assert code_of(lambda: client.upload_module(large)) == "limit_exceeded"
+        wait_until(lambda: is_ready() == {False})
+        filler.unlink()
+        wait_until(lambda: is_ready() == {True})
+        assert code_of(lambda: client.upload_module(large)) == "ok"
+        assert server.stop() == 0
+
+
+def test_others_on_the_machine_cannot_read_the_store(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        put(opened(tmp_path / "a" / "store"), b"module")
+    finally:
+        os.umask(before)
+    store = tmp_path / "a" / "store"
+    assert {path.stat().st_mode & 0o077 for path in (store, store / "modules", store / "incoming")} == {0}

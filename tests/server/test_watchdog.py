@@ -3,17 +3,23 @@ files that a killed server leaves."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from server_processes import ServerProcess, children, wait_until
+from bound_processes import start_code
+from server_processes import SERVE, ServerProcess, children, wait_until
 
+from xlashape.errors import UnavailableError
 from xlashape_client import Client
 from xlashape_server import Config, Server
 from xlashape_server.scratch import ScratchDirectory, remove_orphans
@@ -87,17 +93,66 @@ def scratch_directories(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("group", [False, True], ids=["to the server", "to its workers too"])
-def test_a_closing_terminal_stops_the_server(tmp_path: Path, group: bool) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+def test_a_hangup_has_the_settings_read_again(tmp_path: Path, group: bool) -> None:
+    file = tmp_path / "xlashape.toml"
+    file.write_text('address = "127.0.0.1:0"\nworkers = 1\nlog_level = "warning"\n')
 
-    def end() -> None:  # under nohup, a child ignores the signal as the tests do
+    def heed() -> None:  # under nohup, a child ignores the signal as the tests do
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-    with ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment, preexec_fn=end) as server:
-        assert len(scratch_directories(tmp_path)) == 1
-        (os.killpg if group else os.kill)(server.process.pid, signal.SIGHUP)
-        assert server.process.wait(30) == 0
-    assert scratch_directories(tmp_path) == []
+    command = [sys.executable, "-m", "xlashape", "serve", "--config", str(file)]
+    with (
+        (tmp_path / "log").open("w") as log,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True, preexec_fn=heed
+        ) as server,
+    ):
+        try:
+            assert server.stdout is not None
+            address = json.loads(server.stdout.readline())["address"]
+
+            def lines(text: str) -> list[dict[str, Any]]:
+                found = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+                return [line for line in found if text in line["message"]]
+
+            def ask() -> bool:
+                with Client(address, timeout=20) as client, contextlib.suppress(UnavailableError):
+                    return client.linear_index(SHAPE, (2, 3)) == 17
+                return False  # the worker starts again
+
+            assert ask()
+            assert lines("call") == []
+            file.write_text(file.read_text().replace("warning", "debug").replace("workers = 1", "workers = 2"))
+            (os.killpg if group else os.kill)(server.pid, signal.SIGHUP)
+            wait_until(lambda: ask() and bool(lines("call")))
+            assert [line["level"] for line in lines("need a restart: workers")] == ["warning"]
+            file.write_text("log_level = 'loud'")
+            os.kill(server.pid, signal.SIGHUP)
+            wait_until(lambda: bool(lines("the settings cannot be used")))
+            [worker] = children(server.pid)
+            os.kill(worker, signal.SIGKILL)
+            wait_until(lambda: children(server.pid) not in ([], [worker]))
+            before = len(lines("call"))
+            wait_until(lambda: ask() and len(lines("call")) > before)  # the next worker has the level too
+            server.terminate()
+            assert server.wait(30) == 0
+        finally:
+            if server.poll() is None:
+                os.killpg(server.pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("seconds", [0.2, 0.4, 0.7, 1.0, 1.5])
+def test_a_start_that_is_told_to_stop_ends_soon_and_serves_nothing(seconds: float) -> None:
+    config = Config(address="127.0.0.1:0", workers=4)
+    started = start_code(SERVE, config.to_json(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    time.sleep(seconds)
+    is_serving = bool(select.select([started.stdout], [], [], 0)[0])
+    started.terminate()
+    began = time.monotonic()
+    out, _ = started.communicate(timeout=30)
+    assert is_serving or time.monotonic() - began < 2
+    assert is_serving == bool(out)
+    assert started.returncode in (0, -signal.SIGTERM)  # SIGTERM ends a process that is still importing
 
 
 def test_an_ignored_hangup_stays_ignored() -> None:

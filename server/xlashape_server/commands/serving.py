@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 from collections.abc import Callable
@@ -28,9 +27,9 @@ def _settings(command: F) -> F:
     """Adds an option for each setting of the server, with its default and its meaning. An option that is not given is
     None.
     """
-    from xlashape_server.config import Config
+    from xlashape_server.settings import FIELDS
 
-    for setting in reversed(dataclasses.fields(Config)):
+    for setting in reversed(FIELDS.values()):
         name = "--" + setting.name.replace("_", "-")
         text = setting.metadata["help"]
         if isinstance(setting.default, bool):
@@ -55,15 +54,22 @@ def _settings(command: F) -> F:
 @click.option(
     "--print-config", is_flag=True, help="Print all settings as such a file, with where each comes from, and exit."
 )
+@click.option(
+    "--check",
+    "checks",
+    is_flag=True,
+    help="Check the settings, the certificates, the tokens and the store, and exit.",
+)
 @_settings
-def serve(file: str | None, print_config: bool, **options: Any) -> None:
+def serve(file: str | None, print_config: bool, checks: bool, **options: Any) -> None:
     """Serves over gRPC until it is interrupted. Calls in flight are finished first.
 
     Settings come from the file, then from variables such as XLASHAPE_STORE_BYTES, then from the options; the last one
-    counts. Bytes and seconds may have units: 64MiB, 24h.
+    counts. Bytes and seconds may have units: 64MiB, 24h. SIGHUP has them read again: the log level counts at once.
     """
     from xlashape_server import logs, settings
     from xlashape_server import serve as run
+    from xlashape_server.app import check
 
     mistakes = [
         f"{wrong} is not a setting; did you mean {meant}?"
@@ -83,7 +89,11 @@ def serve(file: str | None, print_config: bool, **options: Any) -> None:
         log.warning("%s", mistake)
     try:
         config, _ = _config(file, options)
-        code = run(config)
+        if checks:
+            check(config)
+            log.info("a server can start with these settings")
+            return
+        code = run(config, read_again=lambda: _config(file, options)[0])
     except XlashapeError as error:
         log.error("cannot start: %s", error.message, extra={"facts": {"code": error.code, "field": error.field}})
         code = 1

@@ -54,9 +54,7 @@ METRICS = {
         About("xlashape_memory_limit_bytes", "gauge", (), "Memory that one worker may have (max_worker_memory)."),
         About("xlashape_module_cache_bytes", "gauge", _WORKER, "Memory of the modules that are kept decoded."),
         About("xlashape_module_cache_modules", "gauge", _WORKER, "Modules that are kept decoded."),
-        About(
-            "xlashape_module_cache_limit_bytes", "gauge", (), "What they may take in one worker (module_cache_bytes)."
-        ),
+        About("xlashape_module_cache_limit_bytes", "gauge", (), "What they may take in one worker."),
         About("xlashape_module_cache_hits_total", "counter", (), "Modules that were found decoded."),
         About("xlashape_module_cache_misses_total", "counter", (), "Modules that had to be decoded."),
         About("xlashape_module_cache_evictions_total", "counter", (), "Decoded modules that made room for others."),

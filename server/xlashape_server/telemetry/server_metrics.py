@@ -121,7 +121,7 @@ class ServerMetrics(Collector):
     def _add_of_server(self, found: Mapping[str, Metric]) -> None:
         config = self._config
         values: dict[str, float] = {
-            "xlashape_memory_limit_bytes": config.max_worker_memory,
+            "xlashape_memory_limit_bytes": config.worker_memory(),
             "xlashape_module_cache_limit_bytes": config.module_cache_bytes,
             "xlashape_store_limit_bytes": config.store_bytes,
             "xlashape_workers": len(self._workers),
