@@ -363,7 +363,7 @@ def test_the_locks_hold_what_the_package_needs() -> None:
     project = tomllib.loads(text)["project"]
     extras = project["optional-dependencies"]
     needed = [*project["dependencies"]]
-    for extra in ("client", "server", "store", "web", "telemetry"):
+    for extra in ("client", "server", "store", "web", "telemetry", "png"):
         needed += extras[extra]
     image = {"python_version": "3.13", "extra": ""}
     for requirement in map(Requirement, needed):
