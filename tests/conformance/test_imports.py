@@ -92,7 +92,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.hlo", "xlashape.hlo.ops.opcode"): _NAMES,
     ("xlashape.hlo.files.inputs", "xlashape.hlo.files.dumps"): "most commands are about one file",
     ("xlashape.reports.size", "xlashape.hlo.flow"): _SHAPES,
-    ("xlashape.reports.size", "xlashape.hlo.module"): _SHAPES,
+    ("xlashape.reports.size", "xlashape.reports.program"): _SHAPES,
     ("xlashape.reports.size", "xlashape.reports.why.programs"): _SHAPES,
     ("xlashape.reports.size", "xlashape.shape.xla_util.shape_util"): _SHAPES,
     ("xlashape.reports.why", "xlashape.reports.why.inputs"): _SHAPES,

@@ -332,7 +332,8 @@ class Answer(Displayed, Tabular):
         if self.report.alike:
             rows = alike_together(columns, [row_values(columns, row) for row in rows], self.report.alike)
         chosen = rows[:most] if most else rows
-        parts = [self.headline(), "\n".join(getattr(self, "_notes", ()))]
+        headline = self.headline()
+        parts = [headline, "\n".join([each for each in self.notes if each not in headline])]
         if chosen:
             values = chosen if self.report.alike else [row_values(columns, row) for row in chosen]
             parts.append(self.report.rows_text(values, width))

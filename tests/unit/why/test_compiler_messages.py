@@ -1,4 +1,4 @@
-"""Messages of compilers about kernels and shardings: their numbers come first, and the shapes in them are not explained."""
+"""Messages of compilers about kernels and shardings: their numbers come first; shapes in them are not explained."""
 
 from __future__ import annotations
 

@@ -136,8 +136,6 @@ class Group(NamedTuple):
 class ProgramMemory(Frozen, Answer):
     """The memory of a program: the answer of `memory`. Its rows are `peak_buffers`."""
 
-    __slots__ = ("__dict__", "notes")
-
     report: ClassVar[Report] = REPORT
 
     plan: Plan
@@ -146,9 +144,6 @@ class ProgramMemory(Frozen, Answer):
     """The module, where it is known."""
     said_peak: int | None
     """The peak that the compiler itself reported; None where it reported none."""
-    notes: tuple[str, ...]
-    """Remarks on where the numbers come from."""
-
     frames: str | None
     """What `source` names: "own" for the line of the user's own code, "all" for every frame of the call stack; None for
     the choice of the enclosing context `showing_frames`."""
@@ -161,7 +156,7 @@ class ProgramMemory(Frozen, Answer):
         set_field(self, "plan", plan)
         set_field(self, "module", plan.module)
         set_field(self, "said_peak", said_peak)
-        set_field(self, "notes", (*plan.notes, *notes))
+        set_field(self, "_notes", (*plan.notes, *notes))
 
     def in_space(self, space: int) -> ProgramMemory:
         """The answer about one memory space alone. Raises NotFoundError where nothing is in it."""

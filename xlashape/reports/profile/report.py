@@ -177,7 +177,7 @@ class GroupTime:
 class Profile(Answer, Frozen):
     """Where the time of a profile goes. `rows` has the instructions, those with the most self time first."""
 
-    __slots__ = ("join", "notes", "roof", "rows", "tally")
+    __slots__ = ("_notes", "join", "roof", "rows", "tally")
 
     report: ClassVar[Report] = REPORT
     rows: tuple[InstructionTime, ...]
@@ -187,9 +187,6 @@ class Profile(Answer, Frozen):
     """The operations of the events, joined with the instructions of modules."""
     roof: Roof
     """The peaks of the device, from which least times follow."""
-    notes: tuple[str, ...]
-    """What the profile lacks, in sentences."""
-
     def __init__(self, tally: Tally, found: Join, roof: Roof, notes: Sequence[str] = ()) -> None:
         total = sum([each.own for each in found.rows])
         rows = [_row(each, total, roof) for each in found.rows]
@@ -198,7 +195,7 @@ class Profile(Answer, Frozen):
         set_field(self, "join", found)
         set_field(self, "roof", roof)
         set_field(self, "rows", tuple(rows))
-        set_field(self, "notes", (*notes, *_notes(tally, found)))
+        set_field(self, "_notes", (*notes, *_notes(tally, found)))
 
     @property
     def time(self) -> float:
