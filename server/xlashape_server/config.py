@@ -128,8 +128,6 @@ class Config:
     """Lines about calls that succeeded, of one worker at the level info."""
     max_concurrent_uploads: int = 128
     """Uploads in one worker, each of which is a call too."""
-    max_concurrent_streams: int = 128
-    """Calls in one worker that answer a stream with a stream."""
     max_reflection_streams: int = 64
     """Streams of questions about the schema in one worker."""
     max_connections: int = 2048

@@ -48,6 +48,7 @@ _SMALL = 32 << 10  # bytes of a message that needs no reservation
 _STEP = 1 << 20  # bytes of content that are decompressed at once
 _INPUT = 64 << 10  # bytes of a compressed message that are read at once
 _LARGE = 128 << 10  # bytes of a message that takes long turns from the beginning
+_MAX_STREAMS = 128  # calls in one worker that answer a stream with a stream
 _ENDLESS_SECONDS = 366 * 86_400.0  # the limit of a call that may take as long as its caller likes
 
 A = TypeVar("A")
@@ -73,7 +74,7 @@ class Guard:
         self.places = Places("concurrent_calls", config.max_concurrent_calls, shares)
         self._ordinary = (self.places,)
         self.uploads = Places("concurrent_uploads", config.max_concurrent_uploads, shares)
-        self.streams = Places("concurrent_streams", config.max_concurrent_streams, shares)
+        self.streams = Places("concurrent_streams", _MAX_STREAMS, shares)
         self.conversations = Places("reflection_streams", config.max_reflection_streams, shares)
         self._max_bytes = config.max_request_bytes
         self._max_seconds = config.max_call_seconds

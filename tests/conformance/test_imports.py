@@ -70,6 +70,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ): "the packages of the extra web, for servers that answer over HTTP",
     ("xlashape_server.app", "xlashape_server.telemetry.endpoint"): _TELEMETRY,
     ("xlashape_server.app", "xlashape_server.telemetry.server_metrics"): _TELEMETRY,
+    ("xlashape_server.commands.serving", "xlashape_server.app"): _SERVER,
     ("xlashape_server.commands.serving", "xlashape_server.config"): _SERVER,
     ("xlashape_server.commands.serving", "xlashape_server.settings"): _SERVER,
     ("xlashape.cli.shapes", "xlashape.hlo"): _HLO_TEXT,

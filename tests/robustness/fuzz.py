@@ -93,8 +93,9 @@ class Fuzzer:
                     break
                 rpc, sent = self._request(r)
                 began = time.monotonic()
-                code, details = _called(calls[rpc], sent) if http is None else http.send(rpc, sent, r)
-                self._note("grpc" if http is None else "http", rpc, sent, code, details, time.monotonic() - began)
+                by_http = http if http is not None and http.takes(rpc) else None
+                code, details = _called(calls[rpc], sent) if by_http is None else by_http.send(rpc, sent, r)
+                self._note("grpc" if by_http is None else "http", rpc, sent, code, details, time.monotonic() - began)
             if http is not None:
                 http.close()
 

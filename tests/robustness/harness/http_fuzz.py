@@ -65,6 +65,11 @@ class HttpFuzzer:
         self._connection = http.client.HTTPConnection(host, int(port), timeout=_SECONDS)
         self._methods = {f"{s.name}/{m.name}": m for s in services() for m in s.methods}
 
+    def takes(self, rpc: str) -> bool:
+        """Whether an RPC is asked over HTTP: one with one request and one answer."""
+        method: Any = self._methods[rpc]
+        return not (method.client_streaming or method.server_streaming)
+
     def send(self, rpc: str, sent: tuple[bytes, ...], r: random.Random) -> tuple[str, str]:
         """Sends the requests `sent` in a random form, changed or with wrong headers. Returns the code and the message
         of the answer; the code is "DROPPED" if there was none."""
