@@ -86,12 +86,18 @@ class MapRow(NamedTuple):
     error: str | None = None
 
 
-class Maps(Answer):
+class Maps(Answer[MapRow]):
     """The maps of one instruction, or of all instructions of a module or computation. An instruction whose maps raise
     an error has one row, with the error.
     """
 
     report: ClassVar[Report] = REPORT
+    direction: str
+    maps: Sequence[MapRow]
+    instruction_count: int
+    map_count: int
+    unknown_count: int
+    error_count: int
 
     def __init__(self, direction: str, maps: Sequence[MapRow], instructions: Sequence[HloInstruction]) -> None:
         self.direction = direction

@@ -10,7 +10,7 @@ the declaration.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -19,7 +19,7 @@ from xlashape.base.tables import Column, ColumnKind, Table
 from xlashape.errors import NotFoundError
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
 from xlashape.proto import is_repeated
-from xlashape.reports.report import Answer, Option, Report, row_values
+from xlashape.reports.report import Answer, Option, Report, Row, row_values
 
 M = TypeVar("M", bound=Message)
 
@@ -86,11 +86,13 @@ class ReceivedRow:
     def __init__(self, values: dict[str, Any]) -> None:
         self._values = values
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self._values[name]
-        except KeyError:
-            raise AttributeError(f"the row has no {name!r}; it has {', '.join(self._values)}") from None
+    if not TYPE_CHECKING:  # checkers know the attributes from the stub of the client's answers
+
+        def __getattr__(self, name: str) -> Any:
+            try:
+                return self._values[name]
+            except KeyError:
+                raise AttributeError(f"the row has no {name!r}; it has {', '.join(self._values)}") from None
 
     def __eq__(self, other: object) -> bool:
         return self._values == other._values if isinstance(other, ReceivedRow) else NotImplemented
@@ -108,7 +110,7 @@ class ReceivedRow:
         self._values = state
 
 
-class Received(Answer):
+class Received(Answer[Row]):
     """An answer that a server has sent: the totals, the rows of the main table, and those sections that were asked for,
     with plain values.
     """
@@ -126,14 +128,16 @@ class Received(Answer):
                 ReceivedRow(_read(columns, row)) for page in pages for row in getattr(page, name or report.rows)
             ]
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        if name in self._totals:
-            return self._totals[name]
-        if name == self.report.rows or any(section.name == name for section in self.report.sections):
-            return self.objects_of("" if name == self.report.rows else name)
-        raise AttributeError(f"the answer of {self.report.name} has no {name!r}")
+    if not TYPE_CHECKING:  # checkers know the attributes from the stub of the client's answers
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            if name in self._totals:
+                return self._totals[name]
+            if name == self.report.rows or any(section.name == name for section in self.report.sections):
+                return self.objects_of("" if name == self.report.rows else name)
+            raise AttributeError(f"the answer of {self.report.name} has no {name!r}")
 
     def objects_of(self, section: str = "", argument: Any = None) -> Sequence[Any]:  # noqa: ARG002 - the server used it
         """The rows of a table. Raises NotFoundError for a table that was not asked for."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from math import isfinite
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, overload
 
 from xlashape.base.display import Displayed, printable
 from xlashape.base.frozen import set_field
@@ -33,8 +33,14 @@ from xlashape.base.tables import Column, ColumnKind, Table, Tabular
 from xlashape.errors import NotFoundError
 from xlashape.reports.text import alike_together, facts_text, not_shown, table_text
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
+if TYPE_CHECKING:  # Python's own TypeVar has no defaults before 3.13
+    from typing_extensions import Self, TypeVar
+
+    Row = TypeVar("Row", covariant=True, default=Any)
+else:
+    from typing import TypeVar
+
+    Row = TypeVar("Row", covariant=True)
 
 
 class Option(NamedTuple):
@@ -255,9 +261,9 @@ def row_values(columns: Sequence[Column], row: Any) -> tuple[Any, ...]:
     return tuple([plain(column, getattr(row, column.name)) for column in columns])
 
 
-class Answer(Displayed, Tabular):
+class Answer(Displayed, Tabular, Generic[Row]):
     """What a report returns. An answer has the attributes that its report declares, and is the sequence of the main
-    table's rows.
+    table's rows, each a `Row`.
     """
 
     __slots__ = ()
@@ -350,13 +356,13 @@ class Answer(Displayed, Tabular):
     def __len__(self) -> int:
         return len(self.objects_of())
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Row]:
         return iter(self.objects_of())
 
     @overload
-    def __getitem__(self, number: int) -> Any: ...
+    def __getitem__(self, number: int) -> Row: ...
     @overload
-    def __getitem__(self, number: slice) -> Sequence[Any]: ...
+    def __getitem__(self, number: slice) -> Sequence[Row]: ...
     def __getitem__(self, number: int | slice) -> Any:
         return self.objects_of()[number]
 

@@ -60,7 +60,7 @@ REPORT: Final = Report(
 )  # fmt: skip
 
 
-class SizeAnswer(FrozenValue, Answer):
+class SizeAnswer(FrozenValue, Answer[Buffer]):
     """Buffers and the sums of their bytes. The totals of `REPORT` say what each attribute is."""
 
     _fields = ("memory", "buffers", "computation", "shared_count", "fused_count", "of_count")

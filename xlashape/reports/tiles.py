@@ -79,10 +79,15 @@ class TileRow(NamedTuple):
     symbolic: str | None
 
 
-class OperandTiles(Answer):
+class OperandTiles(Answer[TileRow]):
     """The answer of the report. An operand that is read through several maps has a row for each map."""
 
     report: ClassVar[Report] = REPORT
+    instruction: str
+    computation: str
+    opcode: str
+    output: int
+    tiles: Sequence[TileRow]
 
     def __init__(self, about: HloInstruction, output: int, tiles: Sequence[TileRow]) -> None:
         self.instruction = about.name

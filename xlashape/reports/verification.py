@@ -40,12 +40,16 @@ REPORT: Final = Report(
 )  # fmt: skip
 
 
-class Verification(Answer):
+class Verification(Answer[Problem]):
     """The problems of a module, in the order of its instructions. The name and the number of instructions are None for
     a module that was refused before it was verified.
     """
 
     report: ClassVar[Report] = REPORT
+    module: str | None
+    instruction_count: int | None
+    problems: Sequence[Problem]
+    problem_count: int
 
     def __init__(self, module: str | None, instruction_count: int | None, problems: Sequence[Problem]) -> None:
         self.module = module

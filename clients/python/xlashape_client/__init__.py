@@ -11,7 +11,7 @@ with Client("127.0.0.1:50051") as client:
   `Client`, and a function that is awaited, for `AsyncClient`.
 - `transport`: sends the requests of methods. `items`: items that a server sends in pages, or as a stream.
 - `bulk`: calls with many items, in one message or as a stream.
-- `inputs`: converts arguments to requests. `results`: the types that methods return.
+- `inputs`: converts arguments to requests. `results`: the types that methods return; `answers`: those of reports.
 - `status`: converts the error of a call to the exception that the server raised.
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Final
+from typing import Final, cast
 
 from xlashape.base.tables import ColumnKind, Table
 from xlashape.drawing.notebook.card import card, picture_of, table_of
@@ -32,7 +32,7 @@ def html(value: object) -> str | None:
     if isinstance(value, OperandReads):
         return card(f"operand {value.operand}", [], table=table_of(_READ_HEADINGS, _read_rows(value), left=()))
     if isinstance(value, Answer):
-        return _answer(value)
+        return _answer(cast("Answer", value))
     if isinstance(value, Table):
         return _table(value)
     return None

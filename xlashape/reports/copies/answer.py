@@ -153,7 +153,7 @@ REPORT: Final = Report(
 )  # fmt: skip
 
 
-class Copies(Frozen, Answer):
+class Copies(Frozen, Answer[Copy]):
     """The instructions of a module that only move data. `str()` is the text for people."""
 
     __slots__ = ("_notes", "has_pass_dumps", "module", "rows", "suggestions")

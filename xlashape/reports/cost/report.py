@@ -141,7 +141,7 @@ class GroupCost(NamedTuple):
     share: float | None
 
 
-class Cost(Answer, Frozen):
+class Cost(Answer[InstructionCost], Frozen):
     """How much a program calculates and moves.
 
     `rows` has the instructions that calculate or move anything, and custom calls. Those come first whose executions

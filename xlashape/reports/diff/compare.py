@@ -5,7 +5,7 @@ the report. Changes are in `rows.py`; a measure is a number of both modules, suc
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.math import counted
@@ -135,7 +135,7 @@ class Measure(NamedTuple):
         return None if self.a is None or self.b is None else self.b - self.a
 
 
-class Diff(Answer, Frozen):
+class Diff(Answer[Change], Frozen):
     """What changed from module a to module b. The numbers of `changes` add up to the totals, but for the peak of
     memory, for numbers that are not known, and for rows that are ignored.
     """
@@ -190,11 +190,27 @@ class Diff(Answer, Frozen):
         """Whether there is no change beside those that are ignored."""
         return not self.changes
 
-    def __getattr__(self, name: str) -> Any:
-        measure = _MEASURE_OF.get(name.removeprefix("delta_")) if name.startswith("delta_") else None
-        if measure is not None:
-            return self.measure(measure).delta
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+    # The measures by the names of the totals.
+    delta_bytes: int | None
+    delta_padding_bytes: int | None
+    delta_bytes_read: int | None
+    delta_bytes_written: int | None
+    delta_copies: int | None
+    delta_copy_bytes: int | None
+    delta_collectives: int | None
+    delta_collective_bytes: int | None
+    delta_fusions: int | None
+    delta_instructions: int | None
+    delta_flops: int | None
+    delta_peak_bytes: int | None
+
+    if not TYPE_CHECKING:  # checkers know the attributes from the lines above
+
+        def __getattr__(self, name: str) -> Any:
+            measure = _MEASURE_OF.get(name.removeprefix("delta_")) if name.startswith("delta_") else None
+            if measure is not None:
+                return self.measure(measure).delta
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def measure(self, name: str) -> Measure:
         """A number of both modules by its name, such as `copies.bytes`. Raises InvalidArgumentError for other names."""

@@ -133,7 +133,7 @@ class Group(NamedTuple):
     buffers: int
 
 
-class ProgramMemory(Frozen, Answer):
+class ProgramMemory(Frozen, Answer[LiveBuffer]):
     """The memory of a program: the answer of `memory`. Its rows are `peak_buffers`."""
 
     report: ClassVar[Report] = REPORT

@@ -174,7 +174,7 @@ class GroupTime:
     layout_time: float | None
 
 
-class Profile(Answer, Frozen):
+class Profile(Answer[InstructionTime], Frozen):
     """Where the time of a profile goes. `rows` has the instructions, those with the most self time first."""
 
     __slots__ = ("_notes", "join", "roof", "rows", "tally")

@@ -318,7 +318,7 @@ def units_touched(sample: Sample, kind: str) -> dict[str, float | None]:
     return {name: sample.segments if of_kind == kind else None for name, of_kind in names.items()}
 
 
-class Reads(Answer, Frozen):
+class Reads(Answer[Read], Frozen):
     """What the instructions of a module read: a row for each operand and output. Instructions that fetch most in vain
     and again come first."""
 

@@ -127,7 +127,7 @@ def merged(buffers: Iterable[Buffer]) -> list[Buffer]:
     return [group[0]._replace(times=sum([one.times for one in group])) for group in times.values()]
 
 
-class MemoryAnswer(FrozenValue, Answer):
+class MemoryAnswer(FrozenValue, Answer[Buffer]):
     """Why buffers are as large as they are. `str()` is the text for people; sizes are in bytes."""
 
     __slots__ = ("_notes",)

@@ -15,6 +15,19 @@ from xlashape.proto import v1
 from xlashape.reports.messages import Received
 from xlashape.reports.report import report_of
 from xlashape.shape import Shape
+from xlashape_client.answers import (
+    ReceivedCopies,
+    ReceivedCost,
+    ReceivedDiff,
+    ReceivedMap,
+    ReceivedMemory,
+    ReceivedProfile,
+    ReceivedReads,
+    ReceivedSize,
+    ReceivedTile,
+    ReceivedVerify,
+    ReceivedWhy,
+)
 from xlashape_client.faces import Methods, answer
 from xlashape_client.inputs import AnyModule, AnyShape, message_of, shape_input
 from xlashape_client.transport import Transport
@@ -23,7 +36,7 @@ from xlashape_client.transport import Transport
 async def _received(
     transport: Transport, name: str, kind: type[Message], response: type[Any], inputs: dict[str, Any],
     tables: Iterable[str], argument: str, timeout: float | None,
-) -> Received:  # fmt: skip
+) -> Any:  # fmt: skip
     """Asks for a report, page by page, and returns it with all rows of `tables`, of which "" is the main table.
     `inputs` are the other fields of the request.
     """
@@ -84,7 +97,7 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         argument: str = "",
         timeout: float | None = None,
-    ) -> Received:
+    ) -> ReceivedMemory:
         """The peak of a program's memory and the values that live at that time: the answer of `xlashape.memory`, with
         plain values.
 
@@ -117,7 +130,7 @@ class ReportMethods(Methods):
         frames: str | None = None,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
-    ) -> Received:
+    ) -> ReceivedDiff:
         """What changed from one module to another: the answer of `xlashape.diff`, with plain values.
 
         `ignore` names what does not count, such as "layout" or "moved". With `schedule` a different schedule is a
@@ -143,7 +156,7 @@ class ReportMethods(Methods):
         frames: str | None = None,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
-    ) -> Received:
+    ) -> ReceivedCopies:
         """The instructions that only move data, and what forced each of them: the answer of `xlashape.copies`, with
         plain values.
 
@@ -172,7 +185,7 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         argument: str = "",
         timeout: float | None = None,
-    ) -> Received:
+    ) -> ReceivedCost:
         """The FLOPs and bytes of a program and of its instructions: the answer of `xlashape.cost`, with plain values.
 
         `as_xla` counts as XLA's HloCostAnalysis does. `target` is a device of the table of targets; `peak` in FLOP/s
@@ -204,7 +217,7 @@ class ReportMethods(Methods):
         frames: str | None = None,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
-    ) -> Received:
+    ) -> ReceivedWhy:
         """Why buffers are as large as they are, and what would make them smaller: the answer of `xlashape.why`, with
         plain values.
 
@@ -238,7 +251,7 @@ class ReportMethods(Methods):
         frames: str | None = None,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
-    ) -> Received:
+    ) -> ReceivedSize:
         """How many bytes a shape or the buffers of a module take: the answer of `xlashape size`, with plain values.
 
         `order` is "padding" (the default), "bytes" or "module"; `computation` selects the instructions of one
@@ -269,7 +282,7 @@ class ReportMethods(Methods):
         frames: str | None = None,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
-    ) -> Received:
+    ) -> ReceivedReads:
         """What instructions read, how efficiently, and how many bytes they fetch in vain: the answer of
         `xlashape.reads`, with plain values.
 
@@ -304,7 +317,7 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         argument: str = "",
         timeout: float | None = None,
-    ) -> Received:
+    ) -> ReceivedProfile:
         """Where the time of a profile goes, by instruction: the answer of `xlashape.profile`, with plain values.
 
         `profile` is the content of an .xplane.pb or a .trace.json.gz, its path, or the directory that JAX's profiler
@@ -344,7 +357,7 @@ class ReportMethods(Methods):
         computation: str = "",
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
-    ) -> Received:
+    ) -> ReceivedMap:
         """What one instruction of the module reads, or each instruction, as the text of maps: the answer of
         `xlashape map`, with plain values.
 
@@ -375,7 +388,7 @@ class ReportMethods(Methods):
         computation: str = "",
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
-    ) -> Received:
+    ) -> ReceivedTile:
         """The tile of each operand that a tile of an instruction's output reads: the answer of `xlashape tile`, with
         plain values.
 
@@ -403,7 +416,7 @@ class ReportMethods(Methods):
         allow_mixed_precision: bool | None = None,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
-    ) -> Received:
+    ) -> ReceivedVerify:
         """The rules of XLA's verifier that a module breaks: the answer of `xlashape verify`, with plain values. The
         options are those of `xlashape.hlo.verify`.
 
@@ -425,7 +438,7 @@ class ReportMethods(Methods):
         sections: Iterable[str],
         timeout: float | None,
         **options: Any,
-    ) -> Received:
+    ) -> Any:
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
         inputs |= {name: value for name, value in options.items() if value is not None and value != ""}
         return await _received(self._transport, name, request, response, inputs, sections, "", timeout)
