@@ -59,6 +59,8 @@ def _of_report(report: Report) -> Iterator[str]:
 
 def _attributes(columns: Sequence[Column], owners: Sequence[Any]) -> Iterator[str]:
     for column in columns:
+        if column.name == "notes":  # every answer has it
+            continue
         kind = _TYPES[column.kind.name]
         found = [annotation(owner, column.name) for owner in owners]
         is_known = bool(found) and all(text and "None" not in text and "Any" not in text for text in found)

@@ -121,6 +121,7 @@ class Received(Answer[Row]):
         first = next(iter(tables.values()))[0]
         self._headline = first.headline
         self._totals = _read(report.totals, first.totals)
+        self._notes = tuple(self._totals.get("notes") or ())
         self._tables: dict[str, list[ReceivedRow]] = {}
         for name, pages in tables.items():
             columns = report.columns_of(name)

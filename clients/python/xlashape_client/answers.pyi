@@ -264,7 +264,6 @@ class ReceivedMemory(Received[ReceivedMemoryRow]):
     host_alias_bytes: int
     host_temp_bytes: int
     missing_bytes: int | None
-    notes: list[str]
     peak_buffers: Sequence[ReceivedMemoryRow]
     timeline: Sequence[ReceivedMemoryTimelineRow]
     spaces: Sequence[ReceivedMemorySpacesRow]

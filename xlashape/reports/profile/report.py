@@ -187,6 +187,7 @@ class Profile(Answer[InstructionTime], Frozen):
     """The operations of the events, joined with the instructions of modules."""
     roof: Roof
     """The peaks of the device, from which least times follow."""
+
     def __init__(self, tally: Tally, found: Join, roof: Roof, notes: Sequence[str] = ()) -> None:
         total = sum([each.own for each in found.rows])
         rows = [_row(each, total, roof) for each in found.rows]
