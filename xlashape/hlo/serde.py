@@ -129,7 +129,8 @@ def read_module(module: ModuleData, data: bytes, *, is_program: bool) -> None:
     checked: Any = parse(_Checked, content)
     check_module(checked)
     view = memoryview(content)
-    parts = [view[at:end] for number, _, _, at, end in fields(content) if number == _COMPUTATIONS]
+    # A field with the number of the computations that holds no message is one that the schema does not know.
+    parts = [view[at:end] for number, kind, _, at, end in fields(content) if number == _COMPUTATIONS and kind == BYTES]
     computations: list[HloComputation] = []
     for message, part in zip(checked.computations, parts, strict=True):
         computation = HloComputation(module, message.name, message.id, thread=message.execution_thread)
@@ -141,7 +142,11 @@ def read_module(module: ModuleData, data: bytes, *, is_program: bool) -> None:
 
 def read_head(content: bytes) -> xla.HloModuleProto:
     """The fields of a serialized module other than its computations."""
-    rest = [content[start:end] for number, _, start, _, end in fields(content) if number != _COMPUTATIONS]
+    rest = [
+        content[start:end]
+        for number, kind, start, _, end in fields(content)
+        if number != _COMPUTATIONS or kind != BYTES
+    ]
     return decode(xla.HloModuleProto, b"".join(rest))[0]
 
 

@@ -18,7 +18,7 @@ import pytest
 import xlashape as xs
 from tests.support.corpus import text_of
 from xlashape import HloModule
-from xlashape.errors import DecodeError, InvalidModuleError
+from xlashape.errors import DecodeError, InvalidModuleError, XlashapeError
 from xlashape.hlo import verify
 from xlashape.hlo.kind import OWN_FIELDS, own_channel
 from xlashape.hlo.module_proto.structure import check_module
@@ -363,3 +363,25 @@ def test_modules_take_little_memory(tmp_path: Path) -> None:
     assert loaded < 8  # times its bytes; the message of the schema takes 17 times
     assert touched < 600  # bytes for each instruction
     assert copied - touched < 400
+
+
+@pytest.mark.parametrize("number", range(1, 20))
+@pytest.mark.parametrize("wire_type", [0, 1, 2, 5])
+def test_a_field_of_any_number_and_wire_type_is_read_and_kept_or_refused(number: int, wire_type: int) -> None:
+    """Beside the module's own fields, in front of them and behind them; a field that holds another type than its number
+    is one that the schema does not know."""
+    text = "HloModule m f { ROOT q = f32[4] parameter(0) } ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] call(p), to_apply=f }"
+    data = HloModule.parse(text).to_bytes()
+    more = tag(number, wire_type) + {0: b"\x01", 1: bytes(8), 2: b"\x02\x08\x01", 5: bytes(4)}[wire_type]
+    for content in (more + data, data + more):
+        try:
+            module = HloModule.from_proto(content)
+            module.to_text()
+        except XlashapeError:
+            continue
+        assert module.to_bytes() == content
+        module.entry.root.rename("other")
+        again = HloModule.from_proto(module.to_bytes())
+        assert again.entry.root.name == "other"
+        if wire_type != 2:
+            assert len(module.to_bytes()) >= len(data) + len(more)
