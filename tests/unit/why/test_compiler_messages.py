@@ -81,6 +81,11 @@ def test_a_report_of_vmem_without_sizes() -> None:
     ]  # fmt: skip
     assert answer.headline().startswith("The compiler ran out of VMEM; the report states no size.")
     assert len(answer) == 0
+    sized = xs.why(
+        "Ran out of memory in memory space vmem. Used 65.05M of 64.00M vmem. Exceeded vmem capacity by 1.05M.\n\n"
+        "  XLA label: register allocator spill slots\n"
+    )
+    assert sized.must_go_bytes == 1_101_005
 
 
 @pytest.mark.parametrize(

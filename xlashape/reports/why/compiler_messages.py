@@ -19,7 +19,7 @@ from xlashape.base.math import byte_text, ceil_div, counted
 from xlashape.errors import XlashapeError
 from xlashape.hlo.values.sharding import Sharding
 from xlashape.limits import spend
-from xlashape.reports.oom_text import SIZE_PATTERN, ReportedAmount, ReportedTotals, parse_size
+from xlashape.reports.oom_text import SIZE_PATTERN, ReportedAmount, ReportedTotals, parse_size, read_report
 from xlashape.reports.text import cut_middle
 from xlashape.shape import Shape
 from xlashape.shape.xla_util.shape_util import byte_size_of
@@ -166,7 +166,10 @@ def _shared(cleaned: str) -> Messages | None:
 def _without_sizes(cleaned: str) -> Messages | None:
     space = _SPACE.search(cleaned)
     labels = [" ".join(match[1].split()) for match in _first(_LABEL, cleaned)]
-    if space is None or "Size:" in cleaned or not labels:
+    if space is None or not labels:
+        return None
+    read = read_report(cleaned)
+    if read.allocations or read.amounts or (read.totals is not None and read.totals.used):
         return None
     said = [f"The compiler ran out of {space[1].upper()}; the report states no size."]
     rows: list[ReportedAmount] = []
