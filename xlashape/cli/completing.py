@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -92,6 +91,8 @@ def _found(file: str, pattern: re.Pattern[bytes], of_module: Callable[[HloModule
         with path.open("rb") as stream:
             data = stream.read(_MOST_BYTES + 1)
         if data.startswith(b"\x1f\x8b"):
+            import gzip  # start-up time: every command imports this file
+
             with gzip.open(path) as stream:
                 data = stream.read(_MOST_BYTES + 1)
         if b"HloModule" in data[:4_096] and b"\x00" not in data[:4_096]:

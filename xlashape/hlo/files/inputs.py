@@ -10,7 +10,6 @@ a bucket, gives all its modules.
 from __future__ import annotations
 
 import glob
-import hashlib
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -156,6 +155,8 @@ def content_of_stored(data: bytes, sha256: str) -> bytes:
     the size of the facts (4 bytes, little-endian), a digest (32 bytes), and the name of the format (12 bytes). Raises
     DecodeError if the module does not have the digest `sha256`.
     """
+    import hashlib  # start-up time: few files are of a store
+
     facts_size = int.from_bytes(data[-_FOOTER_BYTES:][:4], "little")
     found = data[: max(len(data) - _FOOTER_BYTES - facts_size, 0)]
     if not data.endswith(b"xlashape.v2\n") or hashlib.sha256(found).hexdigest() != sha256:
