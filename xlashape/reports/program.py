@@ -22,11 +22,11 @@ _MOST_BYTES: Final = 1 << 28
 def program(
     x: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, *, strict: bool = False
 ) -> HloModule:
-    """The module in whatever `HloModule.of` takes. Unless `strict`, text that is no module is read as
+    r"""The module in whatever `HloModule.of` takes. Unless `strict`, text that is no module is read as
     `xlashape.hlo.files.forgiving` says; the `notes` of the module say what was left out or assumed. Raises what
     `HloModule.of` raises.
 
-    >>> program("%a.2 = f32[4]{0} add(f32[4]{0} %x, f32[4]{0} %x)").notes
+    >>> program("%a.2 = f32[4]{0} add(f32[4]{0} %x, f32[4]{0} %x)\n%b = f32[4]{0} negate(%a.2)").notes
     ('x is not defined: it is a parameter of the shape beside it.',)
     """
     if not strict and callable(getattr(x, "read", None)):

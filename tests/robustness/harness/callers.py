@@ -50,7 +50,7 @@ _MAX_OWN = 45
 # The bytes of a message of an upload.
 _PIECE_BYTES = 65_536
 _ANSWERS = {f"{s.name}/{m.name}": m.output_type.full_name for s in services() for m in s.methods}
-_STREAMS = {f"{s.name}/{m.name}" for s in services() for m in s.methods if m.client_streaming}
+_STREAMS = {f"{s.name}/{m.name}" for s in services() for m in s.methods if m.client_streaming or m.server_streaming}
 
 
 class Transport(Protocol):

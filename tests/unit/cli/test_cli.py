@@ -371,7 +371,10 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments):
             ["draw", "f32[2]", "--color", "rwo"],
             "color: expected memory, tile, row, bank or segment, found 'rwo': did you mean 'row'?",
         ),
-        (["serve", "--print-config", "--threads", "0"], "threads: expected a number from 1 on, found 0"),
+        (
+            ["serve", "--print-config", "--max-concurrent-calls", "0"],
+            "max_concurrent_calls: expected a number from 1 on, found 0",
+        ),
         (["memory", MODULE, "--fit", "16"], "--fit: expected bytes with their unit, such as 16GiB or 512B, found '16'"),
         (["memory", MODULE, "--fit", "50%"], "--fit: expected bytes with their unit"),
         (["scan", MODULE, "-o", "x", "--memory", "2"], "--memory: expected bytes with their unit"),
@@ -456,8 +459,12 @@ def test_what_keeps_a_server_from_starting_is_a_line_of_its_log():
     ("arguments", "field", "says"),
     [
         (["--address", "nowhere"], "address", "address: expected HOST:PORT or unix:PATH, found 'nowhere'"),
-        (["--threads", "0"], "threads", "threads: expected a number from 1 on, found 0"),
-        (["--threads", "many"], "threads", "'many'"),
+        (
+            ["--max-concurrent-calls", "0"],
+            "max_concurrent_calls",
+            "max_concurrent_calls: expected a number from 1 on, found 0",
+        ),
+        (["--workers", "many"], "workers", "'many'"),
         (["--config", "no such file"], "config", "no such file: cannot be read: No such file or directory"),
     ],
 )

@@ -131,7 +131,7 @@ def completed(text: str, *, drop_last: bool = False) -> Text | None:
     <BLANKLINE>
     ENTRY %lines {
       %x = f32[4]{0} parameter(0)
-      %a.2 = f32[4]{0} add(f32[4]{0} %x, f32[4]{0} %x)
+    %a.2 = f32[4]{0} add(f32[4]{0} %x, f32[4]{0} %x)
     }
     >>> made.notes
     ('x is not defined: it is a parameter of the shape beside it.',)
