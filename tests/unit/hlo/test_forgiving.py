@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xlashape.errors import ParseError
-from xlashape.hlo import HloModule
+from xlashape.hlo import HloModule, Opcode
 from xlashape.hlo.files.forgiving import completed, mended, unwrapped
 
 FILES = sorted((Path(__file__).parents[2] / "vectors" / "hlo").glob("*.hlo"))
@@ -137,6 +137,12 @@ def test_what_is_not_defined_becomes_a_parameter_or_something_unknown() -> None:
 )
 def test_text_without_an_instruction_is_no_module(text: str) -> None:
     assert read(text) is None
+
+
+@pytest.mark.parametrize("opcode", sorted(map(str, Opcode)))
+def test_an_instruction_with_any_number_of_operands_is_read_or_refused(opcode: str) -> None:
+    for operands in ("", "%x", "%x, %y", "f32[4] %x, %y", "%x, %y, f32[4] %z", "%x, %y, %z, %w"):
+        read(f"%a = f32[4] {opcode}({operands})")
 
 
 @settings(deadline=None)

@@ -376,6 +376,8 @@ def _guessed(instruction: _Instruction, shapes: dict[str, str]) -> str:
     row = operation_of(instruction.opcode)
     if row.infer is None or row.reads is not ReadPattern.SAME or row.opcode is Opcode.COMPARE:
         return ""
+    if not row.operands.least <= len(instruction.operands) <= row.operands.most:
+        return ""
     try:
         result = Shape.parse(instruction.shape)
         operands = [Shape.parse(shape or shapes.get(name) or instruction.shape) for shape, name in instruction.operands]
