@@ -761,6 +761,7 @@ class ModuleData(Displayed, Tabular):
         "_metadata",
         "beside",
         "config",
+        "is_part",
         "kinds",
         "notes",
     )
@@ -782,6 +783,8 @@ class ModuleData(Displayed, Tabular):
     notes: tuple[str, ...]
     """What was left out or assumed where the module was made of text that is none as it stands
     (`xlashape.hlo.files.forgiving`); mostly empty."""
+    is_part: bool
+    """Whether such text is a part of a program, so that nothing bounds what the whole program takes."""
 
     def __init__(self) -> None:
         self._data = None
@@ -791,6 +794,7 @@ class ModuleData(Displayed, Tabular):
         self.config = UNSAID
         self.kinds = Kinds()
         self.notes = ()
+        self.is_part = False
         self._computations: tuple[HloComputation, ...] = ()
         self._frames: ModuleFrames | None = None
         self._metadata: dict[bytes, Metadata] = {}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from io import IOBase
 from pathlib import Path
 from typing import Any, Final, cast
 
-from xlashape.errors import DecodeError, ParseError, XlashapeError
+from xlashape.errors import DecodeError, InvalidModuleError, ParseError
 from xlashape.hlo.files.convert import decompressed
 from xlashape.hlo.files.forgiving import mended
 from xlashape.hlo.files.module_of import is_path
@@ -29,11 +30,13 @@ def program(
     >>> program("%a.2 = f32[4]{0} add(f32[4]{0} %x, f32[4]{0} %x)\n%b = f32[4]{0} negate(%a.2)").notes
     ('x is not defined: it is a parameter of the shape beside it.',)
     """
-    if not strict and callable(getattr(x, "read", None)):
-        x = x.read()  # it can be read once
+    start = x.tell() if not strict and isinstance(x, IOBase) and x.seekable() else None
     try:
         return HloModule.of(x, *args, **(kwargs or {}))
     except (ParseError, DecodeError) as error:
+        if start is not None:
+            x.seek(start)
+            x = x.read()
         text = None if strict else _text_of(x)
         if text is None or is_report(text):
             raise
@@ -50,9 +53,9 @@ def mends(text: str) -> HloModule | None:
 
 def _mended(text: str) -> HloModule | None:
     for made in mended(text):
-        with suppress(XlashapeError):
+        with suppress(ParseError, InvalidModuleError):
             module = HloModule.parse(made.text)
-            module.notes = made.notes
+            module.notes, module.is_part = made.notes, made.is_part
             return module
     return None
 

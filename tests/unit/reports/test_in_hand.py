@@ -84,3 +84,10 @@ def test_what_holds_no_program_is_refused_as_before(text: str) -> None:
     with pytest.raises(XlashapeError) as strict:
         xs.cost(text.encode(), strict=True)
     assert str(lenient.value) == str(strict.value)
+
+
+def test_a_part_of_a_program_bounds_nothing() -> None:
+    whole = xs.memory(MODULE.replace("HloModule m", "HloModule m, is_scheduled=true"))
+    part = xs.memory(MODULE.replace("HloModule m", "HloModule m, is_scheduled=true").removesuffix("}\n"))
+    assert (whole.lower_bytes > 0, whole.upper_bytes is not None) == (True, True)
+    assert (part.lower_bytes, part.upper_bytes, part.peak_bytes) == (0, None, whole.peak_bytes)

@@ -57,6 +57,8 @@ class Text(NamedTuple):
 
     text: str
     notes: tuple[str, ...]
+    is_part: bool = False
+    """Whether the program had more than the text, or other instructions."""
 
 
 class _Instruction(NamedTuple):
@@ -89,7 +91,7 @@ def mended(text: str) -> Iterator[Text]:
     for drop_last in (False, True):
         made = completed(plain.text, drop_last=drop_last)
         if made is not None:
-            yield Text(made.text, (*plain.notes, *made.notes))
+            yield Text(made.text, (*plain.notes, *made.notes), is_part=True)
 
 
 def unwrapped(text: str) -> Text:
@@ -175,7 +177,7 @@ def completed(text: str, *, drop_last: bool = False) -> Text | None:
     for each in computations:
         body = "\n".join([*made.parameters[each], *made.texts[each]])
         parts.append(f"{'ENTRY ' if each.is_entry else ''}%{each.name} {{\n{body}\n}}")
-    return Text("\n\n".join(parts), (*notes, *made.notes()))
+    return Text("\n\n".join(parts), (*notes, *made.notes()), is_part=True)
 
 
 class _Reader:

@@ -138,7 +138,10 @@ def _of_module(module: HloModule, target: Target | None, notes: tuple[str, ...] 
     assignment = module.assignment
     if assignment is not None:
         return ProgramMemory(plan_of_assignment(assignment, module), notes=notes)
-    return ProgramMemory(plan_of_module(module, target), notes=(*notes, *module.notes))
+    plan = plan_of_module(module, target)
+    if module.is_part:
+        plan = plan._replace(bounds=(0, None))
+    return ProgramMemory(plan, notes=(*notes, *module.notes))
 
 
 # -- objects of JAX ---------------------------------------------------------------------------
