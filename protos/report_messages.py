@@ -1,124 +1,199 @@
-"""Makes the messages of a report's RPC, in protos/xlashape/v1/report_service.proto, from the report's declaration.
+"""Writes the enums and messages of ReportService, in protos/xlashape/v1/report_service.proto, from the declarations of
+reports.
 
-    python protos/report_messages.py memory      # prints the messages, with the numbers of new ones
-    python protos/report_messages.py             # writes the comments of all reports' messages into the schema
+    python protos/report_messages.py
 
-Fields that the schema has already keep their numbers.
+What the schema has already keeps its numbers; what is new gets the next ones. The head of the file and the service
+itself are written by hand.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from xlashape.base.tables import Column
-from xlashape.reports.messages import MOST_ROWS, remote_options, type_text
-from xlashape.reports.report import REPORTS, Report, report_of
+from xlashape.base.vocabulary import Vocabulary
+from xlashape.reports.messages import MOST_ROWS, arguments, remote_options, tables, type_text, vocabulary_of
+from xlashape.reports.report import REPORTS, Option, Report, report_of
+
+SCHEMA = Path(__file__).parent / "xlashape" / "v1" / "report_service.proto"
 
 _INPUTS = {
     "module": ("ModuleInput", "The module"),
     "profile": ("optional bytes", "The content of an .xplane.pb or a .trace.json.gz"),
-    "shape": ("ShapeInput", "The shape, instead of a module"),
-    "text": (
-        "optional string",
-        "Text with shapes in it, such as a report about memory that has run out, instead of a module",
-    ),
+    "shape": ("ShapeInput", "The shape"),
+    "text": ("string", "Text with shapes in it, such as a report about memory that has run out"),
 }
 """The inputs of reports → type and meaning. An input that is not here is a module under another name."""
 
+Numbers = Mapping[tuple[str, str], int]
 
-def proto_text(report: Report) -> str:
-    """The messages of a report's RPC as text for the schema. Their fields are numbered as in a new message."""
+
+def schema_text(schema: str) -> str:
+    """The schema with the enums and messages that the declarations of the registered reports give it."""
+    head, end, generated = schema.partition("\n}\n")
+    numbers = _numbers_of(generated)
+    elsewhere = _enums_of((SCHEMA.parent / "types.proto").read_text(encoding="utf-8"))
+    return f"{head}{end}\n{proto_text(list(map(report_of, REPORTS)), numbers, elsewhere)}"
+
+
+def proto_text(reports: Sequence[Report], numbers: Numbers, elsewhere: Collection[str] = ()) -> str:
+    """The enums, but for those that are declared `elsewhere`, and the messages of reports. `numbers`: message or enum
+    and the name of a field or value → its number, where it has one.
+    """
+    enums = [each for each in _vocabularies(reports) if each.enum not in elsewhere]
+    parts = [*map(_enum, enums), *[part for report in reports for part in _messages(report, numbers)]]
+    lines = "\n\n".join(parts).splitlines()
+    return "\n".join([_wrapped(each) if each.lstrip().startswith("//") else each for each in lines]) + "\n"
+
+
+def _numbers_of(text: str) -> Numbers:
+    numbers: dict[tuple[str, str], int] = {}
+    declared = ""
+    for line in text.splitlines():
+        begun = re.match(r"(?:message|enum) (\w+) \{", line)
+        member = re.match(r" +(?:[\w.<>, ]+ )?(\w+) = (\d+);", line)
+        declared = begun[1] if begun else declared
+        if member:
+            numbers[declared, member[1]] = int(member[2])
+    return numbers
+
+
+def _enums_of(text: str) -> set[str]:
+    return set(re.findall(r"^enum (\w+) \{", text, re.MULTILINE))
+
+
+def _vocabularies(reports: Iterable[Report]) -> Iterator[Vocabulary]:
+    """The vocabularies of all columns and options, each enum once."""
+    seen: set[str] = set()
+    for report in reports:
+        columns: list[Column | Option] = [*report.options, *arguments(report), *report.totals, *report.columns]
+        columns += [column for section in report.sections for column in section.columns]
+        for found in (*map(vocabulary_of, columns), tables(report)):
+            if found is not None and found.enum not in seen:
+                seen.add(found.enum)
+                yield found
+
+
+def _enum(vocabulary: Vocabulary) -> str:
+    lines = [f"// {_sentence(vocabulary.meaning)}", f"enum {vocabulary.enum} {{", "  // Not set, or not known."]
+    lines.append(f"  {vocabulary.member('')} = 0;")
+    for text, meaning in vocabulary.meanings.items():
+        lines += [f"  // {_sentence(meaning)}", f"  {vocabulary.member(text)} = {vocabulary.number(text)};"]
+    return "\n".join([*lines, "}"])
+
+
+def _messages(report: Report, numbers: Numbers) -> Iterator[str]:
     name = report.name.capitalize()
     rows = [
         (section.name, f"{name}Row" if section.columns == report.columns else f"{name}{_camel(section.name)}Row")
         for section in report.sections
     ]
-    lines = [
-        f"// The request of the report `{report.name}`: {report.summary[:1].lower()}{report.summary[1:]}",
-        f"message {name}Request {{",
-        "  // The first row of the answer, counted from 0.",
-        "  int64 first_row = 1;",
-        f"  // The most rows of the answer, at most {MOST_ROWS:,}; 0 stands for {MOST_ROWS:,}. Fewer rows are "
-        "returned where their texts are long, but at least one.",
-        "  int32 max_rows = 2;",
-        f"  // The table whose rows are returned: empty for `{report.rows}`{_sections(report)}.",
-        "  string section = 3;",
-        f"  // {_arguments(report)}",
-        "  string argument = 4;",
+    summary = f"{report.summary[:1].lower()}{report.summary[1:]}"
+    yield _message(f"{name}Request", f"The request of the report `{report.name}`: {summary}", _request(report), numbers)
+    table = f" of `table`, {report.rows} if it is not set" if rows else ""
+    fields = [
+        ("The totals of the report.", f"{name}Totals", "totals"),
+        (
+            f"Rows of the main table{', if the request names no other' if rows else ''}.",
+            f"repeated {name}Row",
+            report.rows,
+        ),
+        ("The number of rows on all pages.", "int64", "row_count"),
+        ("The page_token of a request for the next page. Empty if this is the last page.", "string", "next_page_token"),
+        ("A summary of the report, as text of a few lines.", "string", "headline"),
+        *[(_sentence(report.section(each).meaning), f"repeated {kind}", each) for each, kind in rows],
     ]
-    for number, each in enumerate(report.inputs, 5):
-        kind, meaning = _INPUTS.get(
-            each, ("ModuleInput", f"The module {each}" if len(report.inputs) > 1 else "The module")
-        )
-        lines += [f"  // {meaning}.", f"  {kind} {each} = {number};"]
-    for number, option in enumerate(remote_options(report), 5 + len(report.inputs)):
-        kind = type_text(Column(option.name, option.kind, option.meaning))
-        choices = f": {' or '.join(option.choices)}" if option.choices and len(option.choices) <= 2 else ""
-        lines += [f"  // {_sentence(option.meaning + choices, option.unit)}", f"  {kind} {option.name} = {number};"]
-    contents = [each.argument for each in report.sections if each.argument is not None and each.argument.is_content]
-    for number, each in enumerate(contents, 5 + len(report.inputs) + len(remote_options(report))):
-        lines += [f"  // The content of {each.meaning}.", f"  optional bytes {each.name} = {number};"]
-    lines += [
-        "}",
-        "",
-        f"// The answer of the report `{report.name}`.",
-        f"message {name}Response {{",
-        "  // The totals of the report.",
-        f"  {name}Totals totals = 1;",
-        "  // The rows from `first_row` on, if the request names no section.",
-        f"  repeated {name}Row {report.rows} = 2;",
-        "  // The number of rows of the requested table.",
-        "  int64 row_count = 3;",
-        "  // A summary of the report, as text of a few lines.",
-        "  string headline = 4;",
-    ]
-    for offset, (section, message) in enumerate(rows):
-        lines += [
-            f"  // {_sentence(report.section(section).meaning)}",
-            f"  repeated {message} {section} = {5 + offset};",
-        ]
-    lines.append("}")
+    yield _message(f"{name}Response", f"The answer of the report `{report.name}`: rows{table}.", fields, numbers)
     same = [report.rows, *[section for section, message in rows if message == f"{name}Row"]]
-    tables = [
-        (f"{name}Totals", f"The totals of the report `{report.name}`", report.totals),
-        (f"{name}Row", f"A row of the table {' or '.join([f'`{each}`' for each in same])}", report.columns),
-    ]
+    yield _row(f"{name}Totals", f"The totals of the report `{report.name}`.", report.totals, numbers)
+    yield _row(
+        f"{name}Row", f"A row of the table {' or '.join([f'`{each}`' for each in same])}.", report.columns, numbers
+    )
     for section, message in rows:
         if message != f"{name}Row":
-            tables.append((message, _sentence(report.section(section).meaning)[:-1], report.section(section).columns))
-    for message, meaning, columns in tables:
-        lines += ["", f"// {meaning}.", f"message {message} {{"]
-        for offset, column in enumerate(columns):
-            lines += [
-                f"  // {_sentence(column.meaning, column.unit)}",
-                f"  {type_text(column)} {column.name} = {offset + 1};",
-            ]
-        lines.append("}")
-    return "\n".join([_wrapped(line) if line.lstrip().startswith("//") else line for line in lines]) + "\n"
+            found = report.section(section)
+            yield _row(message, _sentence(found.meaning), found.columns, numbers)
 
 
-def _sections(report: Report) -> str:
-    names = [f"`{section.name}`" for section in report.sections]
-    return f", or one of {', '.join(names)}" if names else ""
+Field = tuple[str, str, str]
+"""Comment, type and name."""
 
 
-def _arguments(report: Report) -> str:
-    parts: list[str] = []
-    for section in report.sections:
-        if section.argument is not None and section.argument.is_content:
-            parts.append(f"for `{section.name}` nothing, since it takes the field `{section.argument.name}`")
-        elif section.argument is not None:
-            choices = f" ({', '.join(section.argument.choices)})" if section.argument.choices else ""
-            parts.append(f"for `{section.name}` {section.argument.meaning}{choices}")
-    return (
-        f"The argument of the table: {'; '.join(parts)}."
-        if parts
-        else "The argument of the table. No table of this report has one."
-    )
+def _request(report: Report) -> list[Field | list[Field]]:
+    """The fields of a request; a list of fields is the `oneof` of the subject."""
+    paged = f"The most rows of the answer; 0, and more than {MOST_ROWS:,}, stand for {MOST_ROWS:,}. Fewer rows are "
+    fields: list[Field | list[Field]] = [
+        (f"{paged}returned where their texts are long, but at least one.", "int32", "page_size"),
+        ("The next_page_token of the previous answer; all other fields but page_size must be as in the previous request. "
+         "Empty: the first page.", "string", "page_token"),
+    ]  # fmt: skip
+    inputs: list[Field] = []
+    for each in report.inputs:
+        meaning = f"The module {each}" if len(report.inputs) > 1 else "The module"
+        kind, meaning = _INPUTS.get(each, ("ModuleInput", meaning))
+        inputs.append((f"{meaning}.", kind, each))
+    fields += inputs if report.inputs in (("a", "b"),) or len(inputs) == 1 else [inputs]
+    table = tables(report)
+    if table is not None:
+        fields.append(
+            (f"The table whose rows are returned. Default: {table.member(report.rows)}.", table.enum, "table")
+        )
+    for section, option in zip([each for each in report.sections if each.argument], arguments(report), strict=True):
+        of = f"Of the table `{section.name}`, which needs it, and of no other: {option.meaning}"
+        among = _among(option)
+        kind = "optional bytes" if option.is_content else type_text(option)
+        fields.append((_sentence(f"{of}{among}", option.unit), kind, option.name))
+    for option in remote_options(report):
+        choices = vocabulary_of(option)
+        default = (
+            f"{_sentence(option.meaning)} Default: {choices.member(option.default)}."
+            if choices and option.default
+            else ""
+        )
+        fields.append(
+            (default or _sentence(option.meaning + _among(option), option.unit), type_text(option), option.name)
+        )
+    return fields
+
+
+def _among(option: Option) -> str:
+    """Which values of its enum an option may have, where it may not have all of them."""
+    choices = vocabulary_of(option)
+    if choices is None or len(choices) == len(choices.meanings):
+        return ""
+    return f". One of {', '.join(map(choices.member, choices))}"
+
+
+def _row(name: str, comment: str, columns: Iterable[Column], numbers: Numbers) -> str:
+    fields = [(_sentence(each.meaning, each.unit), type_text(each), each.name) for each in columns]
+    return _message(name, comment, fields, numbers)
+
+
+def _message(name: str, comment: str, fields: Iterable[Field | list[Field]], numbers: Numbers) -> str:
+    lines = [f"// {comment}", f"message {name} {{"]
+    last = max([number for (message, _), number in numbers.items() if message == name], default=0)
+
+    def add(field: Field, indent: str) -> None:
+        nonlocal last
+        meaning, kind, field_name = field
+        number = numbers.get((name, field_name))
+        if number is None:
+            number = last = last + 1
+        lines.extend([f"{indent}// {meaning}", f"{indent}{kind} {field_name} = {number};"])
+
+    for each in fields:
+        if isinstance(each, list):
+            lines += ["  // What the question is about. Exactly one of these fields is set.", "  oneof subject {"]
+            for member in each:
+                add(member, "    ")
+            lines.append("  }")
+        else:
+            add(each, "  ")
+    return "\n".join([*lines, "}"])
 
 
 def _camel(name: str) -> str:
@@ -130,45 +205,11 @@ def _sentence(meaning: str, unit: str = "") -> str:
     return f"{meaning[:1].upper()}{meaning[1:].rstrip('.')}{counted}."
 
 
-SCHEMA = Path(__file__).parent / "xlashape" / "v1" / "report_service.proto"
-
-
-def commented(schema: str) -> str:
-    """The schema with the comments that the declarations of the registered reports give its messages and fields."""
-    declared = {where: comment for name in REPORTS for where, comment, _ in _places(proto_text(report_of(name)))}
-    lines: list[str] = []
-    for where, comment, line in _places(schema):
-        if comment:
-            lines.append(comment if where is None else declared.get(where, comment))
-        lines.append(line)
-    return "\n".join(lines) + "\n"
-
-
 def _wrapped(comment: str) -> str:
     begin = comment[: comment.index("//")] + "// "
     words = textwrap.TextWrapper(120, subsequent_indent=begin, break_long_words=False, break_on_hyphens=False)
     return words.fill(comment)
 
 
-def _places(text: str) -> Iterator[tuple[tuple[str, str] | None, str, str]]:
-    """For each line of a schema that is no comment: the message and field that it declares, the comment above it, the
-    line."""
-    comment: list[str] = []
-    message = ""
-    for line in text.splitlines():
-        if line.lstrip().startswith("//"):
-            comment.append(line)
-            continue
-        begun = re.match(r"message (\w+) \{", line)
-        field = re.match(r"  (?:repeated |optional )?[\w.]+ (\w+) = [0-9]+;", line)
-        message = begun[1] if begun else "" if line == "}" else message
-        where = (message, field[1] if field else "") if message and (begun or field) else None
-        yield where, "\n".join(comment), line
-        comment = []
-
-
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        sys.stdout.write(proto_text(report_of(sys.argv[1])))
-    else:
-        SCHEMA.write_text(commented(SCHEMA.read_text(encoding="utf-8")), encoding="utf-8")
+    SCHEMA.write_text(schema_text(SCHEMA.read_text(encoding="utf-8")), encoding="utf-8")

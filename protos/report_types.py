@@ -22,6 +22,7 @@ from xlashape.reports.report import REPORTS, Report, report_of
 FILE: Final = Path(__file__).resolve().parents[1] / "clients/python/xlashape_client/answers.pyi"
 _TYPES: Final = {
     "TEXT": "str", "INTEGER": "int", "NUMBER": "float", "BOOLEAN": "bool", "TEXTS": "list[str]", "INTEGERS": "list[int]",
+    "COUNTS": "dict[int, int]",
 }  # fmt: skip
 _HEAD: Final = '''"""The answers of reports from a server: an attribute for each total, table and column.
 
@@ -64,7 +65,7 @@ def _attributes(columns: Sequence[Column], owners: Sequence[Any]) -> Iterator[st
         kind = _TYPES[column.kind.name]
         found = [annotation(owner, column.name) for owner in owners]
         is_known = bool(found) and all(text and "None" not in text and "Any" not in text for text in found)
-        is_known = kind.startswith("list") or (is_known and kind != "float")
+        is_known = kind.startswith(("list", "dict")) or (is_known and kind != "float")
         yield f"    {column.name}: {kind}{'' if is_known else ' | None'}"
 
 

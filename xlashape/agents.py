@@ -65,6 +65,7 @@ _TYPES: Final[dict[ColumnKind, Any]] = {
     ColumnKind.NUMBER: float,
     ColumnKind.BOOLEAN: bool,
     ColumnKind.TEXTS: list[str],
+    ColumnKind.INTEGERS: list[int],
 }
 
 _INSTRUCTIONS: Final = (
@@ -208,7 +209,7 @@ class Agent:
                 argument = self._given(argument)
             answer = report.run(*map(self._input, about), **values)
             words = [_argument(each, "FILE") for each in about]
-            words += [_argument(str(values[name]), name.upper()) for name in values if chosen[name].positional]
+            words += [_argument(_word(values[name]), name.upper()) for name in values if chosen[name].positional]
             for name, each in chosen.items():
                 words += [] if each.positional else _option(each, given[name])
             for test in selection.filters:
@@ -317,7 +318,12 @@ def _option(option: Option, value: Any) -> list[str]:
     if option.kind is ColumnKind.BOOLEAN:
         return [dashed if value else f"--no-{dashed[2:]}"]
     values: Iterable[Any] = value if option.kind is ColumnKind.TEXTS else [value]
-    return [word for each in values for word in (dashed, _argument(str(each), option.name.upper()))]
+    return [word for each in values for word in (dashed, _argument(_word(each), option.name.upper()))]
+
+
+def _word(value: Any) -> str:
+    """A value as the command line takes it: a list of numbers with commas between them."""
+    return ",".join(map(str, cast("list[int]", value))) if isinstance(value, list) else str(value)
 
 
 def _answered(
@@ -331,7 +337,7 @@ def _answered(
     if not selection.is_all:
         objects = [row[-1] for row in selection.chosen(columns, [(*row_values(columns, row), row) for row in objects])]
         answer = (None if section else answer.selected(objects)) or answer
-    totals = {name: value for name, value in answer.totals.items() if value not in (None, "", [])}
+    totals = {name: value for name, value in answer.totals.items() if value not in (None, "", [], {})}
     more = join(["xlashape", answer.report.name, *words, "--limit", "0"])
     found = _fitting(
         totals, [_row(columns, each) for each in objects[:_MOST_ROWS]], more,
@@ -355,7 +361,7 @@ def _row(columns: Sequence[Any], row: Any, *, every: bool = False) -> dict[str, 
     `every`, in all columns."""
     shown = [each for each in columns if every or each.rank or each.kind is ColumnKind.TEXT]
     found = {each.name: plain(each, getattr(row, each.name)) for each in shown}
-    return {name: _short(value) for name, value in found.items() if value not in (None, "", [])}
+    return {name: _short(value) for name, value in found.items() if value not in (None, "", [], {})}
 
 
 def _short(value: Any, most: int = _MOST_TEXT) -> Any:

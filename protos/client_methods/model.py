@@ -8,7 +8,7 @@ The kind of a method follows from its RPC:
 | `Unary` | has no streams, and fits no other kind | takes the request, returns the answer |
 | `Parameters` | has `parameters` in `overrides.py` | takes fields of the request, returns one field of the answer |
 | `Batch` | the request begins with a repeated message, the answer is one | one method for one item, one for many |
-| `Pages` | has `page_token` and `next_page_token` | returns an iterator over the items of all pages |
+| `Pages` | has `page_token` and `next_page_token`, and no `headline` | returns an iterator over the items of all pages |
 | `Stream` | answers with a stream | returns an iterator over the answers |
 | `Bulk` | has no streams, and a streaming RPC has its fields | one method for many numbers, one for one question |
 """
@@ -16,13 +16,14 @@ The kind of a method follows from its RPC:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from google.protobuf.descriptor_pb2 import (
     FieldDescriptorProto,
     FileDescriptorProto,
     MethodDescriptorProto,
+    OneofDescriptorProto,
     ServiceDescriptorProto,
 )
 
@@ -44,6 +45,8 @@ class Field:
     comment: str = ""
     file: str = ""
     """Where the type is a message or an enum: the file that declares it, `xlashape/v1/types.proto`."""
+    is_subject: bool = False
+    """Whether the field is one of the oneof `subject`, of which a request sets one."""
 
     @property
     def is_input(self) -> bool:
@@ -235,7 +238,7 @@ class _Schema:
             comments = comments_of(file)
             for i, message in enumerate(file.message_type):
                 fields = (
-                    _field(field, comments.get((4, i, 2, k), ""), home.get(field.type_name, ""))
+                    _field(field, comments.get((4, i, 2, k), ""), home.get(field.type_name, ""), message.oneof_decl)
                     for k, field in enumerate(message.field)
                 )
                 made = Message(message.name, tuple(fields), comments.get((4, i), ""), file.name)
@@ -274,7 +277,8 @@ class _Schema:
         name, comment = override.name or snake(rpc.name), override.comment or rpc.comment
         if is_streamed:
             return Stream(name, comment, rpc)
-        if "page_token" in _names(rpc.request) and "next_page_token" in _names(rpc.answer):
+        is_paged = "page_token" in _names(rpc.request) and "next_page_token" in _names(rpc.answer)
+        if is_paged and "headline" not in _names(rpc.answer):
             return Pages(name, comment, rpc, next(field for field in rpc.answer.fields if field.is_repeated))
         same = [other for other in streamed.values() if _names(other.request) == _names(rpc.request)]
         if same:
@@ -369,7 +373,7 @@ def _names(message: Message) -> set[str]:
     return {field.name for field in message.fields}
 
 
-def _field(field: FieldDescriptorProto, comment: str, file: str) -> Field:
+def _field(field: FieldDescriptorProto, comment: str, file: str, oneofs: Sequence[OneofDescriptorProto]) -> Field:
     is_named = field.type in (field.TYPE_MESSAGE, field.TYPE_ENUM)
     kind = field.type_name.rpartition(".")[2] if is_named else FieldDescriptorProto.Type.Name(field.type)[5:].lower()
     return Field(
@@ -380,4 +384,5 @@ def _field(field: FieldDescriptorProto, comment: str, file: str) -> Field:
         field.type == field.TYPE_ENUM,
         comment,
         file,
+        field.HasField("oneof_index") and not field.proto3_optional and oneofs[field.oneof_index].name == "subject",
     )

@@ -38,6 +38,8 @@ _IMPORTS = {
     "./evaluable-map.js": ["type Evaluated"],
     "./inputs.js": [
         "type About",
+        "type AboutOne",
+        "aboutOne",
         "type MapLike",
         "mapInput",
         "type ModuleLike",
@@ -457,6 +459,9 @@ def _call(rpc: Rpc, request: str) -> str:
 
 def _request(rpc: Rpc) -> tuple[str, str]:
     """For a method that takes the whole request: its parameter, and the expression of the request that it sends."""
+    subjects = " | ".join([f'"{field.name}"' for field in rpc.request.fields if field.is_subject])
+    if subjects:
+        return f"request: AboutOne<{rpc.request.name}, {subjects}>", "aboutOne(request)"
     if any(field.type == "ModuleInput" and field.name == "module" for field in rpc.request.fields):
         return f"request: About<{rpc.request.name}>", "{ ...request, module: moduleInput(request.module) }"
     return f"request: MessageInitShape<typeof {rpc.request.name}Schema>", "request"

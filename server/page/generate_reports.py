@@ -55,6 +55,7 @@ def _report(name: str) -> dict[str, Any]:
 def _columns(columns: Sequence[Column]) -> list[dict[str, Any]]:
     return [
         {name: getattr(each, name) for name in ("name", "kind", "unit", "meaning", "rank", "heading")}
+        | {"choices": each.choices or ()}
         for each in columns
     ]
 

@@ -101,8 +101,8 @@ def test_the_pages_of_a_report_are_computed_once(tmp_path: Path, monkeypatch: py
     whole = page()
     monkeypatch.setattr(type(report_of("memory")), "run", None)
     assert page() == whole
-    assert page(first_row=1).row_count == len(whole.peak_buffers)
-    assert page(section="timeline", max_rows=1).timeline[0].step == 0
+    assert page(page_size=1).row_count == len(whole.peak_buffers)
+    assert page(table=v1.MEMORY_TABLE_TIMELINE, page_size=1).timeline[0].step == 0
     with pytest.raises(TypeError):  # another question
         page(space=0)
 

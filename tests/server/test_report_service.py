@@ -39,15 +39,18 @@ def ask(handlers, name, seconds=30.0, **fields):
     [
         ("Diff", {"a": MODULE}, "b"),
         ("Diff", {}, "a"),
-        ("Why", {"module": MODULE, "text": "f32[3]"}, "text"),
         ("Why", {}, "module"),
-        ("Size", {"module": MODULE, "shape": {"text": "f32[3]"}}, "shape"),
-        ("Memory", {"module": MODULE, "section": "totals"}, "section"),
-        ("Memory", {"module": MODULE, "section": "by"}, "argument"),
-        ("Memory", {"module": MODULE, "section": "by", "argument": "colour"}, "argument"),
-        ("Memory", {"module": MODULE, "first_row": -1}, "first_row"),
-        ("Cost", {"module": MODULE, "max_rows": -1}, "max_rows"),
-        ("Cost", {"module": MODULE, "target": "z80"}, "target"),
+        ("Memory", {"module": MODULE, "table": 99}, "table"),
+        ("Memory", {"module": MODULE, "table": v1.MEMORY_TABLE_BY}, "by"),
+        ("Memory", {"module": MODULE, "table": v1.MEMORY_TABLE_BY, "by": v1.GROUPING_STEP}, "by"),
+        ("Memory", {"module": MODULE, "table": v1.MEMORY_TABLE_BY, "by": 99}, "by"),
+        ("Memory", {"module": MODULE, "table": v1.MEMORY_TABLE_AT, "fit": 1, "at": "n"}, "fit"),
+        ("Memory", {"module": MODULE, "by": v1.GROUPING_OPCODE}, "by"),
+        ("Memory", {"module": MODULE, "page_token": "x"}, "page_token"),
+        ("Cost", {"module": MODULE, "page_size": -1}, "page_size"),
+        ("Cost", {"module": MODULE, "target": 99}, "target"),
+        ("Size", {"module": MODULE, "order": 99}, "order"),
+        ("Map", {"module": MODULE, "style": 99}, "style"),
     ],
 )
 def test_a_mistake_names_its_field(handlers, name, fields, field):
@@ -58,10 +61,25 @@ def test_a_mistake_names_its_field(handlers, name, fields, field):
 
 def test_names_that_are_not_there(handlers):
     with pytest.raises(NotFoundError) as caught:
-        ask(handlers, "Memory", module=MODULE, section="at", argument="nowhere")
-    assert caught.value.field == "argument"
-    with pytest.raises(NotFoundError, match="memory has no section 'timelin'"):
-        ask(handlers, "Memory", module=MODULE, section="timelin")
+        ask(handlers, "Memory", module=MODULE, table=v1.MEMORY_TABLE_AT, at="nowhere")
+    assert caught.value.field == "at"
+
+
+def test_a_target_of_which_little_is_known(handlers):
+    answer = v1.CostResponse.FromString(ask(handlers, "Cost", module=MODULE, target=v1.TARGET_GPU))
+    assert answer.totals.target == v1.TARGET_GPU and not answer.totals.HasField("least_time")
+    assert answer.totals.notes[0].startswith("Peaks of gpu are not known, so there are no times: pass peak and")
+    answer = v1.ReadsResponse.FromString(ask(handlers, "Reads", module=MODULE, target=v1.TARGET_MI300X))
+    assert answer.totals.unit == "segments of 128 bytes that a warp of 64 outputs reads"
+
+
+def test_pages(handlers):
+    first = v1.SizeResponse.FromString(ask(handlers, "Size", module=MODULE, page_size=1))
+    assert (len(first.buffers), first.row_count) == (1, 2)
+    with pytest.raises(InvalidArgumentError, match="the next_page_token of an answer to the same request"):
+        ask(handlers, "Size", module=MODULE, order=v1.SIZE_ORDER_BYTES, page_token=first.next_page_token)
+    second = v1.SizeResponse.FromString(ask(handlers, "Size", module=MODULE, page_token=first.next_page_token))
+    assert (len(second.buffers), second.next_page_token) == (1, "")
 
 
 def test_a_comparison_is_made_once_for_all_of_its_pages(handlers, monkeypatch):
@@ -72,7 +90,7 @@ def test_a_comparison_is_made_once_for_all_of_its_pages(handlers, monkeypatch):
     others = [{"text": TEXT.replace("negate(p)", f'negate(p), metadata={{op_name="{name}"}}')} for name in "xy"]
     first = {"text": TEXT.replace("f32[4]", "f32[4711]")}
     for other in others:
-        for page in ({}, {"first_row": 1}, {"section": "measures"}, {"max_rows": 1}):
+        for page in ({}, {"table": v1.DIFF_TABLE_MEASURES}, {"page_size": 1}):
             ask(handlers, "Diff", a=first, b=other, **page)
     assert len(compared) == 2
     ask(handlers, "Diff", a=first, b=others[0], ignore=["copy"])
@@ -166,12 +184,18 @@ def test_two_profiles_are_compared_as_in_process(tmp_path):
 
 def test_an_earlier_profile_is_content(handlers):
     content = (Path(__file__).resolve().parents[1] / "vectors" / "profiles" / "scan_grad.xplane.pb").read_bytes()
-    with pytest.raises(InvalidArgumentError, match="against needs an earlier profile") as caught:
-        ask(handlers, "Profile", profile=content, section="against", argument=__file__)
+    with pytest.raises(InvalidArgumentError, match="PROFILE_TABLE_AGAINST needs an earlier profile") as caught:
+        ask(handlers, "Profile", profile=content, table=v1.PROFILE_TABLE_AGAINST)
     assert caught.value.field == "earlier"
     for damaged in (b"no profile", __file__.encode(), gzip.compress(content)[:-20]):
         with pytest.raises(DecodeError) as found:
-            ask(handlers, "Profile", profile=content, section="against", earlier=damaged)
+            ask(handlers, "Profile", profile=content, table=v1.PROFILE_TABLE_AGAINST, earlier=damaged)
         assert found.value.field == "earlier"
     with pytest.raises(LimitExceededError):
-        ask(handlers, "Profile", profile=content, section="against", earlier=gzip.compress(b"\n" + bytes(40 << 20)))
+        ask(
+            handlers,
+            "Profile",
+            profile=content,
+            table=v1.PROFILE_TABLE_AGAINST,
+            earlier=gzip.compress(b"\n" + bytes(40 << 20)),
+        )

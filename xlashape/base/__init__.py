@@ -3,6 +3,7 @@ since users import them by these names.
 
 - `caches`: the register of caches, each with its owner and its bound in bytes.
 - `frozen`: values that cannot be changed. `tables`: named columns, for pandas, polars, Arrow, CSV and JSON lines.
+- `vocabulary`: closed lists of texts, which are enums in the schema of the service.
 - `text`: source text with lines and columns, and a cursor over it: the base of the parsers.
 - `display`: how objects show themselves in notebooks. `similar`: the name that was perhaps meant.
 - `pasted`: text out of logs and mails, without prefixes, colours and quotation marks.

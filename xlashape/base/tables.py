@@ -21,6 +21,7 @@ from xlashape.base.caches import cached
 from xlashape.base.display import shown
 from xlashape.base.extras import require
 from xlashape.base.frozen import Frozen, set_field
+from xlashape.base.vocabulary import Vocabulary
 from xlashape.errors import NotFoundError, SizeOverflowError
 
 if TYPE_CHECKING:
@@ -52,9 +53,17 @@ class ColumnKind(str, Enum):
     BOOLEAN = "boolean"
     TEXTS = "texts"
     """A list of texts."""
+    INTEGERS = "integers"
+    """A list of signed integers of 64 bits."""
+    COUNTS = "counts"
+    """A number for each of some integers, such as the bytes in each memory space: a dict."""
 
     def __str__(self) -> str:
         return self.value
+
+
+TEXTUAL: Final = frozenset({ColumnKind.TEXT, ColumnKind.TEXTS, ColumnKind.INTEGERS, ColumnKind.COUNTS})
+"""The kinds that tables for people begin at the left, as text."""
 
 
 class Column(NamedTuple):
@@ -62,7 +71,8 @@ class Column(NamedTuple):
 
     `unit` says what numbers count, such as "bytes" or "seconds"; "fraction" is a number from 0 to 1 that people read in
     per cent. `rank` is for tables on a terminal: 0 is never shown there; on a narrow terminal, columns of high
-    rank are left out first, those of rank 1 last. `heading` is what people read there instead of the name.
+    rank are left out first, those of rank 1 last. `heading` is what people read there instead of the name. `choices`
+    are the texts that a column can have, if they are a closed list.
     """
 
     name: str
@@ -71,6 +81,7 @@ class Column(NamedTuple):
     unit: str = ""
     rank: int = 0
     heading: str = ""
+    choices: Vocabulary | None = None
 
 
 _PANDAS: Final = {
@@ -145,7 +156,13 @@ class Table(Frozen):
         pa: Any = import_module("pyarrow")  # an extra, and 100 ms; it has no types
         schema = arrow_schema(self.columns)
         with self._checking_integers():
-            arrays = [pa.array(self._values[field.name], field.type) for field in schema]
+            arrays = [
+                pa.array(
+                    _pairs(self._values[each.name]) if each.kind is ColumnKind.COUNTS else self._values[each.name],
+                    field.type,
+                )
+                for each, field in zip(self.columns, schema, strict=True)
+            ]
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -177,9 +194,21 @@ class Table(Frozen):
             ColumnKind.NUMBER: pl.Float64,
             ColumnKind.BOOLEAN: pl.Boolean,
             ColumnKind.TEXTS: pl.List(pl.String),
+            ColumnKind.INTEGERS: pl.List(pl.Int64),
+            ColumnKind.COUNTS: pl.List(pl.Struct({"key": pl.Int64, "value": pl.Int64})),
         }
         with self._checking_integers():
-            return pl.DataFrame(self._values, schema={each.name: types[each.kind] for each in self.columns})
+            values = {
+                each.name: [
+                    None if pairs is None else [{"key": key, "value": value} for key, value in pairs]
+                    for pairs in _pairs(self._values[each.name])
+                ]
+                for each in self.columns
+                if each.kind is ColumnKind.COUNTS
+            }
+            return pl.DataFrame(
+                {**self._values, **values}, schema={each.name: types[each.kind] for each in self.columns}
+            )
 
     @contextmanager
     def _checking_integers(self) -> Generator[None, None, None]:
@@ -238,8 +267,14 @@ def arrow_schema(columns: tuple[Column, ...]) -> Any:
         ColumnKind.NUMBER: pa.float64(),
         ColumnKind.BOOLEAN: pa.bool_(),
         ColumnKind.TEXTS: pa.list_(pa.string()),
+        ColumnKind.INTEGERS: pa.list_(pa.int64()),
+        ColumnKind.COUNTS: pa.map_(pa.int64(), pa.int64()),
     }
     return pa.schema([pa.field(each.name, types[each.kind], metadata=_metadata(each)) for each in columns])
+
+
+def _pairs(values: Iterable[dict[int, int] | None]) -> list[list[tuple[int, int]] | None]:
+    return [None if counts is None else list(counts.items()) for counts in values]
 
 
 def _metadata(column: Column) -> dict[str, str]:
@@ -301,7 +336,9 @@ def csv_line(values: Iterable[Any]) -> str:
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return " ".join(value) if isinstance(value, (list, tuple)) else value  # pyright: ignore[reportUnknownArgumentType] - texts
+    if isinstance(value, dict):
+        value = [f"{key}:{count}" for key, count in value.items()]  # pyright: ignore[reportUnknownVariableType] - integers
+    return " ".join(map(str, value)) if isinstance(value, (list, tuple)) else value  # pyright: ignore[reportUnknownArgumentType] - texts or integers
 
 
 def json_line(row: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ from xlashape.cli.many import common_folder, jobs_option, many_columns, many_row
 from xlashape.cli.modules import loaded, naming
 from xlashape.cli.output import echo, print_json, progress, terminal_width
 from xlashape.cli.rows import examples, row_options, write_rows
-from xlashape.errors import DecodeError, InvalidArgumentError, XlashapeError
+from xlashape.errors import DecodeError, InvalidArgumentError
 from xlashape.hlo.files.inputs import inputs, is_many
 from xlashape.reports.report import REPORTS, Answer, Option, Report, report_of, row_values
 from xlashape.reports.selection import Row, Selection, bytes_of
@@ -229,12 +229,7 @@ def _asked(
     x: Any = what if what != "-" else sys.stdin.buffer.read()
     # Totals come with every table.
     asked = ["" if name == "totals" else name for name in sections]
-    try:
-        return ask(x, sections=asked, timeout=timeout, **given)
-    except XlashapeError as error:
-        if error.path == ("argument",):
-            error.path = (sections[0],)  # the option of the command line, as in this process
-        raise
+    return ask(x, sections=asked, timeout=timeout, **given)
 
 
 def _save_picture(answer: Answer, target: Path) -> None:

@@ -9,6 +9,7 @@ program     the program that a report is asked of, also of text that is no modul
 oom_text    reads reports about memory that has run out
 origin      the line and the operation of the program that an instruction comes from
 text        tables and totals as text for people
+vocabularies  the closed lists of texts in columns and options
 messages    answers as messages of the service, and back
 
 The reports:

@@ -21,10 +21,11 @@ from xlashape.indexing import OperandIndexing, OperandIndexingSet, output_to_inp
 from xlashape.indexing.answers.leaves import leaf_count, leaves
 from xlashape.indexing.walk.analysis import Analysis
 from xlashape.limits import spend
+from xlashape.reports import vocabularies
 from xlashape.reports.program import program
 from xlashape.reports.report import Answer, Option, Report
 
-STYLE: Final = Option("style", ColumnKind.TEXT, "the syntax of the maps", "xla", ("xla", "affine"))
+STYLE: Final = Option("style", ColumnKind.TEXT, "the syntax of the maps", "xla", vocabularies.STYLES)
 
 REPORT: Final = Report(
     name="map",
@@ -33,18 +34,18 @@ REPORT: Final = Report(
         Column("instruction", ColumnKind.TEXT, "the name of the instruction", rank=1),
         Column("computation", ColumnKind.TEXT, "the computation that it is in", rank=1),
         Column("opcode", ColumnKind.TEXT, "the opcode of the instruction", rank=1),
-        Column("direction", ColumnKind.TEXT, "from where to where: output_to_input or input_to_output"),
+        Column("direction", ColumnKind.TEXT, "from where to where", choices=vocabularies.DIRECTIONS),
         Column("output", ColumnKind.INTEGER, "which array of its result, counted depth first"),
         Column("operand", ColumnKind.INTEGER, "the number of the operand", rank=1),
         Column("operand_name", ColumnKind.TEXT, "the name of the operand"),
         Column("leaf", ColumnKind.INTEGER, "which array of the operand, counted depth first"),
-        Column("knowledge", ColumnKind.TEXT, "exact, every element (the operand may be read in part), or unknown"),
+        Column("knowledge", ColumnKind.TEXT, "how much the map says: exactly what is read, perhaps more than that, or nothing", choices=vocabularies.KNOWLEDGE),
         Column("map", ColumnKind.TEXT, "the indexing map, from the indices of the output to those of the operand", rank=1),
         Column("runtime", ColumnKind.TEXTS, "where the values of the runtime variables rt0, rt1, … of the map come from"),
         Column("error", ColumnKind.TEXT, "why there are no maps"),
     ),
     totals=(
-        Column("direction", ColumnKind.TEXT, "from where to where: output_to_input or input_to_output"),
+        Column("direction", ColumnKind.TEXT, "from where to where", choices=vocabularies.DIRECTIONS),
         Column("instruction_count", ColumnKind.INTEGER, "the instructions that were asked about"),
         Column("map_count", ColumnKind.INTEGER, "the maps, of which an operand has one for each way in which it is read"),
         Column("unknown_count", ColumnKind.INTEGER, "the maps that are not known"),
@@ -54,7 +55,7 @@ REPORT: Final = Report(
         Option("instruction", ColumnKind.TEXT, "the instruction; without it all of the module", "", positional=True),
         Option("operand", ColumnKind.INTEGER, "only the maps of this operand"),
         Option("output", ColumnKind.INTEGER, "only the maps of this array of the result"),
-        Option("input_to_output", ColumnKind.BOOLEAN, "map elements of operands to elements of the result, not those of the result to those of operands", False),
+        Option("direction", ColumnKind.TEXT, "from where to where: from an element of the result to those of operands that it is computed from, or from an element of an operand to those of the result that are computed from it", "output_to_input", vocabularies.DIRECTIONS),
         STYLE,
         Option("raw", ColumnKind.BOOLEAN, "give the maps as the operation defines them, not simplified", False),
         Option("physical", ColumnKind.BOOLEAN, "map positions in the buffer of the result to positions in the buffers of operands", False),
@@ -127,7 +128,7 @@ def maps(
     *,
     operand: int | None = None,
     output: int | None = None,
-    input_to_output: bool = False,
+    direction: str = "output_to_input",
     style: str = "xla",
     raw: bool = False,
     physical: bool = False,
@@ -137,15 +138,15 @@ def maps(
     """The maps of the instruction named `instruction`, or of all instructions of the module or of `computation`.
 
     x: whatever `HloModule.of` takes. operand, output: only the maps of the operand of this number, and of this array of
-    the result, counted depth first. input_to_output: maps from elements of an operand to those of the result, and not
-    from the result to the operand. style: the syntax of the maps, "xla" or "affine". raw: maps as the operation defines
-    them, not simplified. physical: maps from positions in the buffer of the result to positions in those of operands.
-    strict: refuse text that is no module as it stands (`xlashape.hlo.files.forgiving`).
+    the result, counted depth first. direction: "output_to_input", from elements of the result to those of operands, or
+    "input_to_output", the other way. style: the syntax of the maps, "xla" or "affine". raw: maps as the operation
+    defines them, not simplified. physical: maps from positions in the buffer of the result to positions in those of
+    operands. strict: refuse text that is no module as it stands (`xlashape.hlo.files.forgiving`).
 
     Errors are those of `HloModule.of`; NotFoundError for a name that the module does not have, or for the number of an
-    operand or output that the named instruction does not have; InvalidArgumentError for another style, or for
-    `physical` with `raw` or `input_to_output`. Without `instruction`, an instruction whose maps raise an error has a
-    row with the error, and the call goes on; only a lack of time or memory ends it.
+    operand or output that the named instruction does not have; InvalidArgumentError for another style or direction, or
+    for `physical` with `raw` or "input_to_output". Without `instruction`, an instruction whose maps raise an error has
+    a row with the error, and the call goes on; only a lack of time or memory ends it.
 
     >>> found = maps(
     ...     "HloModule m ENTRY e { p = f32[20] parameter(0) ROOT b = f32[10,20] broadcast(p), dimensions={1} }", "b"
@@ -153,13 +154,12 @@ def maps(
     >>> found.maps[0].operand_name, found.maps[0].map
     ('p', '(d0, d1) -> (d1), domain: d0 in [0, 9], d1 in [0, 19]')
     """
-    if style not in STYLE.choices:
-        raise InvalidArgumentError(f"style is one of {', '.join(STYLE.choices)}, not {style!r}", field="style")
-    if physical and (raw or input_to_output):
+    vocabularies.STYLES.check(style, "style")
+    vocabularies.DIRECTIONS.check(direction, "direction")
+    if physical and (raw or direction == "input_to_output"):
         raise InvalidArgumentError("physical maps go from output to input, and are simplified", field="physical")
     module = program(x, strict=strict)
     chosen = instructions_of(module, instruction, computation)
-    direction = "input_to_output" if input_to_output else "output_to_input"
     analysis = Analysis()  # one for all: what it finds about an instruction is used again for the users of that
     rows: list[MapRow] = []
     for each in chosen:

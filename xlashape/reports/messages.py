@@ -1,22 +1,25 @@
 """Answers of reports as protobuf messages of the service, and back. Each report has an RPC, whose messages have the
 fields that the report's declaration names.
 
-A response has `totals` (a message with a field for each total), `headline` (a text), and rows of one table: of the main
-table, or of the section that the request names. The field of the rows is called as that table is. `row_count` is how
-many rows the table has, of which the response may hold a part. `differences` compares the schema of the messages with
-the declaration.
+A request names its subject, a table of the report, the argument of that table if it takes one, and a page. A response
+has `totals` (a message with a field for each total), `headline` (a text), and rows of one table, in the field of the
+table's name. `row_count` is how many rows the table has, and `next_page_token` leads to the rest of them. A column or
+an option with a Vocabulary has the vocabulary's enum. `differences` compares the schema of the messages with the
+declaration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 from google.protobuf.message import Message
 
 from xlashape.base.tables import Column, ColumnKind, Table
-from xlashape.errors import NotFoundError
+from xlashape.base.vocabulary import Vocabulary
+from xlashape.errors import InvalidArgumentError
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
 from xlashape.proto import is_repeated
 from xlashape.reports.report import Answer, Option, Report, Row, row_values
@@ -24,11 +27,13 @@ from xlashape.reports.report import Answer, Option, Report, Row, row_values
 M = TypeVar("M", bound=Message)
 
 _TYPES: Final = {
-    ColumnKind.TEXT: ("string", FieldDescriptor.TYPE_STRING),
-    ColumnKind.INTEGER: ("int64", FieldDescriptor.TYPE_INT64),
-    ColumnKind.NUMBER: ("double", FieldDescriptor.TYPE_DOUBLE),
-    ColumnKind.BOOLEAN: ("bool", FieldDescriptor.TYPE_BOOL),
-    ColumnKind.TEXTS: ("string", FieldDescriptor.TYPE_STRING),
+    ColumnKind.TEXT: "optional string",
+    ColumnKind.INTEGER: "optional int64",
+    ColumnKind.NUMBER: "optional double",
+    ColumnKind.BOOLEAN: "optional bool",
+    ColumnKind.TEXTS: "repeated string",
+    ColumnKind.INTEGERS: "repeated int64",
+    ColumnKind.COUNTS: "map<int64, int64>",
 }
 MOST_ROWS: Final = 2_000
 """The most rows of one response."""
@@ -72,9 +77,16 @@ def _add(messages: Any, columns: Sequence[Column], rows: Iterable[Any]) -> None:
 def _fill(message: Any, columns: Sequence[Column], values: Sequence[Any]) -> None:
     """Sets the fields of a message. A field stays unset for None, and for an integer that is no int64."""
     for column, value in zip(columns, values, strict=True):
-        if column.kind is ColumnKind.TEXTS:
-            getattr(message, column.name).extend(value or ())
-        elif value is not None and not (column.kind is ColumnKind.INTEGER and not INT64_MIN <= value <= INT64_MAX):
+        if value is None:
+            continue
+        kind, choices = column.kind, column.choices
+        if kind is ColumnKind.COUNTS:
+            getattr(message, column.name).update(value)
+        elif kind in (ColumnKind.TEXTS, ColumnKind.INTEGERS):
+            getattr(message, column.name).extend(map(choices.number, value) if choices is not None else value)
+        elif choices is not None:
+            setattr(message, column.name, choices.number(value))
+        elif kind is not ColumnKind.INTEGER or INT64_MIN <= value <= INT64_MAX:
             setattr(message, column.name, value)
 
 
@@ -141,12 +153,12 @@ class Received(Answer[Row]):
             raise AttributeError(f"the answer of {self.report.name} has no {name!r}")
 
     def objects_of(self, section: str = "", argument: Any = None) -> Sequence[Any]:  # noqa: ARG002 - the server used it
-        """The rows of a table. Raises NotFoundError for a table that was not asked for."""
+        """The rows of a table. InvalidArgumentError for a table that was not asked for."""
         rows = self._tables.get(section)
         if rows is None:
             self.report.section(section or "totals")
             message = f"the server was not asked for {section or self.report.rows}: name it in `sections`"
-            raise NotFoundError(message, kind="section", name=section)
+            raise InvalidArgumentError(message, field="sections")
         return rows
 
     def to_dict(self) -> dict[str, Any]:
@@ -168,48 +180,25 @@ class Received(Answer[Row]):
 
 
 def _read(columns: Sequence[Column], message: Any) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for column in columns:
-        if column.kind is ColumnKind.TEXTS:
-            values[column.name] = list(getattr(message, column.name))
-        else:
-            values[column.name] = getattr(message, column.name) if message.HasField(column.name) else None
-    return values
+    return {column.name: read_field(column, message) for column in columns}
 
 
-def differences(report: Report, request: Descriptor, response: Descriptor) -> list[str]:
-    """How the messages of a report's RPC differ from its declaration, in sentences; empty if they agree."""
-    found: list[str] = []
-    by_name = response.fields_by_name
-    tables = [("totals", report.totals), (report.rows, report.columns)]
-    tables += [(section.name, section.columns) for section in report.sections]
-    for name, columns in tables:
-        field = by_name.get(name)
-        if field is None or field.message_type is None:
-            found.append(f"{response.name} has no message {name}")
-            continue
-        if (name != "totals") != is_repeated(field):
-            found.append(f"{response.name}.{name} is {'not ' if name != 'totals' else ''}repeated")
-        found += _column_differences(field.message_type, columns)
-    found += [f"{response.name} has no {name}" for name in ("row_count", "headline") if name not in by_name]
-    known = {"row_count", "headline", *[name for name, _ in tables]}
-    found += [f"{response.name}.{name} is not declared" for name in by_name if name not in known]
-    wanted = {
-        "first_row",
-        "max_rows",
-        "section",
-        "argument",
-        *report.inputs,
-        *[option.name for option in remote_options(report)],
-        *[each.argument.name for each in report.sections if each.argument is not None and each.argument.is_content],
-    }
-    found += [f"{request.name} has no {name}" for name in sorted(wanted - set(request.fields_by_name))]
-    local = {option.name for option in report.options} - wanted
-    found += [
-        f"{request.name}.{name} names something of the caller's machine"
-        for name in sorted(local & set(request.fields_by_name))
-    ]
-    return found
+def read_field(column: Column | Option, message: Any) -> Any:
+    """The value of a column's or an option's field; None where it is not set."""
+    value = getattr(message, column.name)
+    choices = vocabulary_of(column)
+    if column.kind is ColumnKind.COUNTS:
+        return dict(value)
+    if column.kind in (ColumnKind.TEXTS, ColumnKind.INTEGERS):
+        return [choices.text(each) or "" for each in value] if choices is not None else list(value)
+    if choices is not None:
+        return choices.text(value)
+    return value if message.HasField(column.name) else None
+
+
+def vocabulary_of(column: Column | Option) -> Vocabulary | None:
+    """The vocabulary of a column or an option; None where it has other values."""
+    return column.choices if isinstance(column.choices, Vocabulary) else None
 
 
 def remote_options(report: Report) -> tuple[Option, ...]:
@@ -217,22 +206,72 @@ def remote_options(report: Report) -> tuple[Option, ...]:
     return tuple([option for option in report.options if not option.is_local])
 
 
-def _column_differences(message: Descriptor, columns: Sequence[Column]) -> list[str]:
+def arguments(report: Report) -> tuple[Option, ...]:
+    """The arguments of the report's sections, each under the name of its field in the request."""
+    found = [(each, each.argument) for each in report.sections if each.argument is not None]
+    return tuple([one if one.is_content else one._replace(name=each.name) for each, one in found])
+
+
+def tables(report: Report) -> Vocabulary | None:
+    """The tables of a report, the main one first; None where there are no others."""
+    meanings = {report.rows: "the main table", **{each.name: each.meaning for each in report.sections}}
+    named = f"{report.name.capitalize()}Table"
+    return Vocabulary(named, f"A table of the report `{report.name}`", meanings) if report.sections else None
+
+
+def type_text(column: Column | Option) -> str:
+    """The type of a column's field in the protobuf schema, such as `optional int64`."""
+    choices = vocabulary_of(column)
+    if choices is not None:
+        return f"repeated {choices.enum}" if column.kind is ColumnKind.TEXTS else choices.enum
+    return _TYPES[column.kind]
+
+
+def _type_of(field: FieldDescriptor) -> str:
+    """The type of a field as `type_text` writes it."""
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return f"map<{', '.join([_type_of(each).removeprefix('optional ') for each in field.message_type.fields])}>"
+    if field.enum_type is not None:
+        name = field.enum_type.name
+    else:
+        name = FieldDescriptorProto.Type.Name(cast("Any", field.type)).removeprefix("TYPE_").lower()
+    prefix = (
+        "repeated " if is_repeated(field) else "optional " if field.has_presence and field.enum_type is None else ""
+    )
+    return f"{prefix}{name}"
+
+
+def differences(report: Report, request: Descriptor, response: Descriptor) -> list[str]:
+    """How the messages of a report's RPC differ from its declaration, in sentences; empty if they agree."""
+    found: list[str] = []
+    by_name = response.fields_by_name
+    declared = [("totals", report.totals), (report.rows, report.columns)]
+    declared += [(section.name, section.columns) for section in report.sections]
+    for name, columns in declared:
+        field = by_name.get(name)
+        if field is None or field.message_type is None:
+            found.append(f"{response.name} has no message {name}")
+            continue
+        if (name != "totals") != is_repeated(field):
+            found.append(f"{response.name}.{name} is {'not ' if name != 'totals' else ''}repeated")
+        found += _field_differences(field.message_type, columns)
+    others = ("row_count", "headline", "next_page_token")
+    found += [f"{response.name} has no {name}" for name in others if name not in by_name]
+    known = {*others, *[name for name, _ in declared]}
+    found += [f"{response.name}.{name} is not declared" for name in by_name if name not in known]
+    own = {"page_size", "page_token", *report.inputs, *(["table"] if report.sections else [])}
+    found += [f"{request.name} has no {name}" for name in sorted(own - set(request.fields_by_name))]
+    return found + _field_differences(request, (*remote_options(report), *arguments(report)), own)
+
+
+def _field_differences(message: Descriptor, columns: Sequence[Column | Option], own: Iterable[str] = ()) -> list[str]:
     found: list[str] = []
     for column in columns:
         field = message.fields_by_name.get(column.name)
+        wanted = "optional bytes" if isinstance(column, Option) and column.is_content else type_text(column)
         if field is None:
             found.append(f"{message.name} has no {column.name}")
-        elif field.type != _TYPES[column.kind][1] or is_repeated(field) != (column.kind is ColumnKind.TEXTS):
-            found.append(f"{message.name}.{column.name} is not {type_text(column)}")
-        elif column.kind is not ColumnKind.TEXTS and not field.has_presence:
-            found.append(
-                f"{message.name}.{column.name} is not optional: a value that is not known could not be told from 0"
-            )
-    names = {column.name for column in columns}
+        elif _type_of(field) != wanted:
+            found.append(f"{message.name}.{column.name} is {_type_of(field)}, and not {wanted}")
+    names = {*own, *[column.name for column in columns]}
     return found + [f"{message.name}.{name} is not declared" for name in message.fields_by_name if name not in names]
-
-
-def type_text(column: Column) -> str:
-    """The type of a column's field in the protobuf schema, such as `optional int64`."""
-    return f"{'repeated' if column.kind is ColumnKind.TEXTS else 'optional'} {_TYPES[column.kind][0]}"

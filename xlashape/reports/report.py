@@ -30,7 +30,8 @@ from xlashape.base.display import Displayed, printable
 from xlashape.base.frozen import set_field
 from xlashape.base.similar import did_you_mean
 from xlashape.base.tables import Column, ColumnKind, Table, Tabular
-from xlashape.errors import NotFoundError
+from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.reports import vocabularies
 from xlashape.reports.text import alike_together, facts_text, not_shown, table_text
 
 if TYPE_CHECKING:  # Python's own TypeVar has no defaults before 3.13
@@ -53,7 +54,9 @@ class Option(NamedTuple):
     meaning: str
     default: Any = None
     choices: tuple[str, ...] = ()
-    """The allowed values; empty where any value of the kind is allowed."""
+    """The allowed values, a Vocabulary where requests to a server have them as an enum; empty where any value of the
+    kind is allowed.
+    """
     unit: str = ""
     """The unit, as in a Column. With the unit "bytes", the command line and the service take text such as `16GiB`."""
     positional: bool = False
@@ -71,7 +74,7 @@ FRAMES: Final = Option(
     ColumnKind.TEXT,
     "what `source` names: the line of your own code, or every frame that called an operation, libraries included",
     None,
-    ("own", "all"),
+    vocabularies.FRAMES,
 )
 """The option of reports with a column `source`."""
 
@@ -145,7 +148,9 @@ class Report(NamedTuple):
         return _named(self.listing)(values) if self.listing else table_text(self.columns, values, width)
 
     def section(self, name: str) -> Section:
-        """The section of this name; `totals` is the table whose only row has the totals. Raises NotFoundError."""
+        """The section of this name; `totals` is the table whose only row has the totals. InvalidArgumentError for a
+        name that the report does not have.
+        """
         if name == "totals":
             return Section("totals", self.totals, "numbers about the whole")
         for each in self.sections:
@@ -153,10 +158,10 @@ class Report(NamedTuple):
                 return each
         names = [each.name for each in self.sections]
         message = f"{self.name} has no section {name!r}; it has {', '.join(names) or 'none'}{did_you_mean(name, names)}"
-        raise NotFoundError(message, kind="section", name=name)
+        raise InvalidArgumentError(message, field="section")
 
     def columns_of(self, section: str = "") -> tuple[Column, ...]:
-        """The columns of the main table or of a section. Raises NotFoundError for a section that the report does not
+        """The columns of the main table or of a section. InvalidArgumentError for a section that the report does not
         have.
         """
         return self.section(section).columns if section else self.columns
@@ -203,6 +208,8 @@ _JSON_TYPES: Final = {
     ColumnKind.NUMBER: "number",
     ColumnKind.BOOLEAN: "boolean",
     ColumnKind.TEXTS: "array",
+    ColumnKind.INTEGERS: "array",
+    ColumnKind.COUNTS: "object",
 }
 
 
@@ -211,8 +218,13 @@ def _object_schema(columns: Sequence[Column]) -> dict[str, Any]:
     for column in columns:
         unit = f", in {column.unit}" if column.unit and column.unit != "fraction" else ""
         made: dict[str, Any] = {"type": [_JSON_TYPES[column.kind], "null"], "description": f"{column.meaning}{unit}"}
-        if column.kind is ColumnKind.TEXTS:
-            made["items"] = {"type": "string"}
+        if column.kind in (ColumnKind.TEXTS, ColumnKind.INTEGERS):
+            made["items"] = {"type": "string" if column.kind is ColumnKind.TEXTS else "integer"}
+        elif column.kind is ColumnKind.COUNTS:
+            made["additionalProperties"] = {"type": "integer"}
+        if column.choices:
+            of_one: dict[str, Any] = made["items"] if column.kind is ColumnKind.TEXTS else made
+            of_one["enum"] = [*column.choices, *([None] if of_one is made else [])]
         properties[column.name] = made
     names = [column.name for column in columns]
     return {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
@@ -252,6 +264,10 @@ def plain(column: Column, value: Any) -> Any:
         return bool(value)
     if column.kind is ColumnKind.TEXTS:
         return [str(each) for each in value]
+    if column.kind is ColumnKind.INTEGERS:
+        return [int(each) for each in value]
+    if column.kind is ColumnKind.COUNTS:
+        return {int(key): int(count) for key, count in value.items()}
     number = float(value)
     return number if isfinite(number) else None
 
@@ -315,7 +331,7 @@ class Answer(Displayed, Tabular, Generic[Row]):
         return Table(self.report.columns, self.rows_of())
 
     def section(self, name: str, argument: Any = None) -> Table:
-        """A further table, by its name. Raises NotFoundError for a name that the report does not have."""
+        """A further table, by its name. InvalidArgumentError for a name that the report does not have."""
         return Table(self.report.columns_of(name), self.rows_of(name, argument))
 
     def to_dict(self) -> dict[str, Any]:

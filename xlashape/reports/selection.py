@@ -146,10 +146,10 @@ def _test(text: str, columns: Sequence[Column], headings: Mapping[str, str]) -> 
     if column.kind in (ColumnKind.INTEGER, ColumnKind.NUMBER):
         amount = amount_of(value)
         return lambda row: is_unequal if row[number] is None else compare(row[number], amount)
-    if column.kind in (ColumnKind.BOOLEAN, ColumnKind.TEXTS) and sign not in ("=", "!="):
+    if column.kind not in (ColumnKind.TEXT, ColumnKind.INTEGER, ColumnKind.NUMBER) and sign not in ("=", "!="):
         raise InvalidArgumentError(f"--filter: {column.name} has no order: expected =, !=, ~ or !~", field="--filter")
-    if column.kind is ColumnKind.TEXTS:
-        return lambda row: (value in (row[number] or ())) != is_unequal
+    if column.kind not in (ColumnKind.TEXT, ColumnKind.BOOLEAN):
+        return lambda row: (value in map(str, row[number] or ())) != is_unequal
     if column.kind is ColumnKind.BOOLEAN:
         if value.lower() not in ("true", "false"):
             raise InvalidArgumentError(f"--filter: {column.name} is true or false, not {value!r}", field="--filter")

@@ -14,11 +14,13 @@ from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.limits import spend
+from xlashape.reports import vocabularies
 from xlashape.reports.report import FRAMES, Answer, Option, Report
 from xlashape.reports.why.declaration import ALIKE, BUFFER_COLUMNS, TARGET, facts_lines
 from xlashape.reports.why.explain import why
 from xlashape.reports.why.shapes import Buffer, MemoryAnswer, ranked
 from xlashape.shape import Shape, ShapeIndex, Target
+from xlashape.shape.parts.target import TARGET_NAMES
 
 if TYPE_CHECKING:
     from xlashape.hlo.module import HloModule
@@ -29,9 +31,9 @@ REPORT: Final = Report(
     columns=BUFFER_COLUMNS,
     totals=(
         Column("about", ColumnKind.TEXT, "the shape, or the name of the module"),
-        Column("target", ColumnKind.TEXT, "the device whose sizes are counted; null where those of the layouts are"),
-        Column("computation", ColumnKind.TEXT, "the computation whose instructions are counted; null where those of the whole program are"),
-        Column("peak_bytes", ColumnKind.INTEGER, "of a module: the most bytes that live at once; null where that is not known", "bytes"),
+        Column("target", ColumnKind.TEXT, "the device whose sizes are counted; not set where those of the layouts are", choices=TARGET_NAMES),
+        Column("computation", ColumnKind.TEXT, "the computation whose instructions are counted; not set where those of the whole program are"),
+        Column("peak_bytes", ColumnKind.INTEGER, "of a module: the most bytes that live at once; not set where that is not known", "bytes"),
         Column("peak_is_estimate", ColumnKind.BOOLEAN, "whether the peak was estimated, since the module has no buffer assignment"),
         Column("count", ColumnKind.INTEGER, "the number of buffers that are summed"),
         Column("of_count", ColumnKind.INTEGER, "the number of all buffers, among which filters chose"),
@@ -45,8 +47,7 @@ REPORT: Final = Report(
     options=(
         TARGET,
         Option("computation", ColumnKind.TEXT, "of a module, only the instructions of this computation, all of which count", ""),
-        Option("order", ColumnKind.TEXT, "the order of the buffers: those with the most padding first, the largest, or that of the module", "padding",
-               ("padding", "bytes", "module")),
+        Option("order", ColumnKind.TEXT, "the order of the buffers", "padding", vocabularies.SIZE_ORDERS),
         FRAMES,
     ),
     compute="xlashape.reports.size:size",

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from xlashape.base.display import printable
 from xlashape.base.math import byte_text, counted
-from xlashape.base.tables import Column, ColumnKind
+from xlashape.base.tables import TEXTUAL, Column, ColumnKind
 
 GAP: Final = "   "
 LISTED: Final = 12
@@ -63,8 +63,10 @@ def cell_text(column: Column, value: Any) -> str:
     """
     if value is None:
         return ""
-    if column.kind is ColumnKind.TEXTS:
+    if column.kind in (ColumnKind.TEXTS, ColumnKind.INTEGERS):
         return printable(", ".join(map(str, value)))
+    if column.kind is ColumnKind.COUNTS:
+        return ", ".join([f"{key}: {count:,}" for key, count in value.items()])
     if column.kind is ColumnKind.BOOLEAN:
         return "yes" if value else "no"
     if column.kind is ColumnKind.TEXT:
@@ -174,7 +176,7 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
         made: list[str] = []
         for number in shown:
             text = cut_middle(values[number], widths[number])
-            is_left = columns[number].kind in (ColumnKind.TEXT, ColumnKind.TEXTS)
+            is_left = columns[number].kind in TEXTUAL
             made.append(text.ljust(widths[number]) if is_left else text.rjust(widths[number]))
         return gap.join(made).rstrip()
 
@@ -228,7 +230,7 @@ def _fit(columns: Sequence[Column], widths: list[int], shown: Sequence[int], roo
     `room` characters. Returns whether that was possible.
     """
     too_much = sum([widths[number] for number in shown]) - room
-    texts = [number for number in shown if columns[number].kind in (ColumnKind.TEXT, ColumnKind.TEXTS)]
+    texts = [number for number in shown if columns[number].kind in TEXTUAL]
     while too_much > 0:
         texts = [number for number in texts if widths[number] > least[number]]
         if not texts:

@@ -13,6 +13,7 @@ from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError, InvalidIndexError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing import TileBox, operand_tiles
+from xlashape.reports import vocabularies
 from xlashape.reports.maps import STYLE, instructions_of
 from xlashape.reports.program import program
 from xlashape.reports.report import Answer, Option, Report
@@ -25,15 +26,15 @@ REPORT: Final = Report(
         Column("operand_name", ColumnKind.TEXT, "the name of the operand", rank=1),
         Column("leaf", ColumnKind.INTEGER, "which array of the operand, counted depth first"),
         Column("map", ColumnKind.TEXT, "the simplified map that the tile is pushed through", rank=2),
-        Column("is_tile", ColumnKind.BOOLEAN, "whether the elements that the tile reads form a tile; null where no sizes are given"),
-        Column("offsets", ColumnKind.TEXT, "where the operand's tile begins, such as 0,128", rank=1),
-        Column("sizes", ColumnKind.TEXT, "the sizes of the operand's tile", rank=1),
-        Column("strides", ColumnKind.TEXT, "the steps between its indices", rank=1),
+        Column("is_tile", ColumnKind.BOOLEAN, "whether the elements that the tile reads form a tile; not set where no sizes are given"),
+        Column("offsets", ColumnKind.INTEGERS, "where the operand's tile begins", rank=1),
+        Column("sizes", ColumnKind.INTEGERS, "the sizes of the operand's tile", rank=1),
+        Column("strides", ColumnKind.INTEGERS, "the steps between its indices", rank=1),
         Column("offset_map", ColumnKind.TEXT, "the offsets for a tile of any sizes d0, d1, … that begins at 0"),
         Column("size_map", ColumnKind.TEXT, "the sizes for such a tile"),
         Column("stride_map", ColumnKind.TEXT, "the strides for such a tile"),
         Column("constraints", ColumnKind.TEXT, "under which constraints the expressions of the row hold"),
-        Column("symbolic", ColumnKind.TEXT, "the expressions and their constraints as XLA writes them; null where none are found"),
+        Column("symbolic", ColumnKind.TEXT, "the expressions and their constraints as XLA writes them; not set where none are found"),
     ),
     totals=(
         Column("instruction", ColumnKind.TEXT, "the name of the instruction"),
@@ -43,9 +44,9 @@ REPORT: Final = Report(
     ),
     options=(
         Option("instruction", ColumnKind.TEXT, "the instruction; without it the root of the computation", "", positional=True),
-        Option("sizes", ColumnKind.TEXT, "the sizes of the tile of the output, such as 16,32; what reaches over the output's edge is cut off; without them only expressions are given", positional=True),
-        Option("at", ColumnKind.TEXT, "the index where the tile begins, within the output, such as 0,128; without it 0 along each dimension"),
-        Option("strides", ColumnKind.TEXT, "the steps between the tile's indices; without them 1 along each dimension"),
+        Option("sizes", ColumnKind.INTEGERS, "the sizes of the tile of the output; what reaches over the output's edge is cut off; without them only expressions are given", positional=True),
+        Option("at", ColumnKind.INTEGERS, "the index where the tile begins, within the output; without it 0 along each dimension"),
+        Option("strides", ColumnKind.INTEGERS, "the steps between the tile's indices; without them 1 along each dimension"),
         Option("output", ColumnKind.INTEGER, "which array of the result the tile is of, counted depth first", 0),
         STYLE,
         Option("computation", ColumnKind.TEXT, "the computation of the instruction; without a name of either, the entry computation", ""),
@@ -69,9 +70,9 @@ class TileRow(NamedTuple):
     leaf: int
     map: str
     is_tile: bool | None
-    offsets: str | None
-    sizes: str | None
-    strides: str | None
+    offsets: tuple[int, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
     offset_map: str | None
     size_map: str | None
     stride_map: str | None
@@ -128,10 +129,9 @@ def tiles(
 
     >>> text = "HloModule m ENTRY e { p = f32[64,32] parameter(0) ROOT t = f32[32,64] transpose(p), dimensions={1,0} }"
     >>> [(row.operand_name, row.offsets, row.sizes) for row in tiles(text, "t", "4,16", at="8,0")]
-    [('p', '0,8', '16,4')]
+    [('p', (0, 8), (16, 4))]
     """
-    if style not in STYLE.choices:
-        raise InvalidArgumentError(f"style is one of {', '.join(STYLE.choices)}, not {style!r}", field="style")
+    vocabularies.STYLES.check(style, "style")
     module = program(x, strict=strict)
     if instruction:
         [about] = instructions_of(module, instruction, computation)
@@ -141,7 +141,7 @@ def tiles(
     rows: list[TileRow] = []
     for read in operand_tiles(about, box, output):
         symbolic, tile = read.symbolic, read.tile
-        numbers = (None, None, None) if tile is None else (_text(tile.offsets), _text(tile.sizes), _text(tile.strides))
+        numbers = ((), (), ()) if tile is None else (tile.offsets, tile.sizes, tile.strides)
         expressions = (
             (None, None, None, None, None)
             if symbolic is None
@@ -168,21 +168,22 @@ def _box(
         if at is not None or strides is not None:
             raise InvalidArgumentError("a tile's sizes are missing", field="sizes")
         return None
-    of_sizes = _numbers(sizes, "sizes", "sizes")
-    offsets = (0,) * len(of_sizes) if at is None else _numbers(at, "at", "an index")
-    steps = (1,) * len(of_sizes) if strides is None else _numbers(strides, "strides", "strides")
+    of_sizes = integers_of(sizes, "sizes")
+    offsets = (0,) * len(of_sizes) if at is None else integers_of(at, "at")
+    steps = (1,) * len(of_sizes) if strides is None else integers_of(strides, "strides")
     for name, values in (("at", offsets), ("strides", steps)):
         if len(values) != len(of_sizes):
             raise InvalidArgumentError(f"a tile of {len(of_sizes)} sizes has {len(values)} {name}", field=name)
     return TileBox(offsets, of_sizes, steps)
 
 
-def _numbers(value: str | Sequence[int], field: str, what: str) -> tuple[int, ...]:
+def integers_of(value: str | Sequence[int], field: str) -> tuple[int, ...]:
+    """Integers, or text such as `16,32` or `(16, 32)`. InvalidIndexError for other text."""
     if not isinstance(value, str):
         return tuple(value)
     text = value.strip().removeprefix("(").removesuffix(")").removesuffix(",").replace(" ", "")
     if text and not _INTEGERS.fullmatch(text):
-        raise InvalidIndexError(f"expected {what} such as 2,3, found {value[:60]!r}", field=field)
+        raise InvalidIndexError(f"expected integers such as 2,3, found {value[:60]!r}", field=field)
     return tuple([checked_int64(int(part), f"a number of {field}") for part in text.split(",") if part])
 
 
@@ -196,7 +197,9 @@ def listing(values: Iterable[Sequence[Any]]) -> str:
     for row in [TileRow(*row) for row in values]:
         lines += [f"  operand {row.operand} ({row.operand_name})", f"    {row.map}"]
         if row.is_tile is not None:
-            parts = [f"{name} {text}" for name in ("offsets", "sizes", "strides") if (text := getattr(row, name))]
+            parts = [
+                f"{name} {_text(found)}" for name in ("offsets", "sizes", "strides") if (found := getattr(row, name))
+            ]
             read = ", ".join(parts) or "the only element"
             lines.append(f"    this tile    {read if row.is_tile else 'the elements that are read do not form a tile'}")
         if row.symbolic is None:

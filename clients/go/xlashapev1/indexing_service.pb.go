@@ -23,117 +23,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The direction of a map.
-type Direction int32
-
-const (
-	// The same as DIRECTION_OUTPUT_TO_INPUT.
-	Direction_DIRECTION_UNSPECIFIED Direction = 0
-	// From an element of an output to the elements of an operand that it is computed from.
-	Direction_DIRECTION_OUTPUT_TO_INPUT Direction = 1
-	// From an element of an operand to the elements of an output that are computed from it.
-	Direction_DIRECTION_INPUT_TO_OUTPUT Direction = 2
-)
-
-// Enum value maps for Direction.
-var (
-	Direction_name = map[int32]string{
-		0: "DIRECTION_UNSPECIFIED",
-		1: "DIRECTION_OUTPUT_TO_INPUT",
-		2: "DIRECTION_INPUT_TO_OUTPUT",
-	}
-	Direction_value = map[string]int32{
-		"DIRECTION_UNSPECIFIED":     0,
-		"DIRECTION_OUTPUT_TO_INPUT": 1,
-		"DIRECTION_INPUT_TO_OUTPUT": 2,
-	}
-)
-
-func (x Direction) Enum() *Direction {
-	p := new(Direction)
-	*p = x
-	return p
-}
-
-func (x Direction) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Direction) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_indexing_service_proto_enumTypes[0].Descriptor()
-}
-
-func (Direction) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_indexing_service_proto_enumTypes[0]
-}
-
-func (x Direction) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Direction.Descriptor instead.
-func (Direction) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{0}
-}
-
-// How much a map says about the elements that are accessed.
-type Knowledge int32
-
-const (
-	// A kind of a later version.
-	Knowledge_KNOWLEDGE_UNSPECIFIED Knowledge = 0
-	// The map gives exactly the elements that are accessed.
-	Knowledge_KNOWLEDGE_EXACT Knowledge = 1
-	// The map may name more elements than are accessed, because nothing narrower is known to be true. It names every element of some array on the way, such
-	// as an operand of a custom call, or every index along a dimension of it.
-	Knowledge_KNOWLEDGE_EVERY_ELEMENT Knowledge = 2
-	// This version does not know which elements are accessed.
-	Knowledge_KNOWLEDGE_UNKNOWN Knowledge = 3
-)
-
-// Enum value maps for Knowledge.
-var (
-	Knowledge_name = map[int32]string{
-		0: "KNOWLEDGE_UNSPECIFIED",
-		1: "KNOWLEDGE_EXACT",
-		2: "KNOWLEDGE_EVERY_ELEMENT",
-		3: "KNOWLEDGE_UNKNOWN",
-	}
-	Knowledge_value = map[string]int32{
-		"KNOWLEDGE_UNSPECIFIED":   0,
-		"KNOWLEDGE_EXACT":         1,
-		"KNOWLEDGE_EVERY_ELEMENT": 2,
-		"KNOWLEDGE_UNKNOWN":       3,
-	}
-)
-
-func (x Knowledge) Enum() *Knowledge {
-	p := new(Knowledge)
-	*p = x
-	return p
-}
-
-func (x Knowledge) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Knowledge) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_indexing_service_proto_enumTypes[1].Descriptor()
-}
-
-func (Knowledge) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_indexing_service_proto_enumTypes[1]
-}
-
-func (x Knowledge) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Knowledge.Descriptor instead.
-func (Knowledge) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{1}
-}
-
 // Which maps of which instructions to compute.
 type IndexingMapsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2719,16 +2608,7 @@ const file_xlashape_v1_indexing_service_proto_rawDesc = "" +
 	"\x06_count\"Q\n" +
 	"\x18EvaluateMapBatchResponse\x12\x18\n" +
 	"\aresults\x18\x01 \x03(\x10R\aresults\x12\x1b\n" +
-	"\tin_domain\x18\x02 \x03(\bR\binDomain*d\n" +
-	"\tDirection\x12\x19\n" +
-	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x1d\n" +
-	"\x19DIRECTION_OUTPUT_TO_INPUT\x10\x01\x12\x1d\n" +
-	"\x19DIRECTION_INPUT_TO_OUTPUT\x10\x02*o\n" +
-	"\tKnowledge\x12\x19\n" +
-	"\x15KNOWLEDGE_UNSPECIFIED\x10\x00\x12\x13\n" +
-	"\x0fKNOWLEDGE_EXACT\x10\x01\x12\x1b\n" +
-	"\x17KNOWLEDGE_EVERY_ELEMENT\x10\x02\x12\x15\n" +
-	"\x11KNOWLEDGE_UNKNOWN\x10\x032\xc3\x06\n" +
+	"\tin_domain\x18\x02 \x03(\bR\binDomain2\xc3\x06\n" +
 	"\x0fIndexingService\x12Z\n" +
 	"\fIndexingMaps\x12 .xlashape.v1.IndexingMapsRequest\x1a!.xlashape.v1.IndexingMapsResponse\"\x03\x90\x02\x010\x01\x12a\n" +
 	"\x0fInstructionMaps\x12#.xlashape.v1.InstructionMapsRequest\x1a$.xlashape.v1.InstructionMapsResponse\"\x03\x90\x02\x01\x12Z\n" +
@@ -2753,123 +2633,122 @@ func file_xlashape_v1_indexing_service_proto_rawDescGZIP() []byte {
 	return file_xlashape_v1_indexing_service_proto_rawDescData
 }
 
-var file_xlashape_v1_indexing_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_xlashape_v1_indexing_service_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_xlashape_v1_indexing_service_proto_goTypes = []any{
-	(Direction)(0),                   // 0: xlashape.v1.Direction
-	(Knowledge)(0),                   // 1: xlashape.v1.Knowledge
-	(*IndexingMapsRequest)(nil),      // 2: xlashape.v1.IndexingMapsRequest
-	(*IndexingMapsResponse)(nil),     // 3: xlashape.v1.IndexingMapsResponse
-	(*InstructionMapsRequest)(nil),   // 4: xlashape.v1.InstructionMapsRequest
-	(*InstructionMapsResponse)(nil),  // 5: xlashape.v1.InstructionMapsResponse
-	(*InstructionError)(nil),         // 6: xlashape.v1.InstructionError
-	(*TensorMaps)(nil),               // 7: xlashape.v1.TensorMaps
-	(*Access)(nil),                   // 8: xlashape.v1.Access
-	(*RuntimeVariable)(nil),          // 9: xlashape.v1.RuntimeVariable
-	(*ReplicaIndexing)(nil),          // 10: xlashape.v1.ReplicaIndexing
-	(*ReplicaGroup)(nil),             // 11: xlashape.v1.ReplicaGroup
-	(*ReplicaPairs)(nil),             // 12: xlashape.v1.ReplicaPairs
-	(*ReplicaPair)(nil),              // 13: xlashape.v1.ReplicaPair
-	(*OperandReadsRequest)(nil),      // 14: xlashape.v1.OperandReadsRequest
-	(*OperandReadsResponse)(nil),     // 15: xlashape.v1.OperandReadsResponse
-	(*OperandReads)(nil),             // 16: xlashape.v1.OperandReads
-	(*CoalescedAccess)(nil),          // 17: xlashape.v1.CoalescedAccess
-	(*OperandTilesRequest)(nil),      // 18: xlashape.v1.OperandTilesRequest
-	(*Tile)(nil),                     // 19: xlashape.v1.Tile
-	(*OperandTilesResponse)(nil),     // 20: xlashape.v1.OperandTilesResponse
-	(*OperandTile)(nil),              // 21: xlashape.v1.OperandTile
-	(*SymbolicTile)(nil),             // 22: xlashape.v1.SymbolicTile
-	(*ParseMapRequest)(nil),          // 23: xlashape.v1.ParseMapRequest
-	(*ParseMapResponse)(nil),         // 24: xlashape.v1.ParseMapResponse
-	(*SimplifyMapRequest)(nil),       // 25: xlashape.v1.SimplifyMapRequest
-	(*SimplifyMapResponse)(nil),      // 26: xlashape.v1.SimplifyMapResponse
-	(*SimplifiedMap)(nil),            // 27: xlashape.v1.SimplifiedMap
-	(*ComposeMapsRequest)(nil),       // 28: xlashape.v1.ComposeMapsRequest
-	(*MapChain)(nil),                 // 29: xlashape.v1.MapChain
-	(*ComposeMapsResponse)(nil),      // 30: xlashape.v1.ComposeMapsResponse
-	(*EvaluateMapRequest)(nil),       // 31: xlashape.v1.EvaluateMapRequest
-	(*EvaluateMapResponse)(nil),      // 32: xlashape.v1.EvaluateMapResponse
-	(*EvaluateMapBatchRequest)(nil),  // 33: xlashape.v1.EvaluateMapBatchRequest
-	(*EvaluateMapBatchResponse)(nil), // 34: xlashape.v1.EvaluateMapBatchResponse
-	nil,                              // 35: xlashape.v1.InstructionError.DetailsEntry
-	(*ModuleInput)(nil),              // 36: xlashape.v1.ModuleInput
-	(TextStyle)(0),                   // 37: xlashape.v1.TextStyle
+	(*IndexingMapsRequest)(nil),      // 0: xlashape.v1.IndexingMapsRequest
+	(*IndexingMapsResponse)(nil),     // 1: xlashape.v1.IndexingMapsResponse
+	(*InstructionMapsRequest)(nil),   // 2: xlashape.v1.InstructionMapsRequest
+	(*InstructionMapsResponse)(nil),  // 3: xlashape.v1.InstructionMapsResponse
+	(*InstructionError)(nil),         // 4: xlashape.v1.InstructionError
+	(*TensorMaps)(nil),               // 5: xlashape.v1.TensorMaps
+	(*Access)(nil),                   // 6: xlashape.v1.Access
+	(*RuntimeVariable)(nil),          // 7: xlashape.v1.RuntimeVariable
+	(*ReplicaIndexing)(nil),          // 8: xlashape.v1.ReplicaIndexing
+	(*ReplicaGroup)(nil),             // 9: xlashape.v1.ReplicaGroup
+	(*ReplicaPairs)(nil),             // 10: xlashape.v1.ReplicaPairs
+	(*ReplicaPair)(nil),              // 11: xlashape.v1.ReplicaPair
+	(*OperandReadsRequest)(nil),      // 12: xlashape.v1.OperandReadsRequest
+	(*OperandReadsResponse)(nil),     // 13: xlashape.v1.OperandReadsResponse
+	(*OperandReads)(nil),             // 14: xlashape.v1.OperandReads
+	(*CoalescedAccess)(nil),          // 15: xlashape.v1.CoalescedAccess
+	(*OperandTilesRequest)(nil),      // 16: xlashape.v1.OperandTilesRequest
+	(*Tile)(nil),                     // 17: xlashape.v1.Tile
+	(*OperandTilesResponse)(nil),     // 18: xlashape.v1.OperandTilesResponse
+	(*OperandTile)(nil),              // 19: xlashape.v1.OperandTile
+	(*SymbolicTile)(nil),             // 20: xlashape.v1.SymbolicTile
+	(*ParseMapRequest)(nil),          // 21: xlashape.v1.ParseMapRequest
+	(*ParseMapResponse)(nil),         // 22: xlashape.v1.ParseMapResponse
+	(*SimplifyMapRequest)(nil),       // 23: xlashape.v1.SimplifyMapRequest
+	(*SimplifyMapResponse)(nil),      // 24: xlashape.v1.SimplifyMapResponse
+	(*SimplifiedMap)(nil),            // 25: xlashape.v1.SimplifiedMap
+	(*ComposeMapsRequest)(nil),       // 26: xlashape.v1.ComposeMapsRequest
+	(*MapChain)(nil),                 // 27: xlashape.v1.MapChain
+	(*ComposeMapsResponse)(nil),      // 28: xlashape.v1.ComposeMapsResponse
+	(*EvaluateMapRequest)(nil),       // 29: xlashape.v1.EvaluateMapRequest
+	(*EvaluateMapResponse)(nil),      // 30: xlashape.v1.EvaluateMapResponse
+	(*EvaluateMapBatchRequest)(nil),  // 31: xlashape.v1.EvaluateMapBatchRequest
+	(*EvaluateMapBatchResponse)(nil), // 32: xlashape.v1.EvaluateMapBatchResponse
+	nil,                              // 33: xlashape.v1.InstructionError.DetailsEntry
+	(*ModuleInput)(nil),              // 34: xlashape.v1.ModuleInput
+	(Direction)(0),                   // 35: xlashape.v1.Direction
+	(TextStyle)(0),                   // 36: xlashape.v1.TextStyle
+	(Knowledge)(0),                   // 37: xlashape.v1.Knowledge
 	(*MapOutput)(nil),                // 38: xlashape.v1.MapOutput
 	(*Interval)(nil),                 // 39: xlashape.v1.Interval
 	(*MapInput)(nil),                 // 40: xlashape.v1.MapInput
 }
 var file_xlashape_v1_indexing_service_proto_depIdxs = []int32{
-	36, // 0: xlashape.v1.IndexingMapsRequest.module:type_name -> xlashape.v1.ModuleInput
-	0,  // 1: xlashape.v1.IndexingMapsRequest.direction:type_name -> xlashape.v1.Direction
-	37, // 2: xlashape.v1.IndexingMapsRequest.style:type_name -> xlashape.v1.TextStyle
-	0,  // 3: xlashape.v1.IndexingMapsResponse.direction:type_name -> xlashape.v1.Direction
-	7,  // 4: xlashape.v1.IndexingMapsResponse.maps:type_name -> xlashape.v1.TensorMaps
-	6,  // 5: xlashape.v1.IndexingMapsResponse.error:type_name -> xlashape.v1.InstructionError
-	36, // 6: xlashape.v1.InstructionMapsRequest.module:type_name -> xlashape.v1.ModuleInput
-	0,  // 7: xlashape.v1.InstructionMapsRequest.direction:type_name -> xlashape.v1.Direction
-	37, // 8: xlashape.v1.InstructionMapsRequest.style:type_name -> xlashape.v1.TextStyle
-	0,  // 9: xlashape.v1.InstructionMapsResponse.direction:type_name -> xlashape.v1.Direction
-	7,  // 10: xlashape.v1.InstructionMapsResponse.maps:type_name -> xlashape.v1.TensorMaps
-	35, // 11: xlashape.v1.InstructionError.details:type_name -> xlashape.v1.InstructionError.DetailsEntry
-	1,  // 12: xlashape.v1.TensorMaps.knowledge:type_name -> xlashape.v1.Knowledge
-	8,  // 13: xlashape.v1.TensorMaps.accesses:type_name -> xlashape.v1.Access
+	34, // 0: xlashape.v1.IndexingMapsRequest.module:type_name -> xlashape.v1.ModuleInput
+	35, // 1: xlashape.v1.IndexingMapsRequest.direction:type_name -> xlashape.v1.Direction
+	36, // 2: xlashape.v1.IndexingMapsRequest.style:type_name -> xlashape.v1.TextStyle
+	35, // 3: xlashape.v1.IndexingMapsResponse.direction:type_name -> xlashape.v1.Direction
+	5,  // 4: xlashape.v1.IndexingMapsResponse.maps:type_name -> xlashape.v1.TensorMaps
+	4,  // 5: xlashape.v1.IndexingMapsResponse.error:type_name -> xlashape.v1.InstructionError
+	34, // 6: xlashape.v1.InstructionMapsRequest.module:type_name -> xlashape.v1.ModuleInput
+	35, // 7: xlashape.v1.InstructionMapsRequest.direction:type_name -> xlashape.v1.Direction
+	36, // 8: xlashape.v1.InstructionMapsRequest.style:type_name -> xlashape.v1.TextStyle
+	35, // 9: xlashape.v1.InstructionMapsResponse.direction:type_name -> xlashape.v1.Direction
+	5,  // 10: xlashape.v1.InstructionMapsResponse.maps:type_name -> xlashape.v1.TensorMaps
+	33, // 11: xlashape.v1.InstructionError.details:type_name -> xlashape.v1.InstructionError.DetailsEntry
+	37, // 12: xlashape.v1.TensorMaps.knowledge:type_name -> xlashape.v1.Knowledge
+	6,  // 13: xlashape.v1.TensorMaps.accesses:type_name -> xlashape.v1.Access
 	38, // 14: xlashape.v1.Access.map:type_name -> xlashape.v1.MapOutput
-	9,  // 15: xlashape.v1.Access.runtime:type_name -> xlashape.v1.RuntimeVariable
-	10, // 16: xlashape.v1.Access.replica:type_name -> xlashape.v1.ReplicaIndexing
-	1,  // 17: xlashape.v1.Access.knowledge:type_name -> xlashape.v1.Knowledge
+	7,  // 15: xlashape.v1.Access.runtime:type_name -> xlashape.v1.RuntimeVariable
+	8,  // 16: xlashape.v1.Access.replica:type_name -> xlashape.v1.ReplicaIndexing
+	37, // 17: xlashape.v1.Access.knowledge:type_name -> xlashape.v1.Knowledge
 	38, // 18: xlashape.v1.RuntimeVariable.map:type_name -> xlashape.v1.MapOutput
 	39, // 19: xlashape.v1.RuntimeVariable.bounds:type_name -> xlashape.v1.Interval
 	38, // 20: xlashape.v1.ReplicaIndexing.map:type_name -> xlashape.v1.MapOutput
-	11, // 21: xlashape.v1.ReplicaIndexing.groups:type_name -> xlashape.v1.ReplicaGroup
-	12, // 22: xlashape.v1.ReplicaIndexing.pairs:type_name -> xlashape.v1.ReplicaPairs
-	13, // 23: xlashape.v1.ReplicaPairs.pairs:type_name -> xlashape.v1.ReplicaPair
-	36, // 24: xlashape.v1.OperandReadsRequest.module:type_name -> xlashape.v1.ModuleInput
-	37, // 25: xlashape.v1.OperandReadsRequest.style:type_name -> xlashape.v1.TextStyle
-	16, // 26: xlashape.v1.OperandReadsResponse.reads:type_name -> xlashape.v1.OperandReads
-	6,  // 27: xlashape.v1.OperandReadsResponse.error:type_name -> xlashape.v1.InstructionError
-	17, // 28: xlashape.v1.OperandReads.accesses:type_name -> xlashape.v1.CoalescedAccess
+	9,  // 21: xlashape.v1.ReplicaIndexing.groups:type_name -> xlashape.v1.ReplicaGroup
+	10, // 22: xlashape.v1.ReplicaIndexing.pairs:type_name -> xlashape.v1.ReplicaPairs
+	11, // 23: xlashape.v1.ReplicaPairs.pairs:type_name -> xlashape.v1.ReplicaPair
+	34, // 24: xlashape.v1.OperandReadsRequest.module:type_name -> xlashape.v1.ModuleInput
+	36, // 25: xlashape.v1.OperandReadsRequest.style:type_name -> xlashape.v1.TextStyle
+	14, // 26: xlashape.v1.OperandReadsResponse.reads:type_name -> xlashape.v1.OperandReads
+	4,  // 27: xlashape.v1.OperandReadsResponse.error:type_name -> xlashape.v1.InstructionError
+	15, // 28: xlashape.v1.OperandReads.accesses:type_name -> xlashape.v1.CoalescedAccess
 	38, // 29: xlashape.v1.CoalescedAccess.map:type_name -> xlashape.v1.MapOutput
-	36, // 30: xlashape.v1.OperandTilesRequest.module:type_name -> xlashape.v1.ModuleInput
-	19, // 31: xlashape.v1.OperandTilesRequest.tile:type_name -> xlashape.v1.Tile
-	37, // 32: xlashape.v1.OperandTilesRequest.style:type_name -> xlashape.v1.TextStyle
-	21, // 33: xlashape.v1.OperandTilesResponse.tiles:type_name -> xlashape.v1.OperandTile
-	8,  // 34: xlashape.v1.OperandTile.access:type_name -> xlashape.v1.Access
-	22, // 35: xlashape.v1.OperandTile.symbolic:type_name -> xlashape.v1.SymbolicTile
-	19, // 36: xlashape.v1.OperandTile.tile:type_name -> xlashape.v1.Tile
+	34, // 30: xlashape.v1.OperandTilesRequest.module:type_name -> xlashape.v1.ModuleInput
+	17, // 31: xlashape.v1.OperandTilesRequest.tile:type_name -> xlashape.v1.Tile
+	36, // 32: xlashape.v1.OperandTilesRequest.style:type_name -> xlashape.v1.TextStyle
+	19, // 33: xlashape.v1.OperandTilesResponse.tiles:type_name -> xlashape.v1.OperandTile
+	6,  // 34: xlashape.v1.OperandTile.access:type_name -> xlashape.v1.Access
+	20, // 35: xlashape.v1.OperandTile.symbolic:type_name -> xlashape.v1.SymbolicTile
+	17, // 36: xlashape.v1.OperandTile.tile:type_name -> xlashape.v1.Tile
 	38, // 37: xlashape.v1.SymbolicTile.offset_map:type_name -> xlashape.v1.MapOutput
 	38, // 38: xlashape.v1.SymbolicTile.size_map:type_name -> xlashape.v1.MapOutput
 	38, // 39: xlashape.v1.SymbolicTile.stride_map:type_name -> xlashape.v1.MapOutput
 	40, // 40: xlashape.v1.ParseMapRequest.maps:type_name -> xlashape.v1.MapInput
-	37, // 41: xlashape.v1.ParseMapRequest.style:type_name -> xlashape.v1.TextStyle
+	36, // 41: xlashape.v1.ParseMapRequest.style:type_name -> xlashape.v1.TextStyle
 	38, // 42: xlashape.v1.ParseMapResponse.maps:type_name -> xlashape.v1.MapOutput
 	40, // 43: xlashape.v1.SimplifyMapRequest.maps:type_name -> xlashape.v1.MapInput
-	37, // 44: xlashape.v1.SimplifyMapRequest.style:type_name -> xlashape.v1.TextStyle
-	27, // 45: xlashape.v1.SimplifyMapResponse.maps:type_name -> xlashape.v1.SimplifiedMap
+	36, // 44: xlashape.v1.SimplifyMapRequest.style:type_name -> xlashape.v1.TextStyle
+	25, // 45: xlashape.v1.SimplifyMapResponse.maps:type_name -> xlashape.v1.SimplifiedMap
 	38, // 46: xlashape.v1.SimplifiedMap.map:type_name -> xlashape.v1.MapOutput
-	29, // 47: xlashape.v1.ComposeMapsRequest.chains:type_name -> xlashape.v1.MapChain
-	37, // 48: xlashape.v1.ComposeMapsRequest.style:type_name -> xlashape.v1.TextStyle
+	27, // 47: xlashape.v1.ComposeMapsRequest.chains:type_name -> xlashape.v1.MapChain
+	36, // 48: xlashape.v1.ComposeMapsRequest.style:type_name -> xlashape.v1.TextStyle
 	40, // 49: xlashape.v1.MapChain.maps:type_name -> xlashape.v1.MapInput
 	38, // 50: xlashape.v1.ComposeMapsResponse.maps:type_name -> xlashape.v1.MapOutput
 	40, // 51: xlashape.v1.EvaluateMapRequest.map:type_name -> xlashape.v1.MapInput
 	40, // 52: xlashape.v1.EvaluateMapBatchRequest.map:type_name -> xlashape.v1.MapInput
-	2,  // 53: xlashape.v1.IndexingService.IndexingMaps:input_type -> xlashape.v1.IndexingMapsRequest
-	4,  // 54: xlashape.v1.IndexingService.InstructionMaps:input_type -> xlashape.v1.InstructionMapsRequest
-	14, // 55: xlashape.v1.IndexingService.OperandReads:input_type -> xlashape.v1.OperandReadsRequest
-	18, // 56: xlashape.v1.IndexingService.OperandTiles:input_type -> xlashape.v1.OperandTilesRequest
-	23, // 57: xlashape.v1.IndexingService.ParseMap:input_type -> xlashape.v1.ParseMapRequest
-	25, // 58: xlashape.v1.IndexingService.SimplifyMap:input_type -> xlashape.v1.SimplifyMapRequest
-	28, // 59: xlashape.v1.IndexingService.ComposeMaps:input_type -> xlashape.v1.ComposeMapsRequest
-	31, // 60: xlashape.v1.IndexingService.EvaluateMap:input_type -> xlashape.v1.EvaluateMapRequest
-	33, // 61: xlashape.v1.IndexingService.EvaluateMapBatch:input_type -> xlashape.v1.EvaluateMapBatchRequest
-	3,  // 62: xlashape.v1.IndexingService.IndexingMaps:output_type -> xlashape.v1.IndexingMapsResponse
-	5,  // 63: xlashape.v1.IndexingService.InstructionMaps:output_type -> xlashape.v1.InstructionMapsResponse
-	15, // 64: xlashape.v1.IndexingService.OperandReads:output_type -> xlashape.v1.OperandReadsResponse
-	20, // 65: xlashape.v1.IndexingService.OperandTiles:output_type -> xlashape.v1.OperandTilesResponse
-	24, // 66: xlashape.v1.IndexingService.ParseMap:output_type -> xlashape.v1.ParseMapResponse
-	26, // 67: xlashape.v1.IndexingService.SimplifyMap:output_type -> xlashape.v1.SimplifyMapResponse
-	30, // 68: xlashape.v1.IndexingService.ComposeMaps:output_type -> xlashape.v1.ComposeMapsResponse
-	32, // 69: xlashape.v1.IndexingService.EvaluateMap:output_type -> xlashape.v1.EvaluateMapResponse
-	34, // 70: xlashape.v1.IndexingService.EvaluateMapBatch:output_type -> xlashape.v1.EvaluateMapBatchResponse
+	0,  // 53: xlashape.v1.IndexingService.IndexingMaps:input_type -> xlashape.v1.IndexingMapsRequest
+	2,  // 54: xlashape.v1.IndexingService.InstructionMaps:input_type -> xlashape.v1.InstructionMapsRequest
+	12, // 55: xlashape.v1.IndexingService.OperandReads:input_type -> xlashape.v1.OperandReadsRequest
+	16, // 56: xlashape.v1.IndexingService.OperandTiles:input_type -> xlashape.v1.OperandTilesRequest
+	21, // 57: xlashape.v1.IndexingService.ParseMap:input_type -> xlashape.v1.ParseMapRequest
+	23, // 58: xlashape.v1.IndexingService.SimplifyMap:input_type -> xlashape.v1.SimplifyMapRequest
+	26, // 59: xlashape.v1.IndexingService.ComposeMaps:input_type -> xlashape.v1.ComposeMapsRequest
+	29, // 60: xlashape.v1.IndexingService.EvaluateMap:input_type -> xlashape.v1.EvaluateMapRequest
+	31, // 61: xlashape.v1.IndexingService.EvaluateMapBatch:input_type -> xlashape.v1.EvaluateMapBatchRequest
+	1,  // 62: xlashape.v1.IndexingService.IndexingMaps:output_type -> xlashape.v1.IndexingMapsResponse
+	3,  // 63: xlashape.v1.IndexingService.InstructionMaps:output_type -> xlashape.v1.InstructionMapsResponse
+	13, // 64: xlashape.v1.IndexingService.OperandReads:output_type -> xlashape.v1.OperandReadsResponse
+	18, // 65: xlashape.v1.IndexingService.OperandTiles:output_type -> xlashape.v1.OperandTilesResponse
+	22, // 66: xlashape.v1.IndexingService.ParseMap:output_type -> xlashape.v1.ParseMapResponse
+	24, // 67: xlashape.v1.IndexingService.SimplifyMap:output_type -> xlashape.v1.SimplifyMapResponse
+	28, // 68: xlashape.v1.IndexingService.ComposeMaps:output_type -> xlashape.v1.ComposeMapsResponse
+	30, // 69: xlashape.v1.IndexingService.EvaluateMap:output_type -> xlashape.v1.EvaluateMapResponse
+	32, // 70: xlashape.v1.IndexingService.EvaluateMapBatch:output_type -> xlashape.v1.EvaluateMapBatchResponse
 	62, // [62:71] is the sub-list for method output_type
 	53, // [53:62] is the sub-list for method input_type
 	53, // [53:53] is the sub-list for extension type_name
@@ -2895,14 +2774,13 @@ func file_xlashape_v1_indexing_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_xlashape_v1_indexing_service_proto_rawDesc), len(file_xlashape_v1_indexing_service_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      0,
 			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_xlashape_v1_indexing_service_proto_goTypes,
 		DependencyIndexes: file_xlashape_v1_indexing_service_proto_depIdxs,
-		EnumInfos:         file_xlashape_v1_indexing_service_proto_enumTypes,
 		MessageInfos:      file_xlashape_v1_indexing_service_proto_msgTypes,
 	}.Build()
 	File_xlashape_v1_indexing_service_proto = out.File

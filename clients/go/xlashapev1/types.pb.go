@@ -350,6 +350,117 @@ func (TextStyle) EnumDescriptor() ([]byte, []int) {
 	return file_xlashape_v1_types_proto_rawDescGZIP(), []int{2}
 }
 
+// The direction of a map.
+type Direction int32
+
+const (
+	// The same as DIRECTION_OUTPUT_TO_INPUT.
+	Direction_DIRECTION_UNSPECIFIED Direction = 0
+	// From an element of an output to the elements of an operand that it is computed from.
+	Direction_DIRECTION_OUTPUT_TO_INPUT Direction = 1
+	// From an element of an operand to the elements of an output that are computed from it.
+	Direction_DIRECTION_INPUT_TO_OUTPUT Direction = 2
+)
+
+// Enum value maps for Direction.
+var (
+	Direction_name = map[int32]string{
+		0: "DIRECTION_UNSPECIFIED",
+		1: "DIRECTION_OUTPUT_TO_INPUT",
+		2: "DIRECTION_INPUT_TO_OUTPUT",
+	}
+	Direction_value = map[string]int32{
+		"DIRECTION_UNSPECIFIED":     0,
+		"DIRECTION_OUTPUT_TO_INPUT": 1,
+		"DIRECTION_INPUT_TO_OUTPUT": 2,
+	}
+)
+
+func (x Direction) Enum() *Direction {
+	p := new(Direction)
+	*p = x
+	return p
+}
+
+func (x Direction) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Direction) Descriptor() protoreflect.EnumDescriptor {
+	return file_xlashape_v1_types_proto_enumTypes[3].Descriptor()
+}
+
+func (Direction) Type() protoreflect.EnumType {
+	return &file_xlashape_v1_types_proto_enumTypes[3]
+}
+
+func (x Direction) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Direction.Descriptor instead.
+func (Direction) EnumDescriptor() ([]byte, []int) {
+	return file_xlashape_v1_types_proto_rawDescGZIP(), []int{3}
+}
+
+// How much a map says about the elements that are accessed.
+type Knowledge int32
+
+const (
+	// A kind of a later version.
+	Knowledge_KNOWLEDGE_UNSPECIFIED Knowledge = 0
+	// The map gives exactly the elements that are accessed.
+	Knowledge_KNOWLEDGE_EXACT Knowledge = 1
+	// The map may name more elements than are accessed, because nothing narrower is known to be true. It names every element of some array on the way, such
+	// as an operand of a custom call, or every index along a dimension of it.
+	Knowledge_KNOWLEDGE_EVERY_ELEMENT Knowledge = 2
+	// This version does not know which elements are accessed.
+	Knowledge_KNOWLEDGE_UNKNOWN Knowledge = 3
+)
+
+// Enum value maps for Knowledge.
+var (
+	Knowledge_name = map[int32]string{
+		0: "KNOWLEDGE_UNSPECIFIED",
+		1: "KNOWLEDGE_EXACT",
+		2: "KNOWLEDGE_EVERY_ELEMENT",
+		3: "KNOWLEDGE_UNKNOWN",
+	}
+	Knowledge_value = map[string]int32{
+		"KNOWLEDGE_UNSPECIFIED":   0,
+		"KNOWLEDGE_EXACT":         1,
+		"KNOWLEDGE_EVERY_ELEMENT": 2,
+		"KNOWLEDGE_UNKNOWN":       3,
+	}
+)
+
+func (x Knowledge) Enum() *Knowledge {
+	p := new(Knowledge)
+	*p = x
+	return p
+}
+
+func (x Knowledge) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Knowledge) Descriptor() protoreflect.EnumDescriptor {
+	return file_xlashape_v1_types_proto_enumTypes[4].Descriptor()
+}
+
+func (Knowledge) Type() protoreflect.EnumType {
+	return &file_xlashape_v1_types_proto_enumTypes[4]
+}
+
+func (x Knowledge) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Knowledge.Descriptor instead.
+func (Knowledge) EnumDescriptor() ([]byte, []int) {
+	return file_xlashape_v1_types_proto_rawDescGZIP(), []int{4}
+}
+
 // The state of a map. STATE_UNSPECIFIED stands for STATE_DEFINED.
 type IndexingMap_State int32
 
@@ -391,11 +502,11 @@ func (x IndexingMap_State) String() string {
 }
 
 func (IndexingMap_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_types_proto_enumTypes[3].Descriptor()
+	return file_xlashape_v1_types_proto_enumTypes[5].Descriptor()
 }
 
 func (IndexingMap_State) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_types_proto_enumTypes[3]
+	return &file_xlashape_v1_types_proto_enumTypes[5]
 }
 
 func (x IndexingMap_State) Number() protoreflect.EnumNumber {
@@ -482,11 +593,11 @@ func (x Expression_Kind) String() string {
 }
 
 func (Expression_Kind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_types_proto_enumTypes[4].Descriptor()
+	return file_xlashape_v1_types_proto_enumTypes[6].Descriptor()
 }
 
 func (Expression_Kind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_types_proto_enumTypes[4]
+	return &file_xlashape_v1_types_proto_enumTypes[6]
 }
 
 func (x Expression_Kind) Number() protoreflect.EnumNumber {
@@ -1688,7 +1799,16 @@ const file_xlashape_v1_types_proto_rawDesc = "" +
 	"\tTextStyle\x12\x1a\n" +
 	"\x16TEXT_STYLE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eTEXT_STYLE_XLA\x10\x01\x12\x15\n" +
-	"\x11TEXT_STYLE_AFFINE\x10\x02B\xb2\x01\n" +
+	"\x11TEXT_STYLE_AFFINE\x10\x02*d\n" +
+	"\tDirection\x12\x19\n" +
+	"\x15DIRECTION_UNSPECIFIED\x10\x00\x12\x1d\n" +
+	"\x19DIRECTION_OUTPUT_TO_INPUT\x10\x01\x12\x1d\n" +
+	"\x19DIRECTION_INPUT_TO_OUTPUT\x10\x02*o\n" +
+	"\tKnowledge\x12\x19\n" +
+	"\x15KNOWLEDGE_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fKNOWLEDGE_EXACT\x10\x01\x12\x1b\n" +
+	"\x17KNOWLEDGE_EVERY_ELEMENT\x10\x02\x12\x15\n" +
+	"\x11KNOWLEDGE_UNKNOWN\x10\x03B\xb2\x01\n" +
 	"\x15io.github.xlashape.v1B\n" +
 	"TypesProtoP\x01Z=github.com/xlashape/xlashape/clients/go/xlashapev1;xlashapev1\xa2\x02\x03XLS\xaa\x02\vXlashape.V1\xba\x02\x03XLS\xca\x02\vXlashape\\V1\xe2\x02\x14Xlashape\\V1\\Metadata\xea\x02\fXlashape::V1b\x06proto3"
 
@@ -1704,50 +1824,52 @@ func file_xlashape_v1_types_proto_rawDescGZIP() []byte {
 	return file_xlashape_v1_types_proto_rawDescData
 }
 
-var file_xlashape_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_xlashape_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
 var file_xlashape_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_xlashape_v1_types_proto_goTypes = []any{
 	(ElementType)(0),       // 0: xlashape.v1.ElementType
 	(DimensionLevel)(0),    // 1: xlashape.v1.DimensionLevel
 	(TextStyle)(0),         // 2: xlashape.v1.TextStyle
-	(IndexingMap_State)(0), // 3: xlashape.v1.IndexingMap.State
-	(Expression_Kind)(0),   // 4: xlashape.v1.Expression.Kind
-	(*ShapeInput)(nil),     // 5: xlashape.v1.ShapeInput
-	(*Shape)(nil),          // 6: xlashape.v1.Shape
-	(*Layout)(nil),         // 7: xlashape.v1.Layout
-	(*LayoutTile)(nil),     // 8: xlashape.v1.LayoutTile
-	(*SplitConfig)(nil),    // 9: xlashape.v1.SplitConfig
-	(*ModuleInput)(nil),    // 10: xlashape.v1.ModuleInput
-	(*Interval)(nil),       // 11: xlashape.v1.Interval
-	(*IndexingMap)(nil),    // 12: xlashape.v1.IndexingMap
-	(*Variable)(nil),       // 13: xlashape.v1.Variable
-	(*Constraint)(nil),     // 14: xlashape.v1.Constraint
-	(*Expression)(nil),     // 15: xlashape.v1.Expression
-	(*MapInput)(nil),       // 16: xlashape.v1.MapInput
-	(*MapOutput)(nil),      // 17: xlashape.v1.MapOutput
+	(Direction)(0),         // 3: xlashape.v1.Direction
+	(Knowledge)(0),         // 4: xlashape.v1.Knowledge
+	(IndexingMap_State)(0), // 5: xlashape.v1.IndexingMap.State
+	(Expression_Kind)(0),   // 6: xlashape.v1.Expression.Kind
+	(*ShapeInput)(nil),     // 7: xlashape.v1.ShapeInput
+	(*Shape)(nil),          // 8: xlashape.v1.Shape
+	(*Layout)(nil),         // 9: xlashape.v1.Layout
+	(*LayoutTile)(nil),     // 10: xlashape.v1.LayoutTile
+	(*SplitConfig)(nil),    // 11: xlashape.v1.SplitConfig
+	(*ModuleInput)(nil),    // 12: xlashape.v1.ModuleInput
+	(*Interval)(nil),       // 13: xlashape.v1.Interval
+	(*IndexingMap)(nil),    // 14: xlashape.v1.IndexingMap
+	(*Variable)(nil),       // 15: xlashape.v1.Variable
+	(*Constraint)(nil),     // 16: xlashape.v1.Constraint
+	(*Expression)(nil),     // 17: xlashape.v1.Expression
+	(*MapInput)(nil),       // 18: xlashape.v1.MapInput
+	(*MapOutput)(nil),      // 19: xlashape.v1.MapOutput
 }
 var file_xlashape_v1_types_proto_depIdxs = []int32{
-	6,  // 0: xlashape.v1.ShapeInput.shape:type_name -> xlashape.v1.Shape
+	8,  // 0: xlashape.v1.ShapeInput.shape:type_name -> xlashape.v1.Shape
 	0,  // 1: xlashape.v1.Shape.element_type:type_name -> xlashape.v1.ElementType
-	6,  // 2: xlashape.v1.Shape.tuple_shapes:type_name -> xlashape.v1.Shape
-	7,  // 3: xlashape.v1.Shape.layout:type_name -> xlashape.v1.Layout
-	8,  // 4: xlashape.v1.Layout.tiles:type_name -> xlashape.v1.LayoutTile
+	8,  // 2: xlashape.v1.Shape.tuple_shapes:type_name -> xlashape.v1.Shape
+	9,  // 3: xlashape.v1.Shape.layout:type_name -> xlashape.v1.Layout
+	10, // 4: xlashape.v1.Layout.tiles:type_name -> xlashape.v1.LayoutTile
 	1,  // 5: xlashape.v1.Layout.dim_level_types:type_name -> xlashape.v1.DimensionLevel
-	6,  // 6: xlashape.v1.Layout.physical_shape:type_name -> xlashape.v1.Shape
+	8,  // 6: xlashape.v1.Layout.physical_shape:type_name -> xlashape.v1.Shape
 	0,  // 7: xlashape.v1.Layout.index_primitive_type:type_name -> xlashape.v1.ElementType
 	0,  // 8: xlashape.v1.Layout.pointer_primitive_type:type_name -> xlashape.v1.ElementType
-	9,  // 9: xlashape.v1.Layout.split_configs:type_name -> xlashape.v1.SplitConfig
-	3,  // 10: xlashape.v1.IndexingMap.state:type_name -> xlashape.v1.IndexingMap.State
-	13, // 11: xlashape.v1.IndexingMap.dimensions:type_name -> xlashape.v1.Variable
-	13, // 12: xlashape.v1.IndexingMap.ranges:type_name -> xlashape.v1.Variable
-	13, // 13: xlashape.v1.IndexingMap.runtime:type_name -> xlashape.v1.Variable
-	15, // 14: xlashape.v1.IndexingMap.expressions:type_name -> xlashape.v1.Expression
-	14, // 15: xlashape.v1.IndexingMap.constraints:type_name -> xlashape.v1.Constraint
-	11, // 16: xlashape.v1.Variable.bounds:type_name -> xlashape.v1.Interval
-	11, // 17: xlashape.v1.Constraint.bounds:type_name -> xlashape.v1.Interval
-	4,  // 18: xlashape.v1.Expression.kind:type_name -> xlashape.v1.Expression.Kind
-	12, // 19: xlashape.v1.MapInput.map:type_name -> xlashape.v1.IndexingMap
-	12, // 20: xlashape.v1.MapOutput.map:type_name -> xlashape.v1.IndexingMap
+	11, // 9: xlashape.v1.Layout.split_configs:type_name -> xlashape.v1.SplitConfig
+	5,  // 10: xlashape.v1.IndexingMap.state:type_name -> xlashape.v1.IndexingMap.State
+	15, // 11: xlashape.v1.IndexingMap.dimensions:type_name -> xlashape.v1.Variable
+	15, // 12: xlashape.v1.IndexingMap.ranges:type_name -> xlashape.v1.Variable
+	15, // 13: xlashape.v1.IndexingMap.runtime:type_name -> xlashape.v1.Variable
+	17, // 14: xlashape.v1.IndexingMap.expressions:type_name -> xlashape.v1.Expression
+	16, // 15: xlashape.v1.IndexingMap.constraints:type_name -> xlashape.v1.Constraint
+	13, // 16: xlashape.v1.Variable.bounds:type_name -> xlashape.v1.Interval
+	13, // 17: xlashape.v1.Constraint.bounds:type_name -> xlashape.v1.Interval
+	6,  // 18: xlashape.v1.Expression.kind:type_name -> xlashape.v1.Expression.Kind
+	14, // 19: xlashape.v1.MapInput.map:type_name -> xlashape.v1.IndexingMap
+	14, // 20: xlashape.v1.MapOutput.map:type_name -> xlashape.v1.IndexingMap
 	21, // [21:21] is the sub-list for method output_type
 	21, // [21:21] is the sub-list for method input_type
 	21, // [21:21] is the sub-list for extension type_name
@@ -1779,7 +1901,7 @@ func file_xlashape_v1_types_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_xlashape_v1_types_proto_rawDesc), len(file_xlashape_v1_types_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      7,
 			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -216,15 +216,17 @@ func (x *RecognizeResponse) GetSummary() string {
 	return ""
 }
 
-// What to draw, and how. An option that is not set has the default of the command `xlashape draw`. Exactly one of `shape`, `map` and `module` is set.
+// What to draw, and how. An option that is not set has the default of the command `xlashape draw`.
 type DrawRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A shape: its tiles, the elements of one tile, and its memory are drawn.
-	Shape *ShapeInput `protobuf:"bytes,1,opt,name=shape,proto3" json:"shape,omitempty"`
-	// An indexing map: the elements that it reads of its operand are drawn.
-	Map *MapInput `protobuf:"bytes,2,opt,name=map,proto3" json:"map,omitempty"`
-	// A module: with `instruction`, the elements that this instruction reads are drawn; without it, the memory of the module over time.
-	Module *ModuleInput `protobuf:"bytes,3,opt,name=module,proto3" json:"module,omitempty"`
+	// What is drawn. Exactly one of these fields is set.
+	//
+	// Types that are valid to be assigned to Subject:
+	//
+	//	*DrawRequest_Shape
+	//	*DrawRequest_Map
+	//	*DrawRequest_Module
+	Subject isDrawRequest_Subject `protobuf_oneof:"subject"`
 	// Of a module: the name of an instruction.
 	Instruction string `protobuf:"bytes,4,opt,name=instruction,proto3" json:"instruction,omitempty"`
 	// The computation of the instruction. Empty: the instruction is found by its name.
@@ -300,23 +302,36 @@ func (*DrawRequest) Descriptor() ([]byte, []int) {
 	return file_xlashape_v1_view_service_proto_rawDescGZIP(), []int{2}
 }
 
+func (x *DrawRequest) GetSubject() isDrawRequest_Subject {
+	if x != nil {
+		return x.Subject
+	}
+	return nil
+}
+
 func (x *DrawRequest) GetShape() *ShapeInput {
 	if x != nil {
-		return x.Shape
+		if x, ok := x.Subject.(*DrawRequest_Shape); ok {
+			return x.Shape
+		}
 	}
 	return nil
 }
 
 func (x *DrawRequest) GetMap() *MapInput {
 	if x != nil {
-		return x.Map
+		if x, ok := x.Subject.(*DrawRequest_Map); ok {
+			return x.Map
+		}
 	}
 	return nil
 }
 
 func (x *DrawRequest) GetModule() *ModuleInput {
 	if x != nil {
-		return x.Module
+		if x, ok := x.Subject.(*DrawRequest_Module); ok {
+			return x.Module
+		}
 	}
 	return nil
 }
@@ -460,6 +475,31 @@ func (x *DrawRequest) GetFormat() string {
 	}
 	return ""
 }
+
+type isDrawRequest_Subject interface {
+	isDrawRequest_Subject()
+}
+
+type DrawRequest_Shape struct {
+	// A shape: its tiles, the elements of one tile, and its memory are drawn.
+	Shape *ShapeInput `protobuf:"bytes,1,opt,name=shape,proto3,oneof"`
+}
+
+type DrawRequest_Map struct {
+	// An indexing map: the elements that it reads of its operand are drawn.
+	Map *MapInput `protobuf:"bytes,2,opt,name=map,proto3,oneof"`
+}
+
+type DrawRequest_Module struct {
+	// A module: with `instruction`, the elements that this instruction reads are drawn; without it, the memory of the module over time.
+	Module *ModuleInput `protobuf:"bytes,3,opt,name=module,proto3,oneof"`
+}
+
+func (*DrawRequest_Shape) isDrawRequest_Subject() {}
+
+func (*DrawRequest_Map) isDrawRequest_Subject() {}
+
+func (*DrawRequest_Module) isDrawRequest_Subject() {}
 
 // A picture.
 type DrawResponse struct {
@@ -1176,11 +1216,11 @@ const file_xlashape_v1_view_service_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\x0e2\x18.xlashape.v1.ContentKindR\x04kind\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12 \n" +
 	"\vinstruction\x18\x03 \x01(\tR\vinstruction\x12\x18\n" +
-	"\asummary\x18\x04 \x01(\tR\asummary\"\x94\x06\n" +
-	"\vDrawRequest\x12-\n" +
-	"\x05shape\x18\x01 \x01(\v2\x17.xlashape.v1.ShapeInputR\x05shape\x12'\n" +
-	"\x03map\x18\x02 \x01(\v2\x15.xlashape.v1.MapInputR\x03map\x120\n" +
-	"\x06module\x18\x03 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12 \n" +
+	"\asummary\x18\x04 \x01(\tR\asummary\"\xa5\x06\n" +
+	"\vDrawRequest\x12/\n" +
+	"\x05shape\x18\x01 \x01(\v2\x17.xlashape.v1.ShapeInputH\x00R\x05shape\x12)\n" +
+	"\x03map\x18\x02 \x01(\v2\x15.xlashape.v1.MapInputH\x00R\x03map\x122\n" +
+	"\x06module\x18\x03 \x01(\v2\x18.xlashape.v1.ModuleInputH\x00R\x06module\x12 \n" +
 	"\vinstruction\x18\x04 \x01(\tR\vinstruction\x12 \n" +
 	"\vcomputation\x18\x05 \x01(\tR\vcomputation\x12-\n" +
 	"\x05after\x18\x06 \x01(\v2\x17.xlashape.v1.ShapeInputR\x05after\x12\x0e\n" +
@@ -1195,14 +1235,15 @@ const file_xlashape_v1_view_service_proto_rawDesc = "" +
 	"\x05banks\x18\x0e \x01(\x05R\x05banks\x12\x1d\n" +
 	"\n" +
 	"bank_bytes\x18\x0f \x01(\x05R\tbankBytes\x12\x1b\n" +
-	"\x06output\x18\x10 \x01(\x05H\x00R\x06output\x88\x01\x01\x12\x1d\n" +
-	"\aoperand\x18\x11 \x01(\x05H\x01R\aoperand\x88\x01\x01\x12:\n" +
+	"\x06output\x18\x10 \x01(\x05H\x01R\x06output\x88\x01\x01\x12\x1d\n" +
+	"\aoperand\x18\x11 \x01(\x05H\x02R\aoperand\x88\x01\x01\x12:\n" +
 	"\foutput_shape\x18\x12 \x01(\v2\x17.xlashape.v1.ShapeInputR\voutputShape\x12<\n" +
 	"\roperand_shape\x18\x13 \x01(\v2\x17.xlashape.v1.ShapeInputR\foperandShape\x12\x12\n" +
 	"\x04tile\x18\x14 \x03(\x03R\x04tile\x12\x12\n" +
 	"\x04warp\x18\x15 \x01(\x05R\x04warp\x12\x14\n" +
 	"\x05theme\x18\x16 \x01(\tR\x05theme\x12\x16\n" +
 	"\x06format\x18\x17 \x01(\tR\x06formatB\t\n" +
+	"\asubjectB\t\n" +
 	"\a_outputB\n" +
 	"\n" +
 	"\b_operand\"s\n" +
@@ -1351,7 +1392,11 @@ func file_xlashape_v1_view_service_proto_init() {
 		return
 	}
 	file_xlashape_v1_types_proto_init()
-	file_xlashape_v1_view_service_proto_msgTypes[2].OneofWrappers = []any{}
+	file_xlashape_v1_view_service_proto_msgTypes[2].OneofWrappers = []any{
+		(*DrawRequest_Shape)(nil),
+		(*DrawRequest_Map)(nil),
+		(*DrawRequest_Module)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -20,7 +20,7 @@ class ReceivedCostRow(ReceivedRow):
     bytes_read: int | None
     bytes_written: int | None
     padded_bytes: int | None
-    spaces: list[str]
+    spaces: dict[int, int]
     intensity: float | None
     bound: str | None
     least_time: float | None
@@ -190,7 +190,7 @@ class ReceivedMemoryTimelineRow(ReceivedRow):
     temporary_bytes: int
     output_bytes: int
     constant_bytes: int
-    spaces: list[str]
+    spaces: dict[int, int]
     is_peak: bool
 
 class ReceivedMemorySpacesRow(ReceivedRow):
@@ -413,9 +413,9 @@ class ReceivedTileRow(ReceivedRow):
     leaf: int
     map: str
     is_tile: bool | None
-    offsets: str | None
-    sizes: str | None
-    strides: str | None
+    offsets: list[int]
+    sizes: list[int]
+    strides: list[int]
     offset_map: str | None
     size_map: str | None
     stride_map: str | None

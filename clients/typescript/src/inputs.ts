@@ -24,6 +24,27 @@ export type MapLike = string | EvaluableMap | IndexingMap | MapInput;
 /** A request about a module, with the module in any form, and without the fields that have their default. */
 export type About<Request> = { module: ModuleLike } & Partial<Omit<Request, "module" | "$typeName" | "$unknown">>;
 
+interface Subjects {
+  readonly module: ModuleLike;
+  readonly shape: ShapeLike;
+  readonly map: MapLike;
+  readonly text: string;
+}
+
+/** A request about one of several subjects, in any form, and without the fields that have their default. */
+export type AboutOne<Request, Name extends keyof Subjects> =
+  { [Given in Name]: Pick<Subjects, Given> & { readonly [Other in Exclude<Name, Given>]?: undefined } }[Name]
+  & Partial<Omit<Request, "subject" | "$typeName" | "$unknown">>;
+
+/** The request with its subject as the message has it. @internal */
+export function aboutOne<Request extends object>(request: Request): Omit<Request, keyof Subjects> & { subject: { case: any; value: any } } {
+  const { module, shape, map, text, ...others } = request as Partial<Subjects>;
+  const subject = module !== undefined ? { case: "module", value: moduleInput(module) }
+    : shape !== undefined ? { case: "shape", value: shapeInput(shape) }
+      : map !== undefined ? { case: "map", value: mapInput(map) } : { case: "text", value: text ?? "" };
+  return { ...others as Omit<Request, keyof Subjects>, subject };
+}
+
 /** @internal */
 export function shapeInput(shape: ShapeLike): ShapeInput {
   return formOf(ShapeInputSchema, shape) ?? refuse("shape", shape, "text, bytes or a message");

@@ -5,7 +5,8 @@ import { create } from "@bufbuild/protobuf";
 import { type CallOptions } from "./calls.js";
 import { Code, errorOf, type XlashapeError } from "./errors.js";
 import type { Instruction } from "./gen/xlashape/v1/hlo_service_pb.js";
-import { Direction, type IndexingMapsRequest, type IndexingMapsResponse, IndexingMapsResponseSchema } from "./gen/xlashape/v1/indexing_service_pb.js";
+import { type IndexingMapsRequest, type IndexingMapsResponse, IndexingMapsResponseSchema } from "./gen/xlashape/v1/indexing_service_pb.js";
+import { Direction } from "./gen/xlashape/v1/types_pb.js";
 import type { About } from "./inputs.js";
 import type { ClientMethods } from "./methods.js";
 

@@ -25,7 +25,7 @@ import {
   type DrawRequest, type DrawResponse, type GetTextRequest, type GetTextResponse, type GraphRequest, type GraphResponse, RecognizeRequestSchema,
   type RecognizeResponse, ViewService,
 } from "./gen/xlashape/v1/view_service_pb.js";
-import { type About, type MapLike, mapInput, moduleInput, type ShapeLike, shapeInput } from "./inputs.js";
+import { type About, type AboutOne, aboutOne, type MapLike, mapInput, moduleInput, type ShapeLike, shapeInput } from "./inputs.js";
 import { type Integer, type Integers, toInt64, toInt64Array } from "./integers.js";
 import { mapsOfEach } from "./maps.js";
 import { evaluateMap, linearIndices, multiIndices } from "./packed.js";
@@ -227,13 +227,13 @@ export abstract class ClientMethods {
   }
 
   /** Reports why buffers are as large as they are, and what would make them smaller. */
-  async why(request: About<WhyRequest>, options?: CallOptions): Promise<WhyResponse> {
-    return await this.reports.why({ ...request, module: moduleInput(request.module) }, options);
+  async why(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): Promise<WhyResponse> {
+    return await this.reports.why(aboutOne(request), options);
   }
 
   /** Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest. */
-  async size(request: About<SizeRequest>, options?: CallOptions): Promise<SizeResponse> {
-    return await this.reports.size({ ...request, module: moduleInput(request.module) }, options);
+  async size(request: AboutOne<SizeRequest, "module" | "shape">, options?: CallOptions): Promise<SizeResponse> {
+    return await this.reports.size(aboutOne(request), options);
   }
 
   /** Reports the peak of a program's memory, what lives then, and from which line of the program it comes. */
@@ -287,8 +287,8 @@ export abstract class ClientMethods {
   }
 
   /** Draws a shape, what an instruction or a map reads, or the memory of a module over time. */
-  async draw(request: About<DrawRequest>, options?: CallOptions): Promise<DrawResponse> {
-    return await this.views.draw({ ...request, module: moduleInput(request.module) }, options);
+  async draw(request: AboutOne<DrawRequest, "shape" | "map" | "module">, options?: CallOptions): Promise<DrawResponse> {
+    return await this.views.draw(aboutOne(request), options);
   }
 
   /** Returns lines of a module's text, as XLA writes it. */

@@ -1,6 +1,6 @@
 /** Columns of tables, as reports declare them, and their values as people read them. */
 
-export type Kind = "text" | "integer" | "number" | "boolean" | "texts";
+export type Kind = "text" | "integer" | "number" | "boolean" | "texts" | "integers" | "counts";
 
 export interface Column {
   readonly name: string;
@@ -10,6 +10,8 @@ export interface Column {
   /** 0: shown when it is asked for; 1: stays longest where it is narrow. */
   readonly rank: number;
   readonly heading: string;
+  /** The values of a column of texts, if they are a closed list. */
+  readonly choices?: readonly string[];
 }
 
 export type Value = string | number | bigint | boolean | readonly string[] | undefined;

@@ -1,7 +1,8 @@
 /** What an element of an output reads, from the maps that the server gave, evaluated here. */
 
 import { EvaluableMap } from "@xlashape/client/browser";
-import { Knowledge, type TensorMaps } from "@xlashape/client/gen/xlashape/v1/indexing_service_pb";
+import type { TensorMaps } from "@xlashape/client/gen/xlashape/v1/indexing_service_pb";
+import { Knowledge } from "@xlashape/client/gen/xlashape/v1/types_pb";
 
 /** The most reads of one element that are listed. */
 export const MOST_READS = 4096;

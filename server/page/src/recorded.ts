@@ -61,9 +61,9 @@ class Recorded implements Transport {
   ): Promise<UnaryResponse<I, O>> {
     const answers = (await this.known).get(method.name);
     const request = create(method.input, input);
-    const table = request as { maxRows?: number };
-    if (table.maxRows === 0) {
-      table.maxRows = MOST_ROWS; // for which 0 stands
+    const table = request as { pageSize?: number };
+    if (table.pageSize === 0) {
+      table.pageSize = MOST_ROWS; // for which 0 stands
     }
     const data = answers?.get(key(toBinary(method.input, request)));
     let message = data && fromBinary(method.output, data);

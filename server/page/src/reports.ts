@@ -2,9 +2,9 @@
 
 import { type Client } from "@xlashape/client/browser";
 import { ReportService } from "@xlashape/client/gen/xlashape/v1/report_service_pb";
-import { type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
+import { type DescEnum, type DescField, type DescMessage, ScalarType } from "@bufbuild/protobuf";
 
-import type { Column, Value } from "./columns.js";
+import { type Column, grouped, type Value } from "./columns.js";
 import declared from "./reports.json";
 
 export interface Option {
@@ -71,7 +71,7 @@ function identity(bytes: Uint8Array): number {
   return found;
 }
 
-/** One table of a report about something. Pages are fetched once each. */
+/** One table of a report about something. Its pages are fetched one after another, once each. */
 export class ReportTable {
   readonly columns: readonly Column[];
   rows: (Message | undefined)[] = [];
@@ -80,9 +80,11 @@ export class ReportTable {
   headline = "";
   private readonly response: DescMessage;
   private readonly field: DescField;
-  private readonly pages = new Map<number, Promise<void>>();
   private readonly stopped = new AbortController();
-  private underWay = 0;
+  private loaded = 0;
+  /** The token of the next page; undefined after the last one. */
+  private pageToken: string | undefined = "";
+  private coming: Promise<void> | undefined;
 
   constructor(
     private readonly client: Client,
@@ -98,11 +100,16 @@ export class ReportTable {
     this.columns = section ? declaration.sections.find((each) => each.name === section)?.columns ?? [] : declaration.columns;
   }
 
-  /** The request for the rows from one on. */
-  request(firstRow: number): Record<string, unknown> {
-    const request: Record<string, unknown> = { firstRow: BigInt(firstRow), maxRows: ROWS_OF_A_PAGE, section: this.section, argument: this.argument, ...this.about };
-    for (const [name, text] of Object.entries(this.options)) {
-      const field = fieldOf(ReportService.method[this.name].input, name);
+  /** The request for a page. */
+  request(pageToken: string): Record<string, unknown> {
+    const request: Record<string, unknown> = { pageSize: ROWS_OF_A_PAGE, pageToken };
+    const { input } = ReportService.method[this.name];
+    for (const [name, value] of Object.entries(this.about)) {
+      const oneof = fieldOf(input, name)?.oneof;
+      request[oneof?.localName ?? name] = oneof ? { case: name, value } : value;
+    }
+    for (const [name, text] of Object.entries({ ...this.options, table: this.section, [this.section]: this.argument })) {
+      const field = fieldOf(input, name);
       if (field && text) {
         request[field.localName] = readOption(field, text);
       }
@@ -110,35 +117,26 @@ export class ReportTable {
     return request;
   }
 
-  /** Fetches the rows from `first` to `last`, where they are not there yet. */
-  async load(first: number, last: number): Promise<void> {
-    const wanted: Promise<void>[] = [];
-    for (let page = Math.floor(first / ROWS_OF_A_PAGE); page * ROWS_OF_A_PAGE < Math.max(last, 1); page++) {
-      let coming = this.pages.get(page);
-      if (!coming) {
-        coming = this.fetch(page * ROWS_OF_A_PAGE);
-        this.pages.set(page, coming);
-        coming.catch(() => this.pages.delete(page));
-      }
-      wanted.push(coming);
+  /** Fetches the rows up to `last`, where they are not there yet. */
+  async load(_first: number, last: number): Promise<void> {
+    while (this.pageToken !== undefined && this.loaded < Math.max(last, 1)) {
+      this.coming ??= this.fetch(this.pageToken).finally(() => (this.coming = undefined));
+      await this.coming;
     }
-    await Promise.all(wanted);
   }
 
-  /** All rows, one page after another. */
+  /** All rows. */
   async loadAll(): Promise<void> {
-    for (let first = 0; first < Math.max(1, this.total); first += ROWS_OF_A_PAGE) {
-      await this.load(first, first + 1);
-    }
+    await this.load(0, Infinity);
   }
 
   get isComplete(): boolean {
-    return this.pages.size > 0 && this.rows.length === this.total && !this.rows.includes(undefined);
+    return this.pageToken === undefined;
   }
 
-  /** Ends calls that are under way. */
+  /** Ends a call that is under way. */
   stop(): void {
-    if (this.underWay > 0) {
+    if (this.coming) {
       this.stopped.abort();
     }
   }
@@ -147,52 +145,72 @@ export class ReportTable {
     return this.stopped.signal.aborted;
   }
 
-  readonly get = (row: Message, column: Column): Value => valueOf(row, this.field.message, column.name);
+  readonly get = (row: Message, column: Column): Value => valueOf(row, this.field.message, column);
 
   total_(column: Column): Value {
-    return this.totals && valueOf(this.totals, fieldOf(this.response, "totals")?.message, column.name);
+    return this.totals && valueOf(this.totals, fieldOf(this.response, "totals")?.message, column);
   }
 
-  private async fetch(first: number): Promise<void> {
+  private async fetch(pageToken: string): Promise<void> {
     const ask = this.client.reports[this.name] as unknown as (request: unknown, options: unknown) => Promise<Record<string, unknown>>;
-    for (let next = first; ;) {
-      this.underWay++;
-      const answer = await ask(this.request(next), { signal: this.stopped.signal, timeoutMs: 300_000 }).finally(() => this.underWay--);
-      this.totals = answer["totals"] as Message | undefined;
-      this.headline = answer["headline"] as string;
-      this.total = Number(answer["rowCount"]);
-      this.rows.length = this.total;
-      const came = answer[this.field.localName] as Message[];
-      came.forEach((row, i) => (this.rows[next + i] = row));
-      next += came.length;
-      // An answer has fewer rows than were asked for where their texts are long.
-      if (came.length === 0 || next >= Math.min(this.total, first + ROWS_OF_A_PAGE)) {
-        return;
-      }
-    }
+    const answer = await ask(this.request(pageToken), { signal: this.stopped.signal, timeoutMs: 300_000 });
+    this.totals = answer["totals"] as Message | undefined;
+    this.headline = answer["headline"] as string;
+    this.total = Number(answer["rowCount"]);
+    this.rows.length = this.total;
+    const came = answer[this.field.localName] as Message[];
+    came.forEach((row, i) => (this.rows[this.loaded + i] = row));
+    this.loaded += came.length;
+    this.pageToken = (answer["nextPageToken"] as string) || undefined;
   }
 }
 
-const LOCAL_NAMES = new WeakMap<DescMessage, Map<string, string>>();
+const FIELDS = new WeakMap<DescMessage, Map<string, DescField>>();
 
-/** The value of a field by its name in the schema. Integers that are exact as numbers are numbers. */
-function valueOf(message: Message, type: DescMessage | undefined, name: string): Value {
-  let names = type && LOCAL_NAMES.get(type);
-  if (type && !names) {
-    names = new Map(type.fields.map((field) => [field.name, field.localName]));
-    LOCAL_NAMES.set(type, names);
+/** The value of a column. Integers that are exact as numbers are numbers, values of enums are their texts. */
+function valueOf(message: Message, type: DescMessage | undefined, column: Column): Value {
+  let fields = type && FIELDS.get(type);
+  if (type && !fields) {
+    fields = new Map(type.fields.map((field) => [field.name, field]));
+    FIELDS.set(type, fields);
   }
-  const value = (message as Record<string, Value>)[names?.get(name) ?? name];
-  return typeof value === "bigint" && value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : value;
+  const field = fields?.get(column.name);
+  const value = (message as Record<string, unknown>)[field?.localName ?? column.name];
+  if (Array.isArray(value)) {
+    return value.map((each: unknown) => (field?.enum ? textOf(field.enum, column, Number(each)) ?? "" : String(each)));
+  }
+  if (field?.enum) {
+    return textOf(field.enum, column, Number(value));
+  }
+  if (column.kind === "counts") {
+    return Object.entries((value ?? {}) as Record<string, bigint>).map(([key, count]) => `${key}: ${grouped(count)}`);
+  }
+  return typeof value === "bigint" && value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : (value as Value);
 }
+
+/** The text of a value of an enum, as the column's declaration has it; undefined for 0, which stands for none. */
+function textOf(type: DescEnum, column: Column, number: number): string | undefined {
+  const name = type.value[number]?.localName;
+  return number === 0 ? undefined : column.choices?.find((each) => memberOf(each) === name) ?? `unknown_${number}`;
+}
+
+const memberOf = (text: string): string => text.replace(/[^A-Za-z0-9]/g, "_").toUpperCase();
 
 function fieldOf(type: DescMessage, name: string): DescField | undefined {
   return type.fields.find((field) => field.name === name);
 }
 
+/** The number of a text among the values of an enum; 0, which stands for none, for another text. */
+export function enumNumber(type: DescEnum, text: string): number {
+  return type.values.find((each) => each.localName.replace(/^_/, "") === memberOf(text))?.number ?? 0;
+}
+
 function readOption(field: DescField, text: string): unknown {
+  if (field.enum) {
+    return field.fieldKind === "list" ? text.split(",").map((each) => enumNumber(field.enum, each)) : enumNumber(field.enum, text);
+  }
   if (field.fieldKind === "list") {
-    return text.split(",");
+    return field.scalar === ScalarType.INT64 ? text.split(",").map(BigInt) : text.split(",");
   }
   switch (field.scalar) {
     case ScalarType.INT64:

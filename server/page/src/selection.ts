@@ -96,7 +96,7 @@ function testOf<Row>(text: string, columns: readonly Column[], get: Get<Row>): (
   if (sign !== "=" && !isUnequal) {
     throw new SelectionError(`${column.name} has no order: expected =, !=, ~ or !~`);
   }
-  if (column.kind === "texts") {
+  if (typeof column.kind === "string" && ["texts", "integers", "counts"].includes(column.kind)) {
     return (row) => ((get(row, column) as readonly string[] | undefined) ?? []).includes(value) !== isUnequal;
   }
   if (!/^(true|false)$/i.test(value)) {

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlencode
 
+from xlashape.base.vocabulary import Vocabulary
 from xlashape.errors import (
     DecodeError,
     LimitExceededError,
@@ -232,7 +233,7 @@ class _Recorder:
         """Records, for each of the worst reads, the elements that its first output element reads."""
         numbers = zip(graph.computations, graph.names, graph.shapes, strict=True)
         shapes = {(graph.computation_names[c], name): graph.shape_texts[shape] for c, name, shape in numbers}
-        answer = self._ask("Reads", first_row=0, max_rows=_PAGE_ROWS, **named)
+        answer = self._ask("Reads", page_size=_PAGE_ROWS, **named)
         worst = dict.fromkeys((row.computation, row.instruction, row.output) for row in answer.reads) if answer else {}
         for computation, name, output in itertools.islice(worst, _MOST_ELEMENTS):
             place: dict[str, Any] = {**named, "instruction": name, "computation": computation}
@@ -266,24 +267,25 @@ class _Recorder:
         for section in (None, *report.sections):
             argument = None if section is None else section.argument
             for value in argument.choices if argument else ("",):
-                table = {"section": "" if section is None else section.name, "argument": value}
-                first = size = 0
-                while True:
+                table: dict[str, Any] = {}
+                if section is not None:
+                    table["table"] = f"{name}_TABLE_{section.name}".upper()
+                if argument is not None and isinstance(argument.choices, Vocabulary):
+                    table[argument.name] = argument.choices.number(value)
+                size, token = 0, ""
+                while size <= _MOST_TABLE_BYTES:
                     answer = self._ask(
                         name.capitalize(),
                         is_needed=is_needed and section is None,
-                        first_row=first,
-                        max_rows=_PAGE_ROWS,
+                        page_size=_PAGE_ROWS,
+                        page_token=token,
                         **table,
                         **about,
                     )
-                    if answer is None:
+                    if answer is None or not answer.next_page_token:
                         break
-                    rows = len(getattr(answer, table["section"] or report.rows))
-                    first += rows
+                    token = answer.next_page_token
                     size += answer.ByteSize()
-                    if not rows or first >= answer.row_count or size > _MOST_TABLE_BYTES:
-                        break
 
     def _ask(self, rpc: str, *, is_needed: bool = False, **fields: Any) -> Any:
         """The answer to a request, which is recorded. None if the handler refuses the request: the page then says that

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
-import struct
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
 
 from xlashape.base.math import checked_int64
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
@@ -18,14 +14,11 @@ from xlashape.limits import budget, spend
 from xlashape.proto import v1
 from xlashape.shape import Shape
 from xlashape_server.config import Config
-from xlashape_server.handlers.inputs import choice, decoded, placed, response_size
+from xlashape_server.handlers.inputs import RequestedPage, choice, decoded, placed, response_size
 from xlashape_server.handlers.shapes import size_of
 from xlashape_server.modules import HLO_MODULE_PROTO, HLO_PROTO, TEXT, Modules, format_of
 from xlashape_server.store import Stored, Upload
 
-T = TypeVar("T")
-
-_TOKEN = struct.Struct("<Q12s")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _OPCODES = {opcode.value for opcode in Opcode}
 
@@ -150,10 +143,13 @@ class HloHandlers:
         with budget(deadline=deadline, subject="a module"), _about_the_module():
             module = self._modules.read(request.module, ("module",))
             found = list(selected(module, request.computation, request.opcode))
-            items, next_token = page(request, found, self._max_page_size)
-            response = v1.ListInstructionsResponse(next_page_token=next_token, total_size=len(found))
+            page = RequestedPage(request, self._max_page_size)
+            end = page.start + page.size
+            response = v1.ListInstructionsResponse(
+                next_page_token=page.next_token(end, len(found)), total_size=len(found)
+            )
             size = 0
-            for instruction in items:
+            for instruction in found[page.start : end]:
                 spend(16)
                 message = _instruction_message(instruction)
                 size += message.ByteSize()
@@ -185,9 +181,12 @@ class HloHandlers:
                     found.append((instruction, _size_of_arrays(arrays)))
             if order != "module":
                 found.sort(key=lambda pair: _bytes_of(pair[1], order), reverse=True)
-            items, next_token = page(request, found, self._max_page_size)
+            page = RequestedPage(request, self._max_page_size)
+            items = found[page.start : page.start + page.size]
             response = v1.ByteSizesResponse(
-                next_page_token=next_token, total_size=len(found), totals=_totals(found, shared, fused)
+                next_page_token=page.next_token(page.start + page.size, len(found)),
+                total_size=len(found),
+                totals=_totals(found, shared, fused),
             )
             answered = 0
             for instruction, size in items:
@@ -252,37 +251,6 @@ def selected(module: HloModule, computation: str, opcode: str = "") -> list[HloI
     if not with_opcode and opcode not in _OPCODES:
         raise InvalidArgumentError(f"there is no opcode {opcode[:80]!r}", field="opcode")
     return with_opcode
-
-
-def page(
-    request: v1.ListInstructionsRequest | v1.ByteSizesRequest, found: Sequence[T], maximum: int
-) -> tuple[Sequence[T], str]:
-    """The items of the requested page, and the token of the next page. Clears page size and token in the request.
-
-    A token holds the number of the next page's first item, and a digest of the request without page size and token. A
-    token of another request is refused.
-    """
-    size, token = request.page_size, request.page_token
-    if size < 0:
-        raise InvalidArgumentError(f"expected 0 or more, found {size}", field="page_size")
-    size = min(size or maximum, maximum)
-    request.ClearField("page_size")
-    request.ClearField("page_token")
-    start, digest = 0, b""
-    if token or len(found) > size:
-        digest = hashlib.sha256(request.SerializeToString(deterministic=True)).digest()[:12]
-    if token:
-        try:
-            start, token_digest = _TOKEN.unpack(base64.urlsafe_b64decode(token))
-        except (struct.error, ValueError):
-            start, token_digest = 0, b""
-        if token_digest != digest or not 0 <= start <= len(found):
-            raise InvalidArgumentError(
-                "expected the next_page_token of an answer to the same request", field="page_token"
-            )
-    end = start + size
-    next_token = base64.urlsafe_b64encode(_TOKEN.pack(end, digest)).decode() if end < len(found) else ""
-    return found[start:end], next_token
 
 
 def _instruction_message(instruction: HloInstruction) -> v1.Instruction:

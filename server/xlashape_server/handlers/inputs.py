@@ -4,7 +4,10 @@ field, such as `shapes[3].text`.
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
+import struct
 import zlib
 from collections.abc import Callable, Sequence
 from io import BytesIO
@@ -35,6 +38,7 @@ from xlashape_server.precount import count
 
 M = TypeVar("M", bound=Message)
 
+_TOKEN = struct.Struct("<Q12s")
 _SMALL_REQUEST = 64 << 10  # bytes; the memory of a smaller request is not estimated
 # Bytes of memory that the messages of a request may take, in addition to four times the size of the request.
 _MAX_REQUEST_MEMORY = 256 << 20
@@ -253,6 +257,40 @@ def choice(number: int, meanings: Sequence[str], field: str) -> str:
     if not 0 <= number < len(meanings):
         raise InvalidArgumentError(f"expected a number from 0 to {len(meanings) - 1}, found {number}", field=field)
     return meanings[number]
+
+
+class RequestedPage:
+    """The page that a request asks for with `page_size` and `page_token`. A token holds the number of the page's first
+    item, and a digest of the request without the two fields, which are cleared in it: InvalidArgumentError for a token
+    of another request.
+    """
+
+    def __init__(self, request: Message, maximum: int) -> None:
+        self._request = request
+        asked: Any = request
+        size, token = asked.page_size, asked.page_token
+        if size < 0:
+            raise InvalidArgumentError(f"expected 0 or more, found {size}", field="page_size")
+        self.size: int = min(size or maximum, maximum)
+        asked.ClearField("page_size")
+        asked.ClearField("page_token")
+        self.start = 0
+        if token:
+            try:
+                self.start, digest = _TOKEN.unpack(base64.urlsafe_b64decode(token))
+            except (struct.error, ValueError):
+                digest = b""
+            if digest != self._digest() or not 0 <= self.start <= 1 << 62:
+                raise InvalidArgumentError(
+                    "expected the next_page_token of an answer to the same request", field="page_token"
+                )
+
+    def _digest(self) -> bytes:
+        return hashlib.sha256(self._request.SerializeToString(deterministic=True)).digest()[:12]
+
+    def next_token(self, end: int, count: int) -> str:
+        """The token of the page from item `end` on; empty if there are `count` items and no more."""
+        return base64.urlsafe_b64encode(_TOKEN.pack(end, self._digest())).decode() if end < count else ""
 
 
 def batch(count: int, maximum: int, field: str) -> None:

@@ -14,10 +14,18 @@ from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, Xl
 from xlashape.hlo import HloModule
 from xlashape.limits import budget
 from xlashape.proto import v1
-from xlashape.reports.messages import MOST_ROWS, remote_options, response_of
+from xlashape.reports.messages import (
+    MOST_ROWS,
+    arguments,
+    read_field,
+    remote_options,
+    response_of,
+    tables,
+    vocabulary_of,
+)
 from xlashape.reports.report import Answer, Option, Report, report_of
 from xlashape_server.config import Config
-from xlashape_server.handlers.inputs import check_text, decoded, placed, shape_of, unpacked
+from xlashape_server.handlers.inputs import RequestedPage, check_text, decoded, placed, shape_of, unpacked
 from xlashape_server.memory import reserve
 from xlashape_server.modules import Modules, reserve_work
 
@@ -25,8 +33,6 @@ _ROW_BYTES = 1_500
 """Bytes of memory for a row of an answer. Measured, with its texts: 0.4 to 1.2 kB."""
 
 
-_CONTENTS = ("text", "profile")
-"""The fields of requests that are inputs of a report as text or bytes. The other inputs are messages."""
 _PROFILE_FACTOR = 12
 """Bytes of memory for each byte of a profile: its modules are decoded, and each of its instructions becomes a row."""
 
@@ -42,32 +48,46 @@ class ReportHandlers:
         """The handler of an RPC, which has the name of its report: Memory computes the report `memory`."""
         report = report_of(method.name.lower())
         request, response = (getattr(v1, each.name) for each in (method.input_type, method.output_type))
-        inputs = [
-            field.name
-            for field in method.input_type.fields
-            if field.message_type is not None or field.name in _CONTENTS
-        ]
+        inputs = [field.name for field in method.input_type.fields if field.name in report.inputs]
 
         def handle(data: bytes, deadline: float) -> bytes:
             message: Any = decoded(request, data)
-            if message.first_row < 0 or message.max_rows < 0:
-                field = "first_row" if message.first_row < 0 else "max_rows"
-                raise InvalidArgumentError(f"{field} is negative", field=field)
+            page = RequestedPage(message, MOST_ROWS)
             with budget(self._config.max_analysis_steps, deadline, report.name):
-                uploaded = _check_section(report, message)
-                argument = self._input(message, uploaded) if uploaded else message.argument
+                section, option = self._table(report, message)
+                argument = None
+                if option is not None:
+                    argument = self._input(message, option.name) if option.is_content else _value(option, message)
                 answer = self._kept_answer(report, message, inputs)
-                reserve(_ROW_BYTES * min(message.max_rows or MOST_ROWS, MOST_ROWS))
+                reserve(_ROW_BYTES * page.size)
                 try:
-                    made = response_of(
-                        answer, response, section=message.section, argument=argument,
-                        first=message.first_row, most=message.max_rows,
-                    )  # fmt: skip
+                    made: Any = response_of(
+                        answer, response, section=section, argument=argument, first=page.start, most=page.size
+                    )
                 except (DecodeError, InvalidArgumentError, NotFoundError) as error:
-                    raise placed(error, (uploaded or "argument",)) from None
+                    raise placed(error, (option.name if option is not None else "table",)) from None
+                end = page.start + len(getattr(made, section or report.rows))
+                made.next_page_token = page.next_token(end, made.row_count)
             return made.SerializeToString()
 
         return handle
+
+    def _table(self, report: Report, message: Any) -> tuple[str, Option | None]:
+        """The section that a request names, "" for the main table, and its argument, if it takes one.
+        InvalidArgumentError for a table that the report does not have, and where an argument is missing, or is that of
+        another table.
+        """
+        known = tables(report)
+        if known is None:
+            return "", None
+        name = known.check(known.text(message.table) or report.rows, "table")
+        of_section = dict(zip([each.name for each in report.sections if each.argument], arguments(report), strict=True))
+        for section, argument in of_section.items():
+            if _is_set(argument, message) != (section == name):
+                member = known.member(section)
+                text = f"{member} needs {argument.meaning}" if section == name else f"only {member} has this argument"
+                raise InvalidArgumentError(text, field=argument.name)
+        return "" if name == report.rows else name, of_section.get(name)
 
     def _kept_answer(self, report: Report, message: Any, inputs: list[str]) -> Answer:
         """The answer of the report. An answer about one or two modules is kept with the first of them, since callers
@@ -80,8 +100,9 @@ class ReportHandlers:
         question = type(message)()
         question.CopyFrom(message)
         question.DiscardUnknownFields()  # they do not change the answer, and may be as large as a request
-        for name in ("first_row", "max_rows", "section", "argument", *given):
-            question.ClearField(name)
+        for name in ("table", *given, *[each.name for each in arguments(report)]):
+            if name in message.DESCRIPTOR.fields_by_name:
+                question.ClearField(name)
         key = report.name.encode() + b" " + question.SerializeToString(deterministic=True)
         module, *others = [self._input(message, name) for name in given]
         return kept_answer(self._modules, module, key, lambda: self._answer(report, message, inputs), others)
@@ -141,35 +162,14 @@ def kept_answer(
 
 
 def _is_set(option: Option, message: Any) -> bool:
-    return bool(getattr(message, option.name)) if option.kind is ColumnKind.TEXTS else message.HasField(option.name)
+    if vocabulary_of(option) is None and message.DESCRIPTOR.fields_by_name[option.name].has_presence:
+        return message.HasField(option.name)
+    return bool(getattr(message, option.name))
 
 
 def _value(option: Option, message: Any) -> Any:
-    value = getattr(message, option.name)
-    if option.choices and value not in option.choices:
-        raise InvalidArgumentError(
-            f"{option.name}: expected one of {', '.join(option.choices)}, found {value[:60]!r}", field=option.name
-        )
-    return tuple(value) if option.kind is ColumnKind.TEXTS else value
-
-
-def _check_section(report: Report, message: Any) -> str:
-    """The field with the content, such as a profile, that the requested table needs; "" if it needs none. NotFoundError
-    or InvalidArgumentError for a table or an argument that the report does not have.
-    """
-    try:
-        if message.section == "totals":
-            raise InvalidArgumentError("every response has the totals: leave `section` empty", field="section")
-        argument = report.section(message.section).argument if message.section else None
-    except XlashapeError as error:
-        raise placed(error, ("section",)) from None
-    if argument is not None and argument.is_content:
-        if not message.HasField(argument.name):
-            raise InvalidArgumentError(f"{message.section} needs {argument.meaning}", field=argument.name)
-        return argument.name
-    if argument is not None and not message.argument:
-        raise InvalidArgumentError(f"{message.section} needs an argument: {argument.meaning}", field="argument")
-    if argument is not None and argument.choices and message.argument not in argument.choices:
-        expected = ", ".join(argument.choices)
-        raise InvalidArgumentError(f"expected one of {expected}, found {message.argument[:60]!r}", field="argument")
-    return ""
+    value: Any = read_field(option, message)
+    choices = vocabulary_of(option)
+    if choices is not None and option.kind is ColumnKind.TEXT:
+        return choices.check(value, option.name)
+    return tuple(value) if option.kind in (ColumnKind.TEXTS, ColumnKind.INTEGERS) else value

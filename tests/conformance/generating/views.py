@@ -60,7 +60,6 @@ def _draw(cases: Cases) -> None:
         "tuple": {"shape": {"text": "(f32[2], s32[])"}, **text},
         "map": {"map": {"text": _CONTENTS["map"]}, "outputShape": {"text": "f32[10,4]"}, **text},
         "nothing": {},
-        "two_subjects": {**shape, "map": {"text": _CONTENTS["map"]}},
         "no_such_format": {**shape, "format": "pdf"},
         "no_such_color": {**shape, "color": "red"},
         "index_outside": {**shape, "at": ["3", "0"]},

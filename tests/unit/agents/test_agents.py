@@ -245,7 +245,7 @@ def test_each_report_is_a_tool_and_each_tool_says_what_it_takes() -> None:
         ("memory", {"x": CHAIN, "fit": "much"}, "fit"),
         ("memory", {"x": CHAIN, "fit": "1MiB", "by": "opcode"}, "by and fit exclude each other"),
         ("memory", {"x": CHAIN, "filters": ["colour=red"]}, "colour"),
-        ("memory", {"x": CHAIN, "target": "abacus"}, "abacus"),
+        ("memory", {"x": CHAIN, "target": "abacus"}, "expected 'cpu', 'gpu'"),
         ("index", {"shape": "f32[3]", "index": [1], "base": 2}, "index: there is no argument 'base'"),
         ("dumps", {"folder": "/etc"}, "is not below"),
         ("dumps", {"folder": "absent"}, "there is no directory"),

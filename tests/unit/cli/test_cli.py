@@ -152,9 +152,9 @@ def test_maps_of_one_operand_in_the_affine_style_and_the_other_way():
     told = json.loads(answer("map", MODULE, "convert_convert_fusion", "--operand", "1", "--json"))["maps"]
     assert [row["operand"] for row in told] == [1]
     assert "floordiv" in answer("map", MODULE, "bitcast.8", "--style", "affine")
-    forward = json.loads(answer("map", MODULE, "dot_general.0", "--input-to-output", "--operand", "0", "--json"))[
-        "maps"
-    ]
+    forward = json.loads(
+        answer("map", MODULE, "dot_general.0", "--direction", "input_to_output", "--operand", "0", "--json")
+    )["maps"]
     assert forward[0]["direction"] == "input_to_output"
     assert [row["operand"] for row in forward] == [0]
 
@@ -360,7 +360,7 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments):
             "transpose_copy_fusion has no operand 99: it has 1",
         ),
         (["map", MODULE, "transpose_copy_fusion", "--output", "1"], "has no output 1: it has 1"),
-        (["map", MODULE, "dot.2", "--input-to-output", "--operand", "2"], "has no operand 2: it has 2"),
+        (["map", MODULE, "dot.2", "--direction", "input_to_output", "--operand", "2"], "has no operand 2: it has 2"),
         (["cost", MODULE, "--peak", "1e400", "--bandwidth", "1e12"], "peak takes a positive finite number, not inf"),
         (["reads", MODULE, "--output", "7"], "no instruction that reads something has an output 7"),
         (["reads", MODULE, "--output", "9" * 20], "output does not fit int64"),

@@ -59,7 +59,7 @@ def checked(*arguments, code=0, data=b""):
         (["size", MODULE], "size.v1"),
         (["reads", MODULE], "reads.v1"),
         (["map", MODULE], "map.v1"),
-        (["map", MODULE, "--input-to-output", "--raw"], "map.v1"),
+        (["map", MODULE, "--direction", "input_to_output", "--raw"], "map.v1"),
         (["tile", MODULE, "transpose_copy_fusion.1", "1,8,32,64"], "tile.v1"),
         (["tile", MODULE, "bitcast.8"], "tile.v1"),
         (["why", TILED], "why.v1"),

@@ -148,7 +148,7 @@ def test_a_module_is_drawn_by_its_instructions():
         (("draw", "f32[3]", "--json", "-o", "-"), "write the picture to a file"),
         (("draw", "f32[3]", "--json", "--format", "png"), "write the picture to a file"),
         (("convert", MODULE, "-", "--json"), "--json writes to standard output, and so does OUT"),
-        (("size", MODULE, "--target", "tpuv9"), "no target is called 'tpuv9'"),
+        (("size", MODULE, "--target", "tpuv9"), "'tpuv9' is not one of 'cpu', 'gpu', 'tpu'"),
     ],
 )
 def test_mistakes(arguments, says):

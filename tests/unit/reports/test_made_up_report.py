@@ -196,7 +196,9 @@ def test_it_stands_in_the_list_of_commands_and_names_are_suggested():
     assert b"did you mean 'weights'" in wrong.stderr
     with pytest.raises(NotFoundError, match="did you mean 'weights'"):
         report_of("weigts")
-    with pytest.raises(NotFoundError, match="weights has no section 'root'; it has roots, by: did you mean 'roots'"):
+    with pytest.raises(
+        InvalidArgumentError, match="weights has no section 'root'; it has roots, by: did you mean 'roots'"
+    ):
         REPORT.section("root")
 
 
@@ -237,7 +239,7 @@ def messages(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("schema")
     head = 'syntax = "proto3";\npackage made_up;\nmessage ModuleInput { string text = 1; }\n'
-    (folder / "weights.proto").write_text(head + proto_text(REPORT), encoding="utf-8")
+    (folder / "weights.proto").write_text(head + proto_text([REPORT], {}), encoding="utf-8")
     arguments = ["protoc", f"-I{folder}", f"--descriptor_set_out={folder}/set.binpb", str(folder / "weights.proto")]
     assert protoc.main(arguments) == 0
     files = FileDescriptorSet.FromString((folder / "set.binpb").read_bytes())
@@ -270,7 +272,7 @@ def test_its_messages_have_its_fields_and_carry_its_answer(messages):
     assert received.table().to_csv() == answer.table().to_csv()
     assert received.section("by", "opcode").to_csv() == answer.section("by", "opcode").to_csv()
     assert (received.total_bytes, received[1].name, received.rows[1].bytes) == (64_000, "longer", 24_000)
-    with pytest.raises(NotFoundError, match="the server was not asked for roots: name it in `sections`"):
+    with pytest.raises(InvalidArgumentError, match="the server was not asked for roots: name it in `sections`"):
         _ = Received(REPORT, {"": pages[""]}).roots
     with pytest.raises(AttributeError, match="the row has no 'weight'; it has name"):
         _ = received[0].weight
@@ -289,7 +291,7 @@ def test_what_its_messages_lack_is_named(messages):
         sections=(*REPORT.sections, Section("leaves", COLUMNS, "what uses nothing")),
     )
     assert differences(other, request, response) == [
-        "WeightsRow.bytes is not optional double",
+        "WeightsRow.bytes is optional int64, and not optional double",
         "WeightsRow has no age",
         "WeightsRow.share is not declared",
         "WeightsRow.is_root is not declared",

@@ -288,11 +288,12 @@ def test_tuples_are_the_buffers_of_their_elements(shapes, target) -> None:
 
 @pytest.mark.parametrize("generation", TPU_GENERATIONS)
 def test_a_layout_without_tiles_gets_those_of_the_target(generation) -> None:
-    memory = why("f32[20,300]", target=generation)
+    target = f"tpu-{generation}"
+    memory = why("f32[20,300]", target=target)
     assert str(memory.shape) == "f32[20,300]{1,0:T(8,128)}"
     assert str(memory.given) == "f32[20,300]{1,0}"
-    assert f"layout    tpu-{generation} gives f32[20,300]{{1,0}} the layout" in str(memory)
-    assert str(why("f32[3,300]{0,1}", target=generation).shape) == "f32[3,300]{0,1:T(8,128)}"
+    assert f"layout    {target} gives f32[20,300]{{1,0}} the layout" in str(memory)
+    assert str(why("f32[3,300]{0,1}", target=target).shape) == "f32[3,300]{0,1:T(8,128)}"
 
 
 def test_objects_of_other_libraries() -> None:

@@ -194,7 +194,7 @@ def test_the_command_line(tmp_path) -> None:
     assert run("-", stdin=shape.encode()).stdout.decode().rstrip("\n") == str(why(shape))
     told = json.loads(run(shape, "--json").stdout)
     assert (told["x"], told["totals"]["kind"], told["totals"]["factor"]) == (shape, "array", 32.0)
-    on_target = json.loads(run("bf16[1000,3]", "--target", "v5e", "--json").stdout)
+    on_target = json.loads(run("bf16[1000,3]", "--target", "tpu-v5e", "--json").stdout)
     assert on_target["buffers"][0]["shape"] == "bf16[1000,3]{0,1:T(4,128)(2,1)}"
     assert on_target["totals"]["target"] == "tpu-v5e"
     report = b"1. Size: 6.00G\n Shape: u32[12582912,1]{1,0:T(8,128)}\n Unpadded size: 48.00M\n"
@@ -221,7 +221,7 @@ def test_modules_on_the_command_line() -> None:
         (["f32[2,3]{1,1}"], b"", b"line 1, column 12: minor_to_major has 1 twice"),
         (["nothing.hlo"], b"", b"there is no file 'nothing.hlo'"),
         (["-"], b" \n", b"standard input is empty"),
-        (["f32[2]", "--target", "ipu"], b"", b"no target is called 'ipu'; there are cpu, gpu, tpu"),
+        (["f32[2]", "--target", "ipu"], b"", b"Invalid value for '--target': 'ipu' is not one of 'cpu', 'gpu', 'tpu'"),
         ([MODULE, "nope"], b"", b"module 'jit_attention' has no instruction 'nope'"),
         (["modules/abc"], b"", b"xlashape: "),
         (["-"], b"\x00\x01\x02\xff", b"xlashape: "),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final, cast
 
-from xlashape.base.tables import ColumnKind, Table
+from xlashape.base.tables import TEXTUAL, ColumnKind, Table
 from xlashape.drawing.notebook.card import card, picture_of, table_of
 from xlashape.drawing.notebook.reading import picture_of_reads
 from xlashape.drawing.notebook.shapes import size_first
@@ -53,7 +53,7 @@ def _answer(answer: Answer) -> str:
     found = list(islice(every, _MAX_ROWS))
     shown = [number for number in ranked if number == ranked[0] or any(row[number] is not None for row in found)]
     rows = [[cell_text(columns[number], row[number]) for number in shown] for row in found]
-    left = [place for place, number in enumerate(shown) if columns[number].kind in (ColumnKind.TEXT, ColumnKind.TEXTS)]
+    left = [place for place, number in enumerate(shown) if columns[number].kind in TEXTUAL]
     headings = [columns[number].heading or columns[number].name.replace("_", " ") for number in shown]
     if next(every, None) is not None:
         lines.append(f"the first {len(rows)} rows of {len(answer):,}:")
@@ -125,7 +125,7 @@ def _read_rows(read: OperandReads) -> list[tuple[str, ...]]:
 
 def _table(table: Table) -> str:
     names = [column.name for column in table.columns]
-    texts = [column.kind in (ColumnKind.TEXT, ColumnKind.TEXTS) for column in table.columns]
+    texts = [column.kind in TEXTUAL for column in table.columns]
     rows: list[list[str]] = []
     for number, row in enumerate(table):
         if number == _MAX_ROWS:
@@ -141,6 +141,8 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, list):
         return ", ".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType] - texts
+    if isinstance(value, dict):
+        return ", ".join([f"{key}: {count:,}" for key, count in value.items()])  # pyright: ignore[reportUnknownVariableType] - integers
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 

@@ -11,6 +11,7 @@ from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.math import byte_text, counted
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
+from xlashape.reports import vocabularies
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.reports.text import listing_text, not_shown, short_bytes
 from xlashape.shape import Layout, Shape
@@ -53,13 +54,13 @@ class Copy(NamedTuple):
 _COPY_COLUMNS: Final = (
     Column("name", ColumnKind.TEXT, "the instruction that moves the data", rank=1),
     Column("opcode", ColumnKind.TEXT, "the opcode of the copy; fusion where it is a fusion that only moves"),
-    Column("cause_kind", ColumnKind.TEXT, "relayout: two neighbours want other layouts; copy-insertion: a buffer that is still wanted would be overwritten; memory-space: into or out of another memory; sharding: left in the place of an annotation; transpose, reshape, slice, pad, concatenate, reverse: the program asks for it", rank=2),
+    Column("cause_kind", ColumnKind.TEXT, "why the data is moved", rank=2, choices=vocabularies.COPY_CAUSES),
     Column("total_bytes", ColumnKind.INTEGER, "the bytes that one copy moves × how often it runs", "bytes", rank=3),
     Column("bytes", ColumnKind.INTEGER, "the bytes that one execution reads and writes, padding of tiles included", "bytes"),
     Column("bytes_read", ColumnKind.INTEGER, "the bytes that the copy reads: of a slice, the slice", "bytes"),
     Column("bytes_written", ColumnKind.INTEGER, "the bytes that the copy writes", "bytes"),
     Column("times", ColumnKind.INTEGER, "how often it is executed in one execution of the module", rank=7),
-    Column("times_bound", ColumnKind.TEXT, "exact; at least: a loop of unknown length counts once; at most: a branch counts as if it were always taken; unknown: both"),
+    Column("times_bound", ColumnKind.TEXT, "how exactly `times` is known", choices=vocabularies.TIMES_BOUNDS),
     Column("from_layout", ColumnKind.TEXT, "the layout of the array that is moved", rank=5),
     Column("to_layout", ColumnKind.TEXT, "the layout that it gets", rank=6),
     Column("shape", ColumnKind.TEXT, "the array that it makes"),
@@ -68,8 +69,8 @@ _COPY_COLUMNS: Final = (
     Column("consumer", ColumnKind.TEXT, "what takes the result, and of several the one that fixes layouts"),
     Column("source", ColumnKind.TEXT, "the line of the program; that of a neighbour where the compiler noted none", rank=8),
     Column("op_name", ColumnKind.TEXT, "the operation of the program, as JAX names it"),
-    Column("pass_name", ColumnKind.TEXT, "the pass of the compiler that inserted it, from dumps after passes, `program` if it was there before all; None without such dumps"),
-    Column("inferred_pass", ColumnKind.TEXT, "the pass that inserts such an instruction; None if the program itself may have it"),
+    Column("pass_name", ColumnKind.TEXT, "the pass of the compiler that inserted it, from dumps after passes, `program` if it was there before all; not set without such dumps"),
+    Column("inferred_pass", ColumnKind.TEXT, "the pass that inserts such an instruction; not set if the program itself may have it"),
     Column("is_inferred", ColumnKind.BOOLEAN, "whether no dump after passes says which pass inserted it"),
     Column("stage", ColumnKind.TEXT, "the pipeline of the pass, and of copy-insertion its stage"),
     Column("computation", ColumnKind.TEXT, "the computation that it is in"),
@@ -78,7 +79,7 @@ _COPY_COLUMNS: Final = (
     Column("computes", ColumnKind.BOOLEAN, "whether it is a fusion that also computes: bytes are then those that it reads and writes for its copies alone"),
     Column("cause", ColumnKind.TEXT, "why it is there, in a sentence"),
     Column("suggestion", ColumnKind.TEXT, "the edit of the program that removes it, or what may help"),
-    Column("saved_bytes", ColumnKind.INTEGER, "the total bytes that the edit saves; None where no edit is known to", "bytes"),
+    Column("saved_bytes", ColumnKind.INTEGER, "the total bytes that the edit saves; not set where no edit is known to", "bytes"),
     Column("is_exact", ColumnKind.BOOLEAN, "whether the edit removes exactly this; otherwise other users share the buffer, and the compiler may move data elsewhere"),
 )  # fmt: skip
 
@@ -94,7 +95,7 @@ class CopiesOfCause(NamedTuple):
 
 
 _CAUSE_COLUMNS: Final = (
-    Column("cause_kind", ColumnKind.TEXT, "the kind of cause", rank=1),
+    Column("cause_kind", ColumnKind.TEXT, "the kind of cause", rank=1, choices=vocabularies.COPY_CAUSES),
     Column("copies", ColumnKind.INTEGER, "how many instructions", rank=3),
     Column("total_bytes", ColumnKind.INTEGER, "the bytes that they read and write in one execution of the module", "bytes", rank=2),
     Column("share", ColumnKind.NUMBER, "the bytes of the copies with this cause ÷ the bytes of all copies", "fraction", rank=4),
@@ -121,7 +122,7 @@ class CopySuggestion(NamedTuple):
 
 _SUGGESTION_COLUMNS: Final = (
     Column("text", ColumnKind.TEXT, "the edits, in JAX's words", rank=1),
-    Column("kinds", ColumnKind.TEXTS, "input-layout, output-layout, input-order, output-order, donate, output-first"),
+    Column("kinds", ColumnKind.TEXTS, "the kinds of edits", choices=vocabularies.COPY_EDITS),
     Column("saved_bytes", ColumnKind.INTEGER, "the total bytes of the copies that it removes", "bytes", rank=2),
     Column("copies", ColumnKind.INTEGER, "how many copies it removes", rank=3),
     Column("removes", ColumnKind.TEXTS, "the names of the copies that the change removes"),

@@ -12,13 +12,14 @@ from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.module_proto.shown_frames import showing_frames
+from xlashape.reports import vocabularies
 from xlashape.reports.cost.program import ComputationRuns, Execution, Program, program_of
-from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
-from xlashape.reports.cost.traffic import SpaceTraffic
+from xlashape.reports.cost.targets import Roof, roof_of
 from xlashape.reports.origin import source_of
 from xlashape.reports.program import program
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.reports.text import cell_text, short_bytes
+from xlashape.shape.parts.target import TARGET_NAMES
 
 _KEYS: Final = ("source", "op_name", "opcode", "computation")
 
@@ -55,9 +56,9 @@ REPORT: Final = Report(
         Column("bytes_read", ColumnKind.INTEGER, "bytes that it reads", "bytes"),
         Column("bytes_written", ColumnKind.INTEGER, "bytes that it writes", "bytes"),
         Column("padded_bytes", ColumnKind.INTEGER, "bytes that it reads and writes, with the padding of tiles", "bytes", rank=5),
-        Column("spaces", ColumnKind.TEXTS, "bytes by memory space, where any is not main memory"),
+        Column("spaces", ColumnKind.COUNTS, "memory space → the bytes that one execution reads and writes there, where any is not main memory"),
         Column("intensity", ColumnKind.NUMBER, "FLOPs for each byte", "flops/byte", rank=4),
-        Column("bound", ColumnKind.TEXT, "what limits it on the target: compute or memory", rank=2),
+        Column("bound", ColumnKind.TEXT, "what limits it on the target", rank=2, choices=vocabularies.BOUNDS),
         Column("least_time", ColumnKind.NUMBER, "the least time of one execution on the target", "seconds", rank=2),
         Column("share", ColumnKind.NUMBER, "the share of its executions in the sum of all least times, or without a target of all bytes", "fraction", rank=3),
         Column("source", ColumnKind.TEXT, "the line of the program that it comes from", rank=2),
@@ -72,20 +73,21 @@ REPORT: Final = Report(
         Column("bytes_written", ColumnKind.INTEGER, "the bytes that are written", "bytes", heading="written"),
         Column("padded_bytes", ColumnKind.INTEGER, "bytes read and written, with the padding of tiles", "bytes", heading="with padding"),
         Column("intensity", ColumnKind.NUMBER, "FLOPs for each byte", "flops/byte"),
-        Column("target", ColumnKind.TEXT, "the chip that times are for"),
+        Column("target", ColumnKind.TEXT, "the device that was asked for, whose peaks give the times", choices=TARGET_NAMES),
         Column("least_time", ColumnKind.NUMBER, "the least time of one run: the sum over instructions that run one after the other, in the quickest branch of each conditional", "seconds"),
         Column("is_exact", ColumnKind.BOOLEAN, "whether the sums are exact: no loop of unknown length, no branches, nothing unknown", heading="exact"),
         Column("unknown_loops", ColumnKind.INTEGER, "loops whose number of iterations is not known; they count one iteration"),
         Column("conditionals", ColumnKind.INTEGER, "conditionals; in FLOPs, bytes and rows the branch with the most FLOPs counts, of equal FLOPs the one that moves the most bytes"),
         Column("unknown_instructions", ColumnKind.INTEGER, "instructions, such as custom calls, of which the FLOPs are not known and count 0"),
+        Column("notes", ColumnKind.TEXTS, "what is not known of the target"),
     ),
     sections=(
         Section("spaces", _SPACES, "the bytes of each memory space"),
-        Section("by", _GROUPS, "sums of instructions with something in common", Option("key", ColumnKind.TEXT, "what they have in common", None, _KEYS)),
+        Section("by", _GROUPS, "sums of instructions with something in common", Option("by", ColumnKind.TEXT, "what they have in common", None, vocabularies.GROUPINGS.among(*_KEYS))),
     ),
     options=(
         Option("as_xla", ColumnKind.BOOLEAN, "count FLOPs and bytes as XLA's HloCostAnalysis does: loops once, and its other peculiarities", False),
-        Option("target", ColumnKind.TEXT, "the chip whose peaks give the least times", None, tuple(CHIPS)),
+        Option("target", ColumnKind.TEXT, "the chip whose peaks give the least times", None, TARGET_NAMES),
         Option("peak", ColumnKind.NUMBER, "FLOP/s of the device, instead of those of a target", None, unit="flops/s"),
         Option("bandwidth", ColumnKind.NUMBER, "bytes/s of the device's memory, instead of those of a target", None, unit="bytes/s"),
         FRAMES,
@@ -110,7 +112,7 @@ class InstructionCost(NamedTuple):
     bytes_read: int | None
     bytes_written: int | None
     padded_bytes: int | None
-    spaces: tuple[SpaceTraffic, ...]
+    spaces: dict[int, int]
     intensity: float | None
     bound: str | None
     least_time: float | None
@@ -225,8 +227,8 @@ class Cost(Answer[InstructionCost], Frozen):
 
     @property
     def target(self) -> str | None:
-        """The name of the chip; None where none was given."""
-        return self.roof.chip.name if self.roof.chip is not None else None
+        """The name of the target; None where none was given."""
+        return self.roof.target.name if self.roof.target is not None else None
 
     @property
     def least_time(self) -> float | None:
@@ -284,7 +286,7 @@ class Cost(Answer[InstructionCost], Frozen):
         [('negate', 8), ('add', 8)]
         """
         if key not in _KEYS:
-            raise InvalidArgumentError(f"expected one of {', '.join(_KEYS)}, found {key!r}", field="key")
+            raise InvalidArgumentError(f"expected one of {', '.join(_KEYS)}, found {key!r}", field="by")
         groups: dict[str, list[InstructionCost]] = {}
         for row in self.rows:
             groups.setdefault(getattr(row, key) or f"(no {key} known)", []).append(row)
@@ -307,7 +309,7 @@ class Cost(Answer[InstructionCost], Frozen):
             padded = self.padded_bytes or self.bytes
             parts += [f"{short_bytes(padded)} with padding"] if padded != self.bytes else []
             lines.append(", ".join(parts))
-        notes: list[str] = []
+        notes = [*self.roof.notes]
         if self.conditionals:
             quickest = "" if least is None else ", in the least time the quickest"
             notes.append(
@@ -341,11 +343,12 @@ def cost(
 
     x: whatever `HloModule.of` takes; a jitted function is lowered with the arguments that follow. as_xla: count as
     XLA's HloCostAnalysis does; docs/cost.md lists the differences.
-    target: a name in `CHIPS`, whose peaks give least times; peak and bandwidth, in FLOP/s and bytes/s, replace those of
-    the target. frames: with "all", `source` names every frame that called an operation, and not the line of the user's
-    own code alone. strict: refuse text that is no module as it stands (`xlashape.hlo.files.forgiving`).
+    target: the name of a device, whose peaks give least times where they are known; peak and bandwidth, in FLOP/s and
+    bytes/s, replace those of the target. frames: with "all", `source` names every frame that called an operation, and
+    not the line of the user's own code alone. strict: refuse text that is no module as it stands
+    (`xlashape.hlo.files.forgiving`).
 
-    Raises what `HloModule.of` raises, NotFoundError for an unknown target, InvalidArgumentError for a peak or bandwidth
+    Raises what `HloModule.of` raises, InvalidArgumentError for an unknown target, for a peak or bandwidth
     that is not positive and finite or, without a target, if one of the two is given alone.
 
     >>> text = '''HloModule m
@@ -361,7 +364,7 @@ def cost(
         raise InvalidArgumentError(f"{given} is given alone: pass peak and bandwidth, or a target", field=given)
     with showing_frames(frames):
         module = program(x, args, kwargs, strict=strict)
-        return Cost(module, roof, as_xla=as_xla).with_notes(module.notes)
+        return Cost(module, roof, as_xla=as_xla).with_notes((*roof.notes, *module.notes))
 
 
 def _values(
@@ -385,7 +388,7 @@ def _values(
         None if as_xla else traffic.bytes_read,
         None if as_xla else traffic.bytes_written,
         None if as_xla else traffic.padded_bytes,
-        traffic.spaces if any(space.space for space in traffic.spaces) else (),
+        {space.space: space.bytes for space in traffic.spaces} if any(space.space for space in traffic.spaces) else {},
         flops / moved if flops is not None and moved > 0 else None,
         bound,
         once.seconds,

@@ -11,9 +11,9 @@ from __future__ import annotations
 from math import inf
 from typing import Final, NamedTuple
 
-from xlashape.base.similar import did_you_mean
-from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.errors import InvalidArgumentError
 from xlashape.shape import PrimitiveType
+from xlashape.shape.parts.target import Target
 
 _T: Final = 1e12
 
@@ -65,9 +65,21 @@ _MI300X: Final = {
     "s8": 2614.9 * _T,
 }
 
+_V2_AND_V3: Final = (
+    "Jouppi et al., A domain-specific supercomputer for training deep neural networks; half of a chip, which JAX shows "
+    "as two devices"
+)
+
 CHIPS: Final[dict[str, Chip]] = {
     chip.name: chip
     for chip in (
+        Chip(
+            "a100",
+            {"f64": 19.5 * _T, "f32": 156 * _T, "bf16": 312 * _T, "s8": 624 * _T, "s4": 1248 * _T},
+            19.5 * _T,
+            2.039e12,
+            "NVIDIA A100 Tensor Core GPU datasheet, SXM with 80 GB; f32 products in TF32",
+        ),
         Chip("h100", _H100, 66.9 * _T, 3.35e12, "NVIDIA H100 Tensor Core GPU datasheet, SXM; f32 products in TF32"),
         Chip("h200", _H100, 66.9 * _T, 4.8e12, "NVIDIA H200 Tensor Core GPU datasheet, SXM; f32 products in TF32"),
         Chip(
@@ -85,6 +97,40 @@ CHIPS: Final[dict[str, Chip]] = {
             "NVIDIA Blackwell architecture technical brief, HGX B200; f32 products in TF32",
         ),
         Chip("mi300x", _MI300X, 163.4 * _T, 5.3e12, "AMD Instinct MI300X data sheet; f32 products in TF32"),
+        Chip(
+            "mi250",
+            {
+                "f64": 90.5 / 2 * _T,
+                "f32": 90.5 / 2 * _T,
+                "bf16": 362.1 / 2 * _T,
+                "s8": 362.1 / 2 * _T,
+                "s4": 362.1 / 2 * _T,
+            },
+            45.3 / 2 * _T,
+            3.2768e12 / 2,
+            "AMD Instinct MI250 data sheet; half of a card, which shows as two devices",
+        ),
+        Chip(
+            "mi355x",
+            {"f64": 78.6 * _T, "bf16": 2516.6 * _T, "f8": 5033.2 * _T, "f4": 10066.3 * _T, "s8": 5033.2 * _T},
+            157.3 * _T,
+            8e12,
+            "AMD Instinct MI355X data sheet",
+        ),
+        Chip(
+            "tpu-v2",
+            {"bf16": 46 / 2 * _T},
+            None,
+            0.7e12 / 2,
+            _V2_AND_V3,
+        ),
+        Chip(
+            "tpu-v3",
+            {"bf16": 123 / 2 * _T},
+            None,
+            0.9e12 / 2,
+            _V2_AND_V3,
+        ),
         Chip("tpu-v4", {"bf16": 275 * _T, "s8": 275 * _T}, None, 1.228e12, "Google Cloud TPU documentation, v4"),
         Chip("tpu-v5e", {"bf16": 197 * _T, "s8": 393 * _T}, None, 0.819e12, "Google Cloud TPU documentation, v5e"),
         Chip("tpu-v5p", {"bf16": 459 * _T, "s8": 918 * _T}, None, 2.765e12, "Google Cloud TPU documentation, v5p"),
@@ -98,8 +144,7 @@ CHIPS: Final[dict[str, Chip]] = {
         ),
     )
 }
-# Google's name of this generation has no "v", unlike the names of the earlier ones.
-CHIPS["tpu-v7"] = CHIPS["tpu-7x"]
+"""Name of a target → the chip. `cpu`, `gpu` and `tpu` are no chips, and have no peaks."""
 
 
 class Roof(NamedTuple):
@@ -112,6 +157,17 @@ class Roof(NamedTuple):
     """FLOP/s for all element types."""
     own_bandwidth: float | None
     """Bytes/s of the main memory."""
+    target: Target | None = None
+    """The target that was asked for, which need not be a chip."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not known of the target, in sentences."""
+        if self.target is None or self.is_known:
+            return ()
+        names = [name for name in CHIPS if CHIPS[name].name.startswith("tpu") == self.target.is_tpu]
+        chips = "" if self.target.kind == "cpu" else f", or name a chip: {', '.join(names)}"
+        return (f"Peaks of {self.target.name} are not known, so there are no times: pass peak and bandwidth{chips}.",)
 
     @property
     def is_known(self) -> bool:
@@ -155,26 +211,15 @@ def kind_of(element_type: PrimitiveType) -> str:
     return "s8" if bits <= 8 else "f32" if bits <= 32 else "f64"
 
 
-def roof_of(target: str | None = None, peak: float | None = None, bandwidth: float | None = None) -> Roof:
-    """The peaks of the chip named `target`; `peak` (FLOP/s) and `bandwidth` (bytes/s) replace them where they are
+def roof_of(target: Target | str | None = None, peak: float | None = None, bandwidth: float | None = None) -> Roof:
+    """The peaks of a target; `peak` (FLOP/s) and `bandwidth` (bytes/s) replace them where they are
     given.
 
-    Raises NotFoundError for a name that is not in `CHIPS`, InvalidArgumentError for a number that is not positive or is
-    infinite.
+    Raises InvalidArgumentError for a name that no target has, and for a number that is not positive or is infinite.
     """
     for name, value in (("peak", peak), ("bandwidth", bandwidth)):
         # Comparisons with NaN are false.
         if value is not None and not 0 < value < inf:
             raise InvalidArgumentError(f"{name} takes a positive finite number, not {value}", field=name)
-    chip: Chip | None = None
-    if target is not None:
-        chip = CHIPS.get(target.lower())
-        if chip is None:
-            hint = did_you_mean(target.lower(), CHIPS)
-            raise NotFoundError(
-                f"there is no target {target!r}; there are {', '.join(CHIPS)}{hint}",
-                kind="target",
-                name=target,
-                field="target",
-            )
-    return Roof(chip, peak, bandwidth)
+    device = None if target is None else Target.of(target)
+    return Roof(None if device is None else CHIPS.get(device.name), peak, bandwidth, device)

@@ -48,8 +48,10 @@ class SpaceTraffic(NamedTuple):
     padded_bytes: int
     """Bytes read and written, with padding."""
 
-    def __str__(self) -> str:
-        return f"S({self.space}): {self.bytes_read} read, {self.bytes_written} written"
+    @property
+    def bytes(self) -> int:
+        """Bytes read and written."""
+        return self.bytes_read + self.bytes_written
 
 
 class Traffic(NamedTuple):

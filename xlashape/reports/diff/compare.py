@@ -17,6 +17,7 @@ from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import INT64_MAX
+from xlashape.reports import vocabularies
 from xlashape.reports.diff.graph import Side, are_equal, sides
 from xlashape.reports.diff.matching import match
 from xlashape.reports.diff.measures import ModuleMeasures
@@ -48,7 +49,7 @@ def _meaning(name: str, meaning: str) -> str:
 
 
 COLUMNS: Final = (
-    Column("kind", ColumnKind.TEXT, "`added`, `removed`, `changed` or `moved`", rank=1),
+    Column("kind", ColumnKind.TEXT, "how the instruction differs", rank=1, choices=vocabularies.CHANGE_KINDS),
     Column("what", ColumnKind.TEXTS, "in what respect: `copy`, `layout`, `element type`, `donation`, `fusion split`, …", rank=1),
     Column("opcode", ColumnKind.TEXT, "the opcode, in the second module where both have the instruction", rank=3),
     Column("a", ColumnKind.TEXT, "the name of the instruction in the first module", rank=4),

@@ -100,8 +100,8 @@ class Step(NamedTuple):
     temporary_bytes: int
     output_bytes: int
     constant_bytes: int
-    spaces: tuple[str, ...]
-    """The bytes in each memory space but 0, such as `1: 4096`."""
+    spaces: dict[int, int]
+    """Memory space, but for 0 → the bytes in it."""
     is_peak: bool
     """Whether it is the first step with the most bytes."""
 
@@ -396,7 +396,7 @@ class ProgramMemory(Frozen, Answer[LiveBuffer]):
                     temporary_bytes=kinds[TEMPORARY][step],
                     output_bytes=kinds[OUTPUT][step],
                     constant_bytes=kinds[CONSTANT][step],
-                    spaces=tuple([f"{space}: {totals[step]}" for space, totals in spaces]),
+                    spaces={space: totals[step] for space, totals in spaces},
                     is_peak=step == peak,
                 )
             )

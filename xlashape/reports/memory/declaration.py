@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from xlashape.base.tables import Column, ColumnKind
+from xlashape.reports import vocabularies
 from xlashape.reports.report import FRAMES, Option, Report, Section
 from xlashape.reports.text import short_bytes
+from xlashape.shape.parts.target import TARGET_NAMES
 
 GROUPS: Final = ("source", "op_name", "opcode", "computation", "shape", "kind", "space")
 """The keys by which `by` can group."""
@@ -27,7 +29,7 @@ BUFFERS: Final = (
     Column("shape", ColumnKind.TEXT, "the shape of the value, with its layout", rank=2),
     Column("bytes", ColumnKind.INTEGER, "the bytes that the value takes", "bytes", rank=1),
     Column("padding_bytes", ColumnKind.INTEGER, "the bytes among them that hold no element", "bytes", rank=4, heading="padding"),
-    Column("kind", ColumnKind.TEXT, "what its memory is for: parameter, temporary, output or constant", rank=3),
+    Column("kind", ColumnKind.TEXT, "what its memory is for", rank=3, choices=vocabularies.BUFFER_KINDS),
     Column("space", ColumnKind.INTEGER, "the memory space, XLA's color: 0 is the device's main memory"),
     Column("allocation", ColumnKind.INTEGER, "the allocation that the value is in"),
     Column("offset", ColumnKind.INTEGER, "where the value begins in its allocation", "bytes"),
@@ -47,7 +49,7 @@ TIMELINE: Final = (
     Column("temporary_bytes", ColumnKind.INTEGER, "the bytes of temporaries that live then", "bytes", rank=2, heading="temporaries"),
     Column("output_bytes", ColumnKind.INTEGER, "the bytes of outputs that live then", "bytes", rank=3, heading="outputs"),
     Column("constant_bytes", ColumnKind.INTEGER, "the bytes of constants that live then", "bytes", rank=4, heading="constants"),
-    Column("spaces", ColumnKind.TEXTS, "the bytes in each memory space but 0, such as `1: 4096`"),
+    Column("spaces", ColumnKind.COUNTS, "memory space, but for 0 → the bytes in it"),
     Column("is_peak", ColumnKind.BOOLEAN, "whether it is the first step with the most bytes", rank=5, heading="peak"),
 )  # fmt: skip
 
@@ -68,7 +70,7 @@ GROUP: Final = (
 )  # fmt: skip
 
 SUGGESTION: Final = (
-    Column("change", ColumnKind.TEXT, "the kind of change: donate, recompute, precision, padding, copy or smaller", rank=1),
+    Column("change", ColumnKind.TEXT, "the kind of change", rank=1, choices=vocabularies.PEAK_CHANGES),
     Column("new_peak_bytes", ColumnKind.INTEGER, "the peak with the change", "bytes", rank=1, heading="new peak"),
     Column("saved_bytes", ColumnKind.INTEGER, "how much lower the peak is", "bytes", rank=2, heading="saved"),
     Column("lower_bytes", ColumnKind.INTEGER, "what the new peak is at least", "bytes"),
@@ -85,7 +87,7 @@ TOTALS: Final = (
     Column("peak_bytes", ColumnKind.INTEGER, "the most bytes that live at once", "bytes", 1, "peak"),
     *_SIZES,
     Column("is_estimate", ColumnKind.BOOLEAN, "whether the peak is estimated, because the program came without XLA's assignment of buffers"),
-    Column("target", ColumnKind.TEXT, "the device whose sizes are counted; null where those of the layouts, or of the compiler, are"),
+    Column("target", ColumnKind.TEXT, "the device whose sizes are counted; not set where those of the layouts, or of the compiler, are", choices=TARGET_NAMES),
     Column("lower_bytes", ColumnKind.INTEGER, "what the peak is at least", "bytes"),
     Column("upper_bytes", ColumnKind.INTEGER, "what the peak is at most, where that is known", "bytes"),
     Column("peak_instruction", ColumnKind.TEXT, "the instruction that runs at the peak"),
@@ -140,7 +142,7 @@ REPORT: Final = Report(
             "by",
             GROUP,
             "what lives at the peak, by group",
-            Option("by", ColumnKind.TEXT, "what to group by", None, GROUPS),
+            Option("by", ColumnKind.TEXT, "what to group by", None, vocabularies.GROUPINGS.among(*GROUPS)),
         ),
         Section(
             "at",
@@ -170,8 +172,10 @@ REPORT: Final = Report(
         Option(
             "target",
             ColumnKind.TEXT,
-            "Of a program without an assignment of buffers: count as on cpu, gpu, tpu, or a TPU's generation such as "
-            "tpu-v5e. TPUs give layouts without tiles their own order and tiles.",
+            "of a program without an assignment of buffers: count as on this device; TPUs give layouts without tiles "
+            "their own order and tiles",
+            None,
+            TARGET_NAMES,
         ),
         FRAMES,
     ),

@@ -11,13 +11,15 @@ from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloModule
 from xlashape.hlo.module_proto.shown_frames import showing_frames
-from xlashape.reports.cost.targets import CHIPS, Roof, roof_of
+from xlashape.reports import vocabularies
+from xlashape.reports.cost.targets import Roof, roof_of
 from xlashape.reports.profile.changes import CHANGES, TimeChange, changes_of
 from xlashape.reports.profile.events import EventTimes, Tally
 from xlashape.reports.profile.joined import Join, Joined, ProfileModules, join
 from xlashape.reports.profile.sources import opened
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
 from xlashape.reports.text import cell_text
+from xlashape.shape.parts.target import TARGET_NAMES
 
 _PS: Final = 1e-12
 """Seconds of a picosecond, the unit of times in profiles."""
@@ -81,7 +83,7 @@ REPORT: Final = Report(
         Column("flops", ColumnKind.INTEGER, "FLOPs of one execution", "flops", rank=5),
         Column("bandwidth", ColumnKind.NUMBER, "padded bytes in main memory of all executions ÷ time", "bytes/s", rank=3),
         Column("flop_rate", ColumnKind.NUMBER, "FLOPs of all executions ÷ time", "flops/s", rank=4),
-        Column("bound", ColumnKind.TEXT, "what limits it on the target: compute or memory", rank=1),
+        Column("bound", ColumnKind.TEXT, "what limits it on the target", rank=1, choices=vocabularies.BOUNDS),
         Column("least_time", ColumnKind.NUMBER, "the least time of one execution on the target", "seconds"),
         Column("efficiency", ColumnKind.NUMBER, "the least time of all executions ÷ their time", "fraction", rank=1, heading="roof"),
         Column("layout_time", ColumnKind.NUMBER, "the time that its layout costs: all of a copy's, and otherwise the share of wasted_bytes in the bytes that it moves", "seconds", rank=1, heading="layout"),
@@ -95,7 +97,7 @@ REPORT: Final = Report(
         Column("devices", ColumnKind.TEXTS, "the devices with instructions"),
         Column("modules", ColumnKind.TEXTS, "the modules with instructions, each with its program id where that is known"),
         Column("steps", ColumnKind.INTEGER, "steps, or without any mark of steps executions of programs"),
-        Column("target", ColumnKind.TEXT, "the chip that the least times are for"),
+        Column("target", ColumnKind.TEXT, "the device that was asked for, whose peaks give the times", choices=TARGET_NAMES),
         Column("copy_time", ColumnKind.NUMBER, "the time of copies and transposes", "seconds"),
         Column("copy_share", ColumnKind.NUMBER, "the time of copies ÷ the time of all instructions", "fraction"),
         Column("layout_time", ColumnKind.NUMBER, "the time that layouts cost: copies, padding, and what reads fetch in vain", "seconds"),
@@ -105,14 +107,15 @@ REPORT: Final = Report(
         Column("shared_kernels", ColumnKind.INTEGER, "kernels of several instructions, whose time is shared out by padded bytes"),
         Column("without_module", ColumnKind.TEXTS, "programs whose module is neither in the profile nor given, or is one of several of its name"),
         Column("without_instruction", ColumnKind.INTEGER, "instructions of the profile that their module does not have"),
+        Column("notes", ColumnKind.TEXTS, "what the profile and the modules lack, and what is not known of the target"),
     ),
     sections=(
-        Section("by", _GROUPS, "the time of instructions with something in common", Option("key", ColumnKind.TEXT, "what they have in common", None, _KEYS)),
+        Section("by", _GROUPS, "the time of instructions with something in common", Option("by", ColumnKind.TEXT, "what they have in common", None, vocabularies.GROUPINGS.among(*_KEYS))),
         Section("against", CHANGES, "what became slower since an earlier profile, each for one step or run of the program, and what changed in the instruction", Option("earlier", ColumnKind.TEXT, "an earlier profile: what became slower since", None, is_content=True), _against_headline),
     ),
     options=(
         Option("modules", ColumnKind.TEXT, "a file or directory with the modules, for a profile without modules of its own", None, is_local=True),
-        Option("target", ColumnKind.TEXT, "the chip whose peaks give the least times; without it those that the profile states", None, tuple(CHIPS)),
+        Option("target", ColumnKind.TEXT, "the chip whose peaks give the least times; without it those that the profile states", None, TARGET_NAMES),
         Option("peak", ColumnKind.NUMBER, "FLOP/s of the device, instead of those of a target", None, unit="flops/s"),
         Option("bandwidth", ColumnKind.NUMBER, "bytes/s of the device's memory, instead of those of a target", None, unit="bytes/s"),
         FRAMES,
@@ -226,7 +229,7 @@ class Profile(Answer[InstructionTime], Frozen):
     @property
     def target(self) -> str | None:
         """The name of the chip; None where none was given."""
-        return self.roof.chip.name if self.roof.chip is not None else None
+        return self.roof.target.name if self.roof.target is not None else None
 
     @property
     def copy_time(self) -> float:
@@ -286,7 +289,7 @@ class Profile(Answer[InstructionTime], Frozen):
         """
         name, _, depth = key.partition(":")
         if name not in _KEYS or (depth and not (name == "op_name" and depth.isdecimal() and 0 < len(depth) < 4)):
-            raise InvalidArgumentError(f"expected one of {', '.join(_KEYS)} or op_name:N, found {key!r}", field="key")
+            raise InvalidArgumentError(f"expected one of {', '.join(_KEYS)} or op_name:N, found {key!r}", field="by")
         if name == "step":
             total = sum([each.own for each in self.tally.steps.values()])
             in_order = sorted(self.tally.steps.items(), key=lambda step: step[1].begin or 0)
@@ -352,8 +355,8 @@ class Profile(Answer[InstructionTime], Frozen):
         if wasted > 1e-3 * self.time:
             costs.append(f"{_seconds(wasted)} ({100 * wasted / self.time:.1f}%) padding and wasted bytes of others")
         lines += [", ".join(costs)] if costs else []
-        if self.target is not None:
-            lines.append(f"Least times are those of {self.target}.")
+        if self.roof.chip is not None:
+            lines.append(f"Least times are those of {self.roof.chip.name}.")
         return "\n".join([*lines, *self.notes])
 
 
@@ -376,9 +379,9 @@ def profile(
     frames: with "all", `source` names every frame that called an operation, and not the line of the user's own code
     alone.
 
-    Raises NotFoundError for a path without a profile and for a target that does not exist, DecodeError for bytes that
-    are no profile, LimitExceededError for a profile with too many operations, InvalidArgumentError for another x, a
-    peak or bandwidth that is not a positive finite number, and other frames.
+    Raises NotFoundError for a path without a profile, DecodeError for bytes that are no profile, LimitExceededError for
+    a profile with too many operations, InvalidArgumentError for another x, an unknown target, a peak or bandwidth that
+    is not a positive finite number, and other frames.
     """
     given = () if modules is None else HloModule.all_of(modules)
     roof = roof_of(target, peak, bandwidth)
@@ -391,10 +394,10 @@ def profile(
             and tally.teraflops
             and tally.gigabytes
         ):
-            roof = Roof(None, tally.teraflops * 1e12, tally.gigabytes * 1e9)
+            roof = Roof(None, tally.teraflops * 1e12, tally.gigabytes * 1e9, roof.target)
         held = ProfileModules(sources.programs, given, roof)
         found = join(tally, held)
-        notes = [f"The module {each}" for each in held.broken]
+        notes = [*roof.notes, *[f"The module {each}" for each in held.broken]]
     with showing_frames(frames):
         return Profile(tally, found, roof, notes)
 

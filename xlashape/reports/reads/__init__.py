@@ -16,8 +16,7 @@ The files. Each imports only from those above it:
 """
 
 from xlashape.reports.reads.answer import REPORT, Read, ReadAccess, Reads, Write
-from xlashape.reports.reads.consumers import KINDS
 from xlashape.reports.reads.devices import Device
 from xlashape.reports.reads.find_reads import each_read, reads
 
-__all__ = ["KINDS", "REPORT", "Device", "Read", "ReadAccess", "Reads", "Write", "each_read", "reads"]
+__all__ = ["REPORT", "Device", "Read", "ReadAccess", "Reads", "Write", "each_read", "reads"]

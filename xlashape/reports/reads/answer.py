@@ -12,10 +12,11 @@ from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.reports.coalescing import Sample
-from xlashape.reports.reads.consumers import KINDS, Consumer
+from xlashape.reports import vocabularies
+from xlashape.reports.reads.consumers import Consumer
 from xlashape.reports.reads.devices import Device
 from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
-from xlashape.shape.parts.target import TARGETS
+from xlashape.shape.parts.target import TARGET_NAMES
 
 _SHOWN_ERRORS: Final = 5
 
@@ -37,12 +38,12 @@ _UNITS: Final = (
 _ACCESS_COLUMNS: Final = (
     *_WHO,
     Column("leaf", ColumnKind.INTEGER, "which array of the operand this way of reading reads"),
-    Column("access", ColumnKind.TEXT, f"how the elements are read: {', '.join(KINDS)}", rank=2),
+    Column("access", ColumnKind.TEXT, "how the elements are read", rank=2, choices=vocabularies.ACCESSES),
     Column("reused_along", ColumnKind.TEXTS, "dimensions of the output along which the same elements are read again, with their sizes", rank=3, heading="reused along"),
     *_UNITS,
     Column("lanes", ColumnKind.NUMBER, "on a TPU: the part of the lanes of the tiles touched that is used", "fraction", rank=4),
     Column("sublanes", ColumnKind.NUMBER, "on a TPU: the part of their sublanes that is used", "fraction", rank=4),
-    Column("relayout", ColumnKind.TEXT, "on a TPU: whether elements change their lanes, their sublanes, or both; none", rank=3),
+    Column("relayout", ColumnKind.TEXT, "on a TPU: whether elements change their lanes, their sublanes, or both", rank=3, choices=vocabularies.RELAYOUTS),
     Column("map", ColumnKind.TEXT, "from the index of an output to the index of the operand"),
     Column("physical_map", ColumnKind.TEXT, "from positions in the output's buffer to positions in the operand's"),
 )  # fmt: skip
@@ -63,7 +64,7 @@ REPORT: Final = Report(
         *_WHO,
         Column("opcode", ColumnKind.TEXT, "the opcode of the instruction"),
         Column("runs", ColumnKind.INTEGER, "how often the instruction runs in one run of the program, such as in a loop; empty where that is not known. Bytes are those of one time"),
-        Column("access", ColumnKind.TEXTS, f"how the elements are read: {', '.join(KINDS)}", rank=3),
+        Column("access", ColumnKind.TEXTS, "how the elements are read", rank=3, choices=vocabularies.ACCESSES),
         Column("part_read", ColumnKind.NUMBER, "elements that are read ÷ elements of the operand", "fraction", rank=2),
         Column("is_upper_bound", ColumnKind.BOOLEAN, "whether fewer may be read: which ones is known at run time only, or not at all, as for a custom call"),
         Column("times", ColumnKind.NUMBER, "how often each element is read that is read, on average", rank=3),
@@ -71,7 +72,7 @@ REPORT: Final = Report(
         *_UNITS,
         Column("is_coalesced", ColumnKind.BOOLEAN, "on a GPU: whether a warp touches no more than twice the ideal number of segments"),
         Column("tile_part", ColumnKind.NUMBER, "on a TPU: elements that are read ÷ elements of the tiles that are moved for them", "fraction", rank=3, heading="of tiles"),
-        Column("relayout", ColumnKind.TEXT, "on a TPU: whether elements change their lanes, their sublanes, or both; none", rank=4),
+        Column("relayout", ColumnKind.TEXT, "on a TPU: whether elements change their lanes, their sublanes, or both", rank=4, choices=vocabularies.RELAYOUTS),
         Column("operand_shape", ColumnKind.TEXT, "the shape of the operand, with its layout"),
         Column("bytes", ColumnKind.INTEGER, "the bytes of the operand's buffer, padding included", "bytes", rank=2),
         Column("padding_bytes", ColumnKind.INTEGER, "how many of them are padding", "bytes"),
@@ -83,7 +84,7 @@ REPORT: Final = Report(
                    "it is not known what is read", "bytes", rank=1, heading="wasted"),
         Column("again_bytes", ColumnKind.INTEGER, "bytes that are fetched again, at most, because neighbouring outputs stream elements that lie apart: most_bytes − what the reads take if "
                "these elements are contiguous, or least_bytes where that is more; 0 for other ways of reading; empty where that is not known", "bytes", rank=1, heading="again"),
-        Column("knowledge", ColumnKind.TEXT, "exact, every element, or unknown"),
+        Column("knowledge", ColumnKind.TEXT, "how much is known of what is read", choices=vocabularies.KNOWLEDGE),
         Column("map", ColumnKind.TEXT, "from the index of an output to the index of the operand; several ways of reading are several lines"),
         Column("source", ColumnKind.TEXT, "the line of the program that the instruction comes from", rank=2),
         Column("op_name", ColumnKind.TEXT, "the operation of the program that it comes from"),
@@ -92,7 +93,7 @@ REPORT: Final = Report(
     ),
     totals=(
         Column("name", ColumnKind.TEXT, "the name of the module", heading="module"),
-        Column("target", ColumnKind.TEXT, "the device whose memory is read"),
+        Column("target", ColumnKind.TEXT, "the device whose memory is read", choices=TARGET_NAMES),
         Column("evidence", ColumnKind.TEXT, "what in the module says which device it is for", heading="known by"),
         Column("unit", ColumnKind.TEXT, "what segments, tiles or lines count", heading="counted"),
         Column("instructions", ColumnKind.INTEGER, "instructions that read arrays from memory"),
@@ -111,7 +112,7 @@ REPORT: Final = Report(
         Option("computation", ColumnKind.TEXT, "all instructions of this computation; without it those that read from memory", ""),
         Option("output", ColumnKind.INTEGER, "only the reads of this output; the arrays of a tuple are counted depth first"),
         Option("target", ColumnKind.TEXT, "the device; without it the one that the module names, or else a GPU. TPUs give layouts without tiles their own",
-               None, tuple(TARGETS)),
+               None, TARGET_NAMES),
         Option("warp", ColumnKind.INTEGER, "the number of neighbouring outputs that read together, instead of the target's"),
         Option("segment_bytes", ColumnKind.INTEGER, "the bytes that are fetched together, instead of the target's"),
         FRAMES,

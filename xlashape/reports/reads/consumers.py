@@ -13,19 +13,6 @@ from xlashape.limits import spend
 from xlashape.symbolic import VariableKind
 from xlashape.symbolic.expr.expression import variables_of
 
-KINDS: Final = {
-    "streamed": "each element is read for one element of the output",
-    "broadcast": "each element is read for several elements of the output, each of which reads no other",
-    "reduced": "an output combines many elements, each of which is read for no other output",
-    "reused": "an output combines many elements, each of which is read for other outputs too, as in contractions",
-    "windowed": "an output combines the elements of a window, and windows overlap or lie side by side",
-    "gathered": "values say for each element of the output what is read",
-    "sorted": "the elements of a line decide where each of them goes",
-    "unknown": "which elements are read for an output is not known, as for custom calls",
-    "not read": "nothing is read",
-}
-"""Way of reading → its meaning."""
-
 CACHED: Final = frozenset({"reduced", "reused", "windowed", "sorted"})
 """Ways of reading whose traffic depends on the tiles that the code generator chooses. Where an operand is read in these
 ways alone, no bytes count as wasted.
@@ -42,7 +29,7 @@ class Consumer(NamedTuple):
     """How a consumer uses the elements of one access, one way of reading an operand."""
 
     kind: str
-    """A key of `KINDS`."""
+    """A text of `ACCESSES` in `xlashape.reports.vocabularies`."""
     reused_along: tuple[str, ...] = ()
     """The dimensions of the output along which the same elements are read again, with their sizes: `d1:4096`."""
 

@@ -22,6 +22,8 @@ from xlashape.shape.tiling.padding import stored_bits
 _VECTOR_BITS: Final = 256
 _LINE_BYTES: Final = 64
 _WARP: Final = 32
+_WAVEFRONT: Final = 64
+"""What AMD calls a warp: the threads of its chips for data centers that run together."""
 _SEGMENT_BYTES: Final = 128
 _LANE_BYTES: Final = 4
 _LANES: Final = 128
@@ -60,7 +62,12 @@ class Device(NamedTuple):
     @property
     def kind(self) -> str:
         """The kind of the device: gpu, tpu or cpu."""
-        return "tpu" if self.target.is_tpu else self.target.name
+        return self.target.kind
+
+    @property
+    def _threads(self) -> int:
+        """The threads of a GPU that run together."""
+        return _WAVEFRONT if self.target.name.startswith("mi") else _WARP
 
     def placed(self, shape: Shape) -> Shape:
         """The array with the layout that it has on the device. TPUs give tiles to a layout without them."""
@@ -74,7 +81,7 @@ class Device(NamedTuple):
             return self.warp
         if self.target.is_tpu:
             return tile_elements(shape) or _LANES * 8
-        return _WARP if self.kind == "gpu" else max(1, _VECTOR_BITS // stored_bits(shape))
+        return self._threads if self.kind == "gpu" else max(1, _VECTOR_BITS // stored_bits(shape))
 
     def unit_bytes(self, shape: Shape) -> int:
         """The bytes of the unit in which an operand of this shape is read."""
@@ -92,7 +99,7 @@ class Device(NamedTuple):
             return f"tiles of the operand that {together} read{'' if self.warp else 's'}"
         size = self.segment_bytes or (_SEGMENT_BYTES if self.kind == "gpu" else _LINE_BYTES)
         if self.kind == "gpu":
-            return f"segments of {size} bytes that a warp of {self.warp or _WARP} outputs reads"
+            return f"segments of {size} bytes that a warp of {self.warp or self._threads} outputs reads"
         together = (
             f"{self.warp} outputs read" if self.warp else f"a vector of {_VECTOR_BITS // 8} bytes of outputs reads"
         )

@@ -11,7 +11,9 @@ from textwrap import wrap
 from typing import Final
 
 from xlashape.base.tables import Column, ColumnKind
+from xlashape.reports import vocabularies
 from xlashape.reports.report import FRAMES, Option, Report, Section
+from xlashape.shape.parts.target import TARGET_NAMES
 
 _LINE: Final = 80
 """The characters of a line of text."""
@@ -22,7 +24,7 @@ BUFFER_COLUMNS: Final = (
     Column("name", ColumnKind.TEXT, "the instruction that makes the buffer, or what a report says the buffer is of", rank=1, heading="instruction"),
     Column("computation", ColumnKind.TEXT, "the computation that the instruction is in"),
     Column("opcode", ColumnKind.TEXT, "the opcode of the instruction", rank=7),
-    Column("index", ColumnKind.TEXT, "which element of the result the buffer is; null where it is the whole result", rank=6),
+    Column("index", ColumnKind.TEXT, "which element of the result the buffer is; not set where it is the whole result", rank=6),
     Column("shape", ColumnKind.TEXT, "the shape, with the layout that is counted", rank=2),
     Column("element_bytes", ColumnKind.INTEGER, "the bytes of the elements alone", "bytes", 6, "elements"),
     Column("bytes", ColumnKind.INTEGER, "the bytes of the buffer, padding included", "bytes", 1),
@@ -39,7 +41,7 @@ ALIKE: Final = ("opcode", "shape", "bytes", "error")
 
 CAUSE_COLUMNS: Final = (
     Column("name", ColumnKind.TEXT, "the buffer; empty where the answer is about one", rank=2),
-    Column("kind", ColumnKind.TEXT, "tile, tail, element size, packing, metadata, dynamic sizes, tuple table, nested scalar or opaque", rank=3),
+    Column("kind", ColumnKind.TEXT, "what makes the buffer larger", rank=3, choices=vocabularies.PADDING_CAUSES),
     Column("text", ColumnKind.TEXT, "the cause in words", rank=1),
     Column("bytes", ColumnKind.INTEGER, "the bytes that it adds after the causes before it", "bytes", 1),
     Column("share", ColumnKind.NUMBER, "the bytes of this cause ÷ all bytes that are not elements", "fraction", 4),
@@ -49,7 +51,7 @@ CAUSE_COLUMNS: Final = (
 
 SUGGESTION_COLUMNS: Final = (
     Column("name", ColumnKind.TEXT, "the buffer; empty where the answer is about one", rank=3),
-    Column("kind", ColumnKind.TEXT, "order, merge, split, reshape, tiles, packing, round or type", rank=4),
+    Column("kind", ColumnKind.TEXT, "what is changed", rank=4, choices=vocabularies.SUGGESTED_CHANGES),
     Column("jax", ColumnKind.TEXT, "what to write in JAX for an array x; empty where the compiler alone can do it", rank=1),
     Column("text", ColumnKind.TEXT, "the change in words", rank=5),
     Column("shape", ColumnKind.TEXT, "the array with this change", rank=2),
@@ -62,7 +64,9 @@ DONATED_COLUMNS: Final = (
     Column("output_index", ColumnKind.TEXT, "which array of the module's result", rank=1, heading="output"),
     Column("instruction", ColumnKind.TEXT, "what computes it", rank=1),
     Column("parameter", ColumnKind.TEXT, "the parameter whose memory it takes over", rank=1),
-    Column("kind", ColumnKind.TEXT, "must-alias, or may-alias: if the caller gives the argument away", rank=2),
+    Column(
+        "kind", ColumnKind.TEXT, "whether the output always takes over the memory", rank=2, choices=vocabularies.ALIASES
+    ),
     Column("bytes", ColumnKind.INTEGER, "the bytes that are not counted for it", "bytes", 1),
 )
 
@@ -75,10 +79,10 @@ STATED_COLUMNS: Final = (
 )
 
 TOTALS: Final = (
-    Column("kind", ColumnKind.TEXT, "what was asked about: array, tuple, instruction, module, report or shapes"),
+    Column("kind", ColumnKind.TEXT, "what was asked about", choices=vocabularies.SUBJECTS),
     Column("about", ColumnKind.TEXT, "the shape, or the name of the instruction or module"),
-    Column("target", ColumnKind.TEXT, "the device whose sizes are counted; null where those of the layouts are"),
-    Column("peak_bytes", ColumnKind.INTEGER, "of a module: the most bytes that live at once; null where that is not known", "bytes"),
+    Column("target", ColumnKind.TEXT, "the device whose sizes are counted; not set where those of the layouts are", choices=TARGET_NAMES),
+    Column("peak_bytes", ColumnKind.INTEGER, "of a module: the most bytes that live at once; not set where that is not known", "bytes"),
     Column("peak_is_estimate", ColumnKind.BOOLEAN, "whether the peak was estimated, since the module has no buffer assignment"),
     Column("count", ColumnKind.INTEGER, "the number of buffers"),
     Column("element_bytes", ColumnKind.INTEGER, "the sum of the bytes of the elements, over all buffers of known size", "bytes"),
@@ -95,8 +99,9 @@ TOTALS: Final = (
 TARGET: Final = Option(
     "target",
     ColumnKind.TEXT,
-    "Count as on cpu, gpu, tpu, or a TPU's generation such as tpu-v5e. TPUs give layouts without tiles their own order "
-    "and tiles.",
+    "count as on this device; TPUs give layouts without tiles their own order and tiles",
+    None,
+    TARGET_NAMES,
 )
 
 REPORT: Final = Report(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from xlashape.base.similar import did_you_mean
+from xlashape.base.vocabulary import Vocabulary
 from xlashape.errors import InvalidArgumentError, is_a
 
 
@@ -12,8 +14,8 @@ class Target(NamedTuple):
 
     >>> Target.of("tpu") is TPU, Target.of(TPU) is TPU
     (True, True)
-    >>> Target.of("tpu-v5e").generation, Target.of("v5e").name
-    ('v5e', 'tpu-v5e')
+    >>> Target.of("tpu-v5e").generation, Target.of("h100").kind
+    ('v5e', 'gpu')
     """
 
     name: str
@@ -44,24 +46,28 @@ class Target(NamedTuple):
         return self.name
 
     @property
+    def kind(self) -> str:
+        """`cpu`, `gpu` or `tpu`."""
+        return "tpu" if self.is_tpu else "cpu" if self.name == "cpu" else "gpu"
+
+    @property
     def is_tpu(self) -> bool:
         """Whether the target is a TPU of any generation."""
         return self.counts_padding
 
     @staticmethod
     def of(value: Target | str) -> Target:
-        """`value` itself if it is a target, or the target of that name. For a TPU the generation alone is a name, too.
-        InvalidArgumentError for another name.
-        """
+        """`value` itself if it is a target, or the target of that name. InvalidArgumentError for another name."""
         if isinstance(value, Target):
             return value
         if is_a(value, str):
-            name = value.lower()
-            target = TARGETS.get(name) or TARGETS.get(f"tpu-{name}")
+            target = TARGETS.get(value.lower())
             if target is not None:
                 return target
-        names = ", ".join(sorted(TARGETS))
-        raise InvalidArgumentError(f"no target is called {value!r:.60}; there are {names}", field="target")
+        hint = did_you_mean(value.lower(), TARGETS) if is_a(value, str) else ""
+        raise InvalidArgumentError(
+            f"no target is called {value!r:.60}; there are {', '.join(TARGETS)}{hint}", field="target"
+        )
 
 
 CPU = Target("cpu", dynamic_size_bytes=4)
@@ -98,6 +104,36 @@ def _generation(name: str) -> Target:
     return TPU._replace(name=f"tpu-{name}", generation=name, table_alignment=alignment)
 
 
-TARGETS = {target.name: target for target in (CPU, GPU, TPU, *map(_generation, TPU_GENERATIONS))}
-TARGETS["tpu-v7"] = TARGETS["tpu-7x"]
-"""The targets by name."""
+_GPU_CHIPS = {
+    "a100": "NVIDIA A100",
+    "h100": "NVIDIA H100",
+    "h200": "NVIDIA H200",
+    "b200": "NVIDIA B200",
+    "mi250": "AMD Instinct MI250, one of its two devices",
+    "mi300x": "AMD Instinct MI300X",
+    "mi355x": "AMD Instinct MI355X",
+}
+
+TARGETS = {
+    target.name: target
+    for target in (
+        CPU,
+        GPU,
+        TPU,
+        *map(_generation, TPU_GENERATIONS),
+        *[GPU._replace(name=name) for name in _GPU_CHIPS],
+    )
+}
+"""The targets by name. A chip of a GPU counts bytes as every GPU does."""
+
+TARGET_NAMES = Vocabulary(
+    "Target",
+    "A device",
+    {
+        "cpu": "any CPU",
+        "gpu": "any GPU",
+        "tpu": "any TPU, with the default layouts of v4 and later",
+        **{f"tpu-{name}": f"TPU {name}" for name in TPU_GENERATIONS},
+        **_GPU_CHIPS,
+    },
+)

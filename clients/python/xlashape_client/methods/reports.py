@@ -10,10 +10,13 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from xlashape.base.tables import ColumnKind
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.proto import v1
-from xlashape.reports.messages import Received
-from xlashape.reports.report import report_of
+from xlashape.reports.messages import Received, arguments, remote_options, vocabulary_of
+from xlashape.reports.report import Option, report_of
+from xlashape.reports.selection import bytes_of
+from xlashape.reports.tiles import integers_of
 from xlashape.shape import Shape
 from xlashape_client.answers import (
     ReceivedCopies,
@@ -34,30 +37,53 @@ from xlashape_client.transport import Transport
 
 
 async def _received(
-    transport: Transport, name: str, kind: type[Message], response: type[Any], inputs: dict[str, Any],
-    tables: Iterable[str], argument: str, timeout: float | None,
+    transport: Transport, name: str, inputs: dict[str, Any], options: dict[str, Any], tables: Iterable[str],
+    argument: Any, timeout: float | None,
 ) -> Any:  # fmt: skip
     """Asks for a report, page by page, and returns it with all rows of `tables`, of which "" is the main table.
-    `inputs` are the other fields of the request.
+    `inputs` are the fields of the request that have the subject.
     """
     report = report_of(name)
+    kind: type[Message] = getattr(v1, f"{name.capitalize()}Request")
+    response: type[Any] = getattr(v1, f"{name.capitalize()}Response")
+    inputs = inputs | _fields(remote_options(report), options)
     found: dict[str, list[Any]] = {}
     for table in dict.fromkeys(tables):
+        fields = dict(inputs)
         if table:
-            report.section(table)
-        pages: list[Any] = []
-        count = 0
-        while not pages or count < pages[0].row_count:
-            fields = {"section": table, "argument": argument if table else "", "first_row": count, **inputs}
+            of = report.section(table).argument
+            fields["table"] = f"{name}_table_{table}".upper()
+            if of is not None:
+                fields |= (
+                    {of.name: options.get(of.name)} if of.is_content else _fields(arguments(report), {table: argument})
+                )
+        pages = [await transport.call(name.capitalize(), message_of(kind, **fields), response, timeout)]
+        while pages[-1].next_page_token:
+            fields["page_token"] = pages[-1].next_page_token
             pages.append(await transport.call(name.capitalize(), message_of(kind, **fields), response, timeout))
-            rows = len(getattr(pages[-1], table or report.rows))
-            if not rows:
-                break
-            count += rows
         found[table] = pages
     if not found:
         raise InvalidArgumentError("no table is asked for", field="sections")
     return Received(report, found)
+
+
+def _fields(options: Iterable[Option], values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a request for the options that have a value."""
+    found: dict[str, Any] = {}
+    for option in options:
+        value = values.get(option.name)
+        if value is None or value == "":
+            continue
+        choices = vocabulary_of(option)
+        if choices is not None:
+            found[option.name] = choices.number(choices.check(value, option.name))
+        elif option.kind is ColumnKind.INTEGERS:
+            found[option.name] = integers_of(value, option.name)
+        elif option.unit == "bytes" and isinstance(value, str):
+            found[option.name] = int(value) if value.isdecimal() else bytes_of(value, option.name)
+        else:
+            found[option.name] = value
+    return found
 
 
 def _content(profile: bytes | str | os.PathLike[str], field: str) -> bytes:
@@ -79,10 +105,6 @@ def _content(profile: bytes | str | os.PathLike[str], field: str) -> bytes:
         ) from error
 
 
-def _text(numbers: str | Sequence[int] | None) -> str | None:
-    return numbers if numbers is None or isinstance(numbers, str) else ",".join(map(str, numbers))
-
-
 class ReportMethods(Methods):
     """The RPCs of ReportService as methods."""
 
@@ -95,7 +117,7 @@ class ReportMethods(Methods):
         target: str | None = None,
         frames: str | None = None,
         sections: Iterable[str] = ("",),
-        argument: str = "",
+        argument: str | int = "",
         timeout: float | None = None,
     ) -> ReceivedMemory:
         """The peak of a program's memory and the values that live at that time: the answer of `xlashape.memory`, with
@@ -113,11 +135,8 @@ class ReportMethods(Methods):
         (156, True, 'p')
         """
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        given = (("space", space), ("target", target), ("frames", frames))
-        inputs |= {name: value for name, value in given if value is not None}
-        return await _received(
-            self._transport, "memory", v1.MemoryRequest, v1.MemoryResponse, inputs, sections, argument, timeout
-        )
+        options: dict[str, Any] = {"space": space, "target": target, "frames": frames}
+        return await _received(self._transport, "memory", inputs, options, sections, argument, timeout)
 
     @answer
     async def diff(
@@ -144,9 +163,8 @@ class ReportMethods(Methods):
             "a": await self._transport.module_input(a, timeout),
             "b": await self._transport.module_input(b, timeout),
         }
-        inputs |= {"ignore": list(ignore)} | ({"schedule": True} if schedule else {})
-        inputs |= {"frames": frames} if frames is not None else {}
-        return await _received(self._transport, "diff", v1.DiffRequest, v1.DiffResponse, inputs, sections, "", timeout)
+        options: dict[str, Any] = {"ignore": list(ignore), "schedule": schedule or None, "frames": frames}
+        return await _received(self._transport, "diff", inputs, options, sections, "", timeout)
 
     @answer
     async def copies(
@@ -167,10 +185,8 @@ class ReportMethods(Methods):
         ('t', 'transpose', 156)
         """
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        inputs |= {"frames": frames} if frames is not None else {}
-        return await _received(
-            self._transport, "copies", v1.CopiesRequest, v1.CopiesResponse, inputs, sections, "", timeout
-        )
+        options: dict[str, Any] = {"frames": frames}
+        return await _received(self._transport, "copies", inputs, options, sections, "", timeout)
 
     @answer
     async def cost(
@@ -183,7 +199,7 @@ class ReportMethods(Methods):
         bandwidth: float | None = None,
         frames: str | None = None,
         sections: Iterable[str] = ("",),
-        argument: str = "",
+        argument: str | int = "",
         timeout: float | None = None,
     ) -> ReceivedCost:
         """The FLOPs and bytes of a program and of its instructions: the answer of `xlashape.cost`, with plain values.
@@ -196,14 +212,15 @@ class ReportMethods(Methods):
         >>> report.flops, report.bytes, report[0].name
         (15, 240, 't')
         """
-        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout), "as_xla": as_xla}
-        inputs |= {"target": target} if target else {}
-        inputs |= {"peak": peak} if peak is not None else {}
-        inputs |= {"bandwidth": bandwidth} if bandwidth is not None else {}
-        inputs |= {"frames": frames} if frames is not None else {}
-        return await _received(
-            self._transport, "cost", v1.CostRequest, v1.CostResponse, inputs, sections, argument, timeout
-        )
+        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
+        options: dict[str, Any] = {
+            "as_xla": as_xla,
+            "target": target,
+            "peak": peak,
+            "bandwidth": bandwidth,
+            "frames": frames,
+        }
+        return await _received(self._transport, "cost", inputs, options, sections, argument, timeout)
 
     @answer
     async def why(
@@ -233,11 +250,9 @@ class ReportMethods(Methods):
         >>> report[0].bytes
         96
         """
-        inputs = await self._about(module, shape, text, timeout)
-        inputs |= {"instruction": instruction} if instruction else {}
-        inputs |= {"target": target} if target else {}
-        inputs |= {"frames": frames} if frames is not None else {}
-        return await _received(self._transport, "why", v1.WhyRequest, v1.WhyResponse, inputs, sections, "", timeout)
+        inputs: dict[str, Any] = await self._about(module, shape, text, timeout)
+        options: dict[str, Any] = {"target": target, "instruction": instruction, "frames": frames}
+        return await _received(self._transport, "why", inputs, options, sections, "", timeout)
 
     @answer
     async def size(
@@ -261,12 +276,9 @@ class ReportMethods(Methods):
         >>> report[0].name, report[0].bytes
         ('p', 96)
         """
-        inputs = await self._about(module, shape, "", timeout)
-        inputs |= {
-            name: value for name, value in (("computation", computation), ("order", order), ("target", target)) if value
-        }
-        inputs |= {"frames": frames} if frames is not None else {}
-        return await _received(self._transport, "size", v1.SizeRequest, v1.SizeResponse, inputs, sections, "", timeout)
+        inputs: dict[str, Any] = await self._about(module, shape, "", timeout)
+        options: dict[str, Any] = {"target": target, "computation": computation, "order": order, "frames": frames}
+        return await _received(self._transport, "size", inputs, options, sections, "", timeout)
 
     @answer
     async def reads(
@@ -295,14 +307,16 @@ class ReportMethods(Methods):
         ('p', 1.0, 0)
         """
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        texts = (("instruction", instruction), ("computation", computation), ("target", target))
-        inputs |= {name: value for name, value in texts if value}
-        numbers = (("output", output), ("warp", warp), ("segment_bytes", segment_bytes))
-        inputs |= {name: value for name, value in numbers if value is not None}
-        inputs |= {"frames": frames} if frames is not None else {}
-        return await _received(
-            self._transport, "reads", v1.ReadsRequest, v1.ReadsResponse, inputs, sections, "", timeout
-        )
+        options: dict[str, Any] = {
+            "instruction": instruction,
+            "computation": computation,
+            "output": output,
+            "target": target,
+            "warp": warp,
+            "segment_bytes": segment_bytes,
+            "frames": frames,
+        }
+        return await _received(self._transport, "reads", inputs, options, sections, "", timeout)
 
     @answer
     async def profile(
@@ -315,7 +329,7 @@ class ReportMethods(Methods):
         frames: str | None = None,
         earlier: bytes | str | os.PathLike[str] | None = None,
         sections: Iterable[str] = ("",),
-        argument: str = "",
+        argument: str | int = "",
         timeout: float | None = None,
     ) -> ReceivedProfile:
         """Where the time of a profile goes, by instruction: the answer of `xlashape.profile`, with plain values.
@@ -332,15 +346,10 @@ class ReportMethods(Methods):
         profile
         """
         inputs: dict[str, Any] = {"profile": await self._transport.aside(lambda: _content(profile, "profile"))}
+        options: dict[str, Any] = {"target": target, "peak": peak, "bandwidth": bandwidth, "frames": frames}
         if earlier is not None:
-            inputs["earlier"] = await self._transport.aside(lambda: _content(earlier, "earlier"))
-        inputs |= {"target": target} if target else {}
-        inputs |= {"peak": peak} if peak is not None else {}
-        inputs |= {"bandwidth": bandwidth} if bandwidth is not None else {}
-        inputs |= {"frames": frames} if frames is not None else {}
-        return await _received(
-            self._transport, "profile", v1.ProfileRequest, v1.ProfileResponse, inputs, sections, argument, timeout
-        )
+            options["earlier"] = await self._transport.aside(lambda: _content(earlier, "earlier"))
+        return await _received(self._transport, "profile", inputs, options, sections, argument, timeout)
 
     @answer
     async def map(
@@ -350,7 +359,7 @@ class ReportMethods(Methods):
         *,
         operand: int | None = None,
         output: int | None = None,
-        input_to_output: bool = False,
+        direction: str = "",
         style: str = "",
         raw: bool = False,
         physical: bool = False,
@@ -362,17 +371,25 @@ class ReportMethods(Methods):
         `xlashape map`, with plain values.
 
         `operand` and `output` choose among the maps; `raw` maps are not simplified; `physical` maps are between
-        positions in buffers; `style` is "xla" or "affine". `indexing_maps` returns the maps themselves.
+        positions in buffers; `direction` is "output_to_input" or "input_to_output"; `style` is "xla" or "affine".
+        `indexing_maps` returns the maps themselves.
 
         >>> report = client.map(MODULE, "t")
         >>> report[0].operand_name, report[0].map
         ('p', '(d0, d1) -> (d1, d0), domain: d0 in [0, 4], d1 in [0, 2]')
         """
-        return await self._of_module(
-            "map", v1.MapRequest, v1.MapResponse, module, sections, timeout, instruction=instruction, operand=operand,
-            output=output, input_to_output=input_to_output, style=style, raw=raw, physical=physical,
-            computation=computation,
-        )  # fmt: skip
+        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
+        options: dict[str, Any] = {
+            "instruction": instruction,
+            "operand": operand,
+            "output": output,
+            "direction": direction,
+            "style": style,
+            "raw": raw,
+            "physical": physical,
+            "computation": computation,
+        }
+        return await _received(self._transport, "map", inputs, options, sections, "", timeout)
 
     @answer
     async def tile(
@@ -397,13 +414,19 @@ class ReportMethods(Methods):
 
         >>> report = client.tile(MODULE, "t", (2, 3), at=(1, 0))
         >>> report[0].operand_name, report[0].offsets, report[0].sizes
-        ('p', '0,1', '3,2')
+        ('p', [0, 1], [3, 2])
         """
-        return await self._of_module(
-            "tile", v1.TileRequest, v1.TileResponse, module, sections, timeout, instruction=instruction,
-            sizes=_text(sizes),
-            at=_text(at), strides=_text(strides), output=output, style=style, computation=computation,
-        )  # fmt: skip
+        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
+        options: dict[str, Any] = {
+            "instruction": instruction,
+            "sizes": sizes,
+            "at": at,
+            "strides": strides,
+            "output": output,
+            "style": style,
+            "computation": computation,
+        }
+        return await _received(self._transport, "tile", inputs, options, sections, "", timeout)
 
     @answer
     async def verify(
@@ -424,24 +447,14 @@ class ReportMethods(Methods):
         >>> report.problem_count
         0
         """
-        return await self._of_module(
-            "verify", v1.VerifyRequest, v1.VerifyResponse, module, sections, timeout, replica_count=replica_count,
-            num_partitions=num_partitions, allow_unbounded=allow_unbounded, allow_mixed_precision=allow_mixed_precision,
-        )  # fmt: skip
-
-    async def _of_module(
-        self,
-        name: str,
-        request: type[Message],
-        response: type[Any],
-        module: AnyModule,
-        sections: Iterable[str],
-        timeout: float | None,
-        **options: Any,
-    ) -> Any:
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        inputs |= {name: value for name, value in options.items() if value is not None and value != ""}
-        return await _received(self._transport, name, request, response, inputs, sections, "", timeout)
+        options: dict[str, Any] = {
+            "replica_count": replica_count,
+            "num_partitions": num_partitions,
+            "allow_unbounded": allow_unbounded,
+            "allow_mixed_precision": allow_mixed_precision,
+        }
+        return await _received(self._transport, "verify", inputs, options, sections, "", timeout)
 
     async def _about(
         self, module: AnyModule | Shape | None, shape: AnyShape | None, text: str, timeout: float | None

@@ -1,9 +1,8 @@
 /** What an element, a tile or a warp of a result reads of each operand: on the operands' layouts, and in numbers beside the maps. */
 
 import { EvaluableMap, type ShapeLike } from "@xlashape/client/browser";
-import { Knowledge } from "@xlashape/client/gen/xlashape/v1/indexing_service_pb";
 import type { DrawResponse } from "@xlashape/client/gen/xlashape/v1/view_service_pb";
-import type { Shape } from "@xlashape/client/gen/xlashape/v1/types_pb";
+import { Knowledge, type ModuleInput, type Shape } from "@xlashape/client/gen/xlashape/v1/types_pb";
 
 import type { Context, Copies, Mount, View } from "../context.js";
 import { h, replace } from "../dom.js";
@@ -139,7 +138,7 @@ class ReadsView implements View {
     const map = new EvaluableMap(parsed.map!);
     return {
       key: text, title: text, sources: [{ operand: 0, name: "operand", leaf: 0, knowledge: Knowledge.EXACT, maps: [{ map, text, runtime: [] }] }],
-      operands: [{ text: "", leaf: async () => undefined }], draw: { map: { form: { case: "text", value: text } } }, rank: map.message.dimensions.length, outputs: 1,
+      operands: [{ text: "", leaf: async () => undefined }], draw: { subject: { case: "map", value: { form: { case: "text", value: text } } } }, rank: map.message.dimensions.length, outputs: 1,
     };
   }
 
@@ -160,7 +159,7 @@ class ReadsView implements View {
     const array = leafOf(described.shape, output);
     return {
       key: row.name, title: `${row.name} (${row.opcode})`, sources: sourcesOf(answer.maps), operands: program.operandsOf(row).map((operand) => this.operand(operand)),
-      draw: { module, ...name, output }, rank: array?.dimensions.length, outputs: Number(described.leafCount),
+      draw: { subject: { case: "module", value: module }, ...name, output }, rank: array?.dimensions.length, outputs: Number(described.leafCount),
     };
   }
 
@@ -201,7 +200,8 @@ class ReadsView implements View {
 
   /** The tile of each operand that the tile of the output reads. */
   private async tiles(): Promise<{ operand: number; text: string }[]> {
-    const { module, instruction, computation, output } = this.subject!.draw as { module: NonNullable<Subject["draw"]["module"]>; instruction: string; computation: string; output: number };
+    const { subject, instruction, computation, output } = this.subject!.draw as { subject: { value: ModuleInput }; instruction: string; computation: string; output: number };
+    const module = subject.value;
     const sizes = numbersOf(optionsOf(this.state.z)["tile"] ?? "") ?? [];
     try {
       const answer = await this.context.client.indexing.operandTiles({ module, instruction, computation, output, tile: { offsets: this.at(), sizes, strides: sizes.map(() => 1n) } });

@@ -1,5 +1,6 @@
 /** The instructions of a module as a graph: a computation, the surroundings of an instruction, or all between two; by layers, by operations of the framework, or whole. */
 
+import { Target, TargetSchema } from "@xlashape/client/gen/xlashape/v1/report_service_pb";
 import type { Context, Mount, View } from "../context.js";
 import { h, replace } from "../dom.js";
 import { byNumber, byOpcode, type Colouring } from "../graph/colours.js";
@@ -7,6 +8,7 @@ import { Layouter } from "../graph/layouter.js";
 import { type Graph, graphOf, hasOperations, type Scope, sizeText } from "../graph/model.js";
 import { type Camera, Painting, sizesOf, type Theme } from "../graph/paint.js";
 import type { Program, Row } from "../program.js";
+import { enumNumber } from "../reports.js";
 import type { State } from "../state.js";
 
 const GROUPINGS = [
@@ -294,32 +296,30 @@ class GraphView implements View {
     const found = new Map<string, number>();
     const add = (name: string | undefined, value: number | bigint | undefined) => name !== undefined && found.set(name, (found.get(name) ?? 0) + Number(value ?? 0));
     const module = { source: { case: "name" as const, value: this.context.module.name } };
-    const target = this.state.h ? { target: this.state.h } : {};
+    const target = this.state.h ? enumNumber(TargetSchema, this.state.h) : Target.UNSPECIFIED;
     const { reports } = this.context.client;
-    for (let first = 0n, total = 1n; first < total; ) {
-      const request = { module, firstRow: first };
-      let read: number;
+    let pageToken = "";
+    do {
+      const request = { module, pageToken };
       const profile = what === "time" ? this.measured() : undefined;
       if (profile) {
-        const answer = await reports.profile({ profile, firstRow: first, ...target });
+        const answer = await reports.profile({ profile, pageToken, target });
         for (const row of answer.rows) add(row.name, row.selfTime ?? row.time);
-        [read, total] = [answer.rows.length, answer.rowCount];
+        pageToken = answer.nextPageToken;
       } else if (what === "time") {
-        const answer = await reports.cost({ ...request, ...target });
+        const answer = await reports.cost({ ...request, target });
         for (const row of answer.rows) add(row.name, row.leastTime !== undefined ? row.leastTime * Number(row.times ?? 1n) : Number(row.bytes ?? 0n) * Number(row.times ?? 1n));
-        [read, total] = [answer.rows.length, answer.rowCount];
+        pageToken = answer.nextPageToken;
       } else if (what === "waste") {
         const answer = await reports.reads(request);
         for (const row of answer.reads) add(row.instruction, row.wastedBytes);
-        [read, total] = [answer.reads.length, answer.rowCount];
+        pageToken = answer.nextPageToken;
       } else {
-        const answer = await reports.size(request);
+        const answer = await reports.size({ subject: { case: "module", value: module }, pageToken });
         for (const row of answer.buffers) add(row.name, row.bytes);
-        [read, total] = [answer.buffers.length, answer.rowCount];
+        pageToken = answer.nextPageToken;
       }
-      if (read === 0) break;
-      first += BigInt(read);
-    }
+    } while (pageToken);
     if (what === "waste") for (const row of this.program.rows) if (row.paddingBytes) add(row.name, row.paddingBytes);
     return found;
   }

@@ -132,7 +132,7 @@ class ReportView implements View {
       },
       shell: () => ["xlashape", this.name, ...subject.map(quoted), ...options.map(([key, value]) => (value === "true" ? `--${key.replaceAll("_", "-")}` : `--${key.replaceAll("_", "-")} ${quoted(value)}`)),
         ...filtersOf(state.f ?? "").map((each) => `--filter ${quoted(each)}`), ...(state.o ? [`--sort ${quoted(state.o)}`] : [])].join(" "),
-      call: () => ({ method: `xlashape.v1.ReportService/${this.name[0]!.toUpperCase()}${this.name.slice(1)}`, request: this.table?.request(0) }),
+      call: () => ({ method: `xlashape.v1.ReportService/${this.name[0]!.toUpperCase()}${this.name.slice(1)}`, request: this.table?.request("") }),
     };
   }
 

@@ -1,5 +1,6 @@
 /** A shape: its picture, where each element lies, what its size comes from, and what would be smaller. Controls change tile, order and element type; the link follows. */
 
+import { TargetSchema, WhyTable } from "@xlashape/client/gen/xlashape/v1/report_service_pb";
 import type { ShapeDescription } from "@xlashape/client/gen/xlashape/v1/shape_service_pb";
 import { ElementType, type Shape } from "@xlashape/client/gen/xlashape/v1/types_pb";
 
@@ -7,6 +8,7 @@ import type { Context, Copies, Mount, View } from "../context.js";
 import { h, replace } from "../dom.js";
 import { sizeText } from "../graph/model.js";
 import { bitsOf, numbersOf, optionsOf, optionsText, PictureBox, type Pointed } from "../picture.js";
+import { enumNumber } from "../reports.js";
 import type { State } from "../state.js";
 
 const COLOURS = ["memory", "tile", "row", "bank", "segment"];
@@ -79,7 +81,8 @@ class ShapeView implements View {
       const outside = await this.mark().catch((error: unknown) => error);
       if (generation !== this.generation) return;
       const draw = { ...this.options_(), at: this.marked?.index ?? [] };
-      const request = { ...draw, shape: { form: { case: "text" as const, value: s } } };
+      const about = (text: string) => ({ subject: { case: "shape" as const, value: { form: { case: "text" as const, value: text } } } });
+      const request = { ...draw, ...about(s) };
       const after = b ? { after: { form: { case: "text" as const, value: b } } } : {};
       let twice = false;
       const [first, second] = await client.views.draw({ ...request, ...after }).then(
@@ -91,7 +94,7 @@ class ShapeView implements View {
           if (!b) throw error;
           // Another shape: the two have no elements in common that could be followed.
           const plain = { ...draw, at: [], rows: "", columns: "" };
-          return Promise.all([client.views.draw(request), client.views.draw({ ...plain, shape: { form: { case: "text", value: b } } })]);
+          return Promise.all([client.views.draw(request), client.views.draw({ ...plain, ...about(b) })]);
         },
       );
       if (generation !== this.generation) return;
@@ -143,10 +146,10 @@ class ShapeView implements View {
   private async fillFacts(generation: number): Promise<void> {
     const { client } = this.context;
     const shape = { form: { case: "text" as const, value: this.state.s ?? "" } };
-    const target = this.state.h ? { target: this.state.h } : {};
+    const about = { subject: { case: "shape" as const, value: shape }, target: enumNumber(TargetSchema, this.state.h ?? "") };
     try {
       const [why, causes, suggestions] = await Promise.all([
-        client.reports.why({ shape, ...target }), client.reports.why({ shape, section: "causes", ...target }), client.reports.why({ shape, section: "suggestions", ...target }),
+        client.reports.why(about), client.reports.why({ ...about, table: WhyTable.CAUSES }), client.reports.why({ ...about, table: WhyTable.SUGGESTIONS }),
       ]);
       if (generation !== this.generation && this.description?.text !== this.state.s) return;
       const bytes = Number(why.totals?.bytes ?? 0n);

@@ -82,7 +82,7 @@ class Source implements View {
       markdown: () => markdownTable(COLUMNS, this.shown.slice(0, 100).map((layer) => COLUMNS.map((column) => `${column.name === "name" ? "  ".repeat(layer.level - 1) : ""}${cellText(column, get(layer, column))}`))),
       python: () => `import xlashape as xs\n\nprint(xs.cost("FILE").section("by", "${by}"))`,
       shell: () => `xlashape cost FILE --by ${by}`,
-      call: () => ({ method: "xlashape.v1.ReportService/Cost", request: this.table?.request(0) }),
+      call: () => ({ method: "xlashape.v1.ReportService/Cost", request: this.table?.request("") }),
     };
   }
 

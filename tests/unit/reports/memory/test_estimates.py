@@ -146,7 +146,7 @@ def test_programs_compiled_for_three_generations(row):
 
 def test_a_target_gives_layouts_without_tiles_its_own():
     text = "HloModule m ENTRY e { p = f32[3,5] parameter(0) n = f32[3,5] negate(p) ROOT t = (f32[3,5], f32[3,5]) tuple(p, n) }"
-    plain, cpu, old, new = (memory(text, target=target) for target in (None, "cpu", "v4", "v5p"))
+    plain, cpu, old, new = (memory(text, target=target) for target in (None, "cpu", "tpu-v4", "tpu-v5p"))
     assert [each.output_bytes for each in (plain, cpu, old, new)] == [136, 136, 2 * 2048 + 512, 2 * 2048 + 32]
     assert (old.unpadded_peak_bytes, old.in_space(0).target) == (3 * 60 + 512, old.target)
     assert {str(each.shape) for each in new.peak_buffers if each.name == "n"} == {"f32[3,5]{1,0:T(4,128)}"}

@@ -17,8 +17,9 @@ import xlashape as xs
 from xlashape.errors import InvalidArgumentError, LimitExceededError, NotFoundError, ParseError
 from xlashape.indexing import module_reads
 from xlashape.limits import budget
-from xlashape.reports.reads import KINDS, Reads
+from xlashape.reports.reads import Reads
 from xlashape.reports.reads.units import box_of, units_of, units_of_all
+from xlashape.reports.vocabularies import ACCESSES
 from xlashape.shape import tiling
 from xlashape.symbolic import IndexingMap
 
@@ -114,7 +115,7 @@ def test_reads_are_classed_by_what_the_consumer_does(
 ) -> None:
     row = first(body, operand)
     assert (row.access, row.reused_along) == ((kind,), along)
-    assert kind in KINDS
+    assert kind in ACCESSES
 
 
 def test_a_sort_is_a_class_of_its_own() -> None:

@@ -302,7 +302,7 @@ abstract class AsyncClientMethods {
    * Reports why buffers are as large as they are, and what would make them smaller.
    *
    * @param request the request of the report {@code why}: why buffers are as large as they are, and what would make them smaller
-   * @return the answer of the report {@code why}
+   * @return the answer of the report {@code why}: rows of {@code table}, buffers if it is not set
    */
   public CompletableFuture<WhyResponse> why(WhyRequest request) {
     return calls.askAsync(ReportServiceGrpc.getWhyMethod(), request, answer -> answer);
@@ -312,7 +312,7 @@ abstract class AsyncClientMethods {
    * Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
    *
    * @param request the request of the report {@code size}: how many bytes a shape takes, or which buffers of a program have the most padding
-   * @return the answer of the report {@code size}
+   * @return the answer of the report {@code size}: rows
    */
   public CompletableFuture<SizeResponse> size(SizeRequest request) {
     return calls.askAsync(ReportServiceGrpc.getSizeMethod(), request, answer -> answer);
@@ -323,7 +323,7 @@ abstract class AsyncClientMethods {
    *
    * @param request the request of the report {@code memory}: the peak of a program's memory, what lives then, and from which line of the program it
    *     comes
-   * @return the answer of the report {@code memory}
+   * @return the answer of the report {@code memory}: rows of {@code table}, peak_buffers if it is not set
    */
   public CompletableFuture<MemoryResponse> memory(MemoryRequest request) {
     return calls.askAsync(ReportServiceGrpc.getMemoryMethod(), request, answer -> answer);
@@ -334,7 +334,7 @@ abstract class AsyncClientMethods {
    *
    * @param request the request of the report {@code copies}: which instructions move data and compute nothing, what forces them, and the edits that
    *     remove them
-   * @return the answer of the report {@code copies}
+   * @return the answer of the report {@code copies}: rows of {@code table}, rows if it is not set
    */
   public CompletableFuture<CopiesResponse> copies(CopiesRequest request) {
     return calls.askAsync(ReportServiceGrpc.getCopiesMethod(), request, answer -> answer);
@@ -345,7 +345,7 @@ abstract class AsyncClientMethods {
    *
    * @param request the request of the report {@code cost}: how much each instruction of a program calculates and moves, and the least time that this
    *     takes on a chip
-   * @return the answer of the report {@code cost}
+   * @return the answer of the report {@code cost}: rows of {@code table}, rows if it is not set
    */
   public CompletableFuture<CostResponse> cost(CostRequest request) {
     return calls.askAsync(ReportServiceGrpc.getCostMethod(), request, answer -> answer);
@@ -356,7 +356,7 @@ abstract class AsyncClientMethods {
    *
    * @param request the request of the report {@code reads}: what the instructions of a program read from memory, and how well: those first that fetch
    *     most in vain and again
-   * @return the answer of the report {@code reads}
+   * @return the answer of the report {@code reads}: rows of {@code table}, reads if it is not set
    */
   public CompletableFuture<ReadsResponse> reads(ReadsRequest request) {
     return calls.askAsync(ReportServiceGrpc.getReadsMethod(), request, answer -> answer);
@@ -367,7 +367,7 @@ abstract class AsyncClientMethods {
    *
    * @param request the request of the report {@code profile}: where the time of a profile goes: its events summed up by instruction, beside what each
    *     instruction calculates and moves
-   * @return the answer of the report {@code profile}
+   * @return the answer of the report {@code profile}: rows of {@code table}, rows if it is not set
    */
   public CompletableFuture<ProfileResponse> profile(ProfileRequest request) {
     return calls.askAsync(ReportServiceGrpc.getProfileMethod(), request, answer -> answer);
@@ -377,7 +377,7 @@ abstract class AsyncClientMethods {
    * Reports what changed from one module to another, matched by structure, ranked by what it costs.
    *
    * @param request the request of the report {@code diff}: what changed from one module to another, matched by structure, ranked by what it costs
-   * @return the answer of the report {@code diff}
+   * @return the answer of the report {@code diff}: rows of {@code table}, changes if it is not set
    */
   public CompletableFuture<DiffResponse> diff(DiffRequest request) {
     return calls.askAsync(ReportServiceGrpc.getDiffMethod(), request, answer -> answer);
@@ -388,7 +388,7 @@ abstract class AsyncClientMethods {
    * #instructionMaps} give maps to evaluate.
    *
    * @param request the request of the report {@code map}: which elements of its operands an instruction reads, as indexing maps
-   * @return the answer of the report {@code map}
+   * @return the answer of the report {@code map}: rows
    */
   public CompletableFuture<MapResponse> map(MapRequest request) {
     return calls.askAsync(ReportServiceGrpc.getMapMethod(), request, answer -> answer);
@@ -398,7 +398,7 @@ abstract class AsyncClientMethods {
    * Reports the tile of each operand that a tile of an instruction's output reads, as text. {@link #operandTiles} gives maps to evaluate.
    *
    * @param request the request of the report {@code tile}: the tile of each operand that a tile of an instruction's output reads
-   * @return the answer of the report {@code tile}
+   * @return the answer of the report {@code tile}: rows
    */
   public CompletableFuture<TileResponse> tile(TileRequest request) {
     return calls.askAsync(ReportServiceGrpc.getTileMethod(), request, answer -> answer);
@@ -409,7 +409,7 @@ abstract class AsyncClientMethods {
    *
    * @param request the request of the report {@code verify}: whether a module keeps the rules of XLA's verifier: names, order, operands, shapes,
    *     calls, shardings, schedule
-   * @return the answer of the report {@code verify}
+   * @return the answer of the report {@code verify}: rows
    */
   public CompletableFuture<VerifyResponse> verify(VerifyRequest request) {
     return calls.askAsync(ReportServiceGrpc.getVerifyMethod(), request, answer -> answer);

@@ -341,7 +341,7 @@ abstract class ClientMethods {
    * Reports why buffers are as large as they are, and what would make them smaller.
    *
    * @param request the request of the report {@code why}: why buffers are as large as they are, and what would make them smaller
-   * @return the answer of the report {@code why}
+   * @return the answer of the report {@code why}: rows of {@code table}, buffers if it is not set
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public WhyResponse why(WhyRequest request) {
@@ -352,7 +352,7 @@ abstract class ClientMethods {
    * Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
    *
    * @param request the request of the report {@code size}: how many bytes a shape takes, or which buffers of a program have the most padding
-   * @return the answer of the report {@code size}
+   * @return the answer of the report {@code size}: rows
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public SizeResponse size(SizeRequest request) {
@@ -364,7 +364,7 @@ abstract class ClientMethods {
    *
    * @param request the request of the report {@code memory}: the peak of a program's memory, what lives then, and from which line of the program it
    *     comes
-   * @return the answer of the report {@code memory}
+   * @return the answer of the report {@code memory}: rows of {@code table}, peak_buffers if it is not set
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public MemoryResponse memory(MemoryRequest request) {
@@ -376,7 +376,7 @@ abstract class ClientMethods {
    *
    * @param request the request of the report {@code copies}: which instructions move data and compute nothing, what forces them, and the edits that
    *     remove them
-   * @return the answer of the report {@code copies}
+   * @return the answer of the report {@code copies}: rows of {@code table}, rows if it is not set
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public CopiesResponse copies(CopiesRequest request) {
@@ -388,7 +388,7 @@ abstract class ClientMethods {
    *
    * @param request the request of the report {@code cost}: how much each instruction of a program calculates and moves, and the least time that this
    *     takes on a chip
-   * @return the answer of the report {@code cost}
+   * @return the answer of the report {@code cost}: rows of {@code table}, rows if it is not set
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public CostResponse cost(CostRequest request) {
@@ -400,7 +400,7 @@ abstract class ClientMethods {
    *
    * @param request the request of the report {@code reads}: what the instructions of a program read from memory, and how well: those first that fetch
    *     most in vain and again
-   * @return the answer of the report {@code reads}
+   * @return the answer of the report {@code reads}: rows of {@code table}, reads if it is not set
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public ReadsResponse reads(ReadsRequest request) {
@@ -412,7 +412,7 @@ abstract class ClientMethods {
    *
    * @param request the request of the report {@code profile}: where the time of a profile goes: its events summed up by instruction, beside what each
    *     instruction calculates and moves
-   * @return the answer of the report {@code profile}
+   * @return the answer of the report {@code profile}: rows of {@code table}, rows if it is not set
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public ProfileResponse profile(ProfileRequest request) {
@@ -423,7 +423,7 @@ abstract class ClientMethods {
    * Reports what changed from one module to another, matched by structure, ranked by what it costs.
    *
    * @param request the request of the report {@code diff}: what changed from one module to another, matched by structure, ranked by what it costs
-   * @return the answer of the report {@code diff}
+   * @return the answer of the report {@code diff}: rows of {@code table}, changes if it is not set
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public DiffResponse diff(DiffRequest request) {
@@ -435,7 +435,7 @@ abstract class ClientMethods {
    * evaluate.
    *
    * @param request the request of the report {@code map}: which elements of its operands an instruction reads, as indexing maps
-   * @return the answer of the report {@code map}
+   * @return the answer of the report {@code map}: rows
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public MapResponse map(MapRequest request) {
@@ -446,7 +446,7 @@ abstract class ClientMethods {
    * Reports the tile of each operand that a tile of an instruction's output reads, as text. {@link #operandTiles} gives maps to evaluate.
    *
    * @param request the request of the report {@code tile}: the tile of each operand that a tile of an instruction's output reads
-   * @return the answer of the report {@code tile}
+   * @return the answer of the report {@code tile}: rows
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public TileResponse tile(TileRequest request) {
@@ -458,7 +458,7 @@ abstract class ClientMethods {
    *
    * @param request the request of the report {@code verify}: whether a module keeps the rules of XLA's verifier: names, order, operands, shapes,
    *     calls, shardings, schedule
-   * @return the answer of the report {@code verify}
+   * @return the answer of the report {@code verify}: rows
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public VerifyResponse verify(VerifyRequest request) {

@@ -256,7 +256,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      *
      * @param request the request of the report `why`: why buffers are as large as they are, and what would make them
      * smaller
-     * @return the answer of the report `why`
+     * @return the answer of the report `why`: rows of `table`, buffers if it is not set
      */
     public suspend fun why(request: WhyRequest): WhyResponse = async.why(request).await()
 
@@ -266,7 +266,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      *
      * @param request the request of the report `size`: how many bytes a shape takes, or which buffers of a program have
      * the most padding
-     * @return the answer of the report `size`
+     * @return the answer of the report `size`: rows
      */
     public suspend fun size(request: SizeRequest): SizeResponse = async.size(request).await()
 
@@ -275,7 +275,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      *
      * @param request the request of the report `memory`: the peak of a program's memory, what lives then, and from
      * which line of the program it comes
-     * @return the answer of the report `memory`
+     * @return the answer of the report `memory`: rows of `table`, peak_buffers if it is not set
      */
     public suspend fun memory(request: MemoryRequest): MemoryResponse = async.memory(request).await()
 
@@ -284,7 +284,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      *
      * @param request the request of the report `copies`: which instructions move data and compute nothing, what forces
      * them, and the edits that remove them
-     * @return the answer of the report `copies`
+     * @return the answer of the report `copies`: rows of `table`, rows if it is not set
      */
     public suspend fun copies(request: CopiesRequest): CopiesResponse = async.copies(request).await()
 
@@ -294,7 +294,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      *
      * @param request the request of the report `cost`: how much each instruction of a program calculates and moves, and
      * the least time that this takes on a chip
-     * @return the answer of the report `cost`
+     * @return the answer of the report `cost`: rows of `table`, rows if it is not set
      */
     public suspend fun cost(request: CostRequest): CostResponse = async.cost(request).await()
 
@@ -303,7 +303,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      *
      * @param request the request of the report `reads`: what the instructions of a program read from memory, and how
      * well: those first that fetch most in vain and again
-     * @return the answer of the report `reads`
+     * @return the answer of the report `reads`: rows of `table`, reads if it is not set
      */
     public suspend fun reads(request: ReadsRequest): ReadsResponse = async.reads(request).await()
 
@@ -313,7 +313,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      *
      * @param request the request of the report `profile`: where the time of a profile goes: its events summed up by
      * instruction, beside what each instruction calculates and moves
-     * @return the answer of the report `profile`
+     * @return the answer of the report `profile`: rows of `table`, rows if it is not set
      */
     public suspend fun profile(request: ProfileRequest): ProfileResponse = async.profile(request).await()
 
@@ -322,7 +322,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      *
      * @param request the request of the report `diff`: what changed from one module to another, matched by structure,
      * ranked by what it costs
-     * @return the answer of the report `diff`
+     * @return the answer of the report `diff`: rows of `table`, changes if it is not set
      */
     public suspend fun diff(request: DiffRequest): DiffResponse = async.diff(request).await()
 
@@ -332,7 +332,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      *
      * @param request the request of the report `map`: which elements of its operands an instruction reads, as indexing
      * maps
-     * @return the answer of the report `map`
+     * @return the answer of the report `map`: rows
      */
     public suspend fun map(request: MapRequest): MapResponse = async.map(request).await()
 
@@ -342,7 +342,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      *
      * @param request the request of the report `tile`: the tile of each operand that a tile of an instruction's output
      * reads
-     * @return the answer of the report `tile`
+     * @return the answer of the report `tile`: rows
      */
     public suspend fun tile(request: TileRequest): TileResponse = async.tile(request).await()
 
@@ -351,7 +351,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      *
      * @param request the request of the report `verify`: whether a module keeps the rules of XLA's verifier: names,
      * order, operands, shapes, calls, shardings, schedule
-     * @return the answer of the report `verify`
+     * @return the answer of the report `verify`: rows
      */
     public suspend fun verify(request: VerifyRequest): VerifyResponse = async.verify(request).await()
 

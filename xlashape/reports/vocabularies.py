@@ -1,0 +1,216 @@
+"""The closed lists of texts in the columns and options of reports. Each is an enum of the service's schema, the same
+one in every report.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xlashape.base.vocabulary import Vocabulary
+
+FRAMES: Final = Vocabulary(
+    "Frames",
+    "What a column `source` names",
+    {
+        "own": "the line of the user's own code",
+        "all": "every frame that called an operation, libraries included",
+    },
+)
+STYLES: Final = Vocabulary(
+    "TextStyle",
+    "The syntax of a map's text",
+    {
+        "xla": "as XLA prints maps: `d0 / 8`, `d0 mod 8`",
+        "affine": "as MLIR prints affine maps: `d0 floordiv 8`, `d0 mod 8`",
+    },
+)
+DIRECTIONS: Final = Vocabulary(
+    "Direction",
+    "The direction of a map",
+    {
+        "output_to_input": "from an element of an output to the elements of an operand that it is computed from",
+        "input_to_output": "from an element of an operand to the elements of an output that are computed from it",
+    },
+)
+KNOWLEDGE: Final = Vocabulary(
+    "Knowledge",
+    "How much a map says about the elements that are accessed",
+    {
+        "exact": "the elements of the map and no others",
+        "every element": "perhaps fewer elements than the map names",
+        "unknown": "nothing",
+    },
+)
+"""These three are declared with the maps themselves, in the schema's `types.proto`."""
+
+SIZE_ORDERS: Final = Vocabulary(
+    "SizeOrder",
+    "The order of the buffers of a program",
+    {
+        "padding": "those with the most padding first, and of equal padding the largest",
+        "bytes": "the largest first",
+        "module": "the order of the module",
+    },
+)
+GROUPINGS: Final = Vocabulary(
+    "Grouping",
+    "What the rows of a group have in common",
+    {
+        "source": "the line of the program",
+        "op_name": "the operation of the program",
+        "opcode": "the opcode",
+        "computation": "the computation",
+        "shape": "the shape",
+        "kind": "what the memory is for",
+        "space": "the memory space",
+        "module": "the module",
+        "step": "the step of the profile",
+    },
+)
+SUBJECTS: Final = Vocabulary(
+    "WhySubject",
+    "What was asked about",
+    {
+        "array": "a shape that is an array",
+        "tuple": "a shape that is a tuple",
+        "instruction": "an instruction",
+        "module": "a module",
+        "report": "a report about memory that has run out",
+        "shapes": "a text with shapes in it",
+    },
+)
+PADDING_CAUSES: Final = Vocabulary(
+    "WhyCauseKind",
+    "What makes a buffer larger than its elements",
+    {
+        "tile": "sizes are rounded up to those of a tile",
+        "tail": "the end of the buffer is rounded up",
+        "element size": "the layout gives an element more bits than its type has",
+        "packing": "elements of less than a byte are packed, or take a byte each",
+        "metadata": "the layout puts the sizes of dynamic dimensions before the elements",
+        "dynamic sizes": "the sizes of dynamic dimensions stand behind the elements",
+        "tuple table": "a tuple has a table of pointers",
+        "nested scalar": "a scalar in a tuple is rounded up",
+        "opaque": "an opaque has a pointer",
+    },
+)
+SUGGESTED_CHANGES: Final = Vocabulary(
+    "WhySuggestionKind",
+    "A change that would make a buffer smaller",
+    {
+        "order": "another order of dimensions",
+        "merge": "dimensions that are merged",
+        "split": "a dimension that is split",
+        "reshape": "another shape of the same elements",
+        "tiles": "other tiles",
+        "packing": "elements that are packed",
+        "round": "a size that is rounded",
+        "type": "another element type",
+    },
+)
+ALIASES: Final = Vocabulary(
+    "AliasKind",
+    "Whether an output takes over the memory of a parameter",
+    {"must-alias": "always", "may-alias": "if the caller gives the argument away"},
+)
+BUFFER_KINDS: Final = Vocabulary(
+    "BufferKind",
+    "What the memory of a value is for",
+    {
+        "parameter": "a parameter of the program",
+        "temporary": "a value within the program",
+        "output": "a part of the result",
+        "constant": "a constant",
+    },
+)
+PEAK_CHANGES: Final = Vocabulary(
+    "PeakChangeKind",
+    "A change that would make a peak smaller",
+    {
+        "donate": "an argument is given away",
+        "recompute": "a value is computed again instead of kept",
+        "precision": "a value has a smaller element type",
+        "padding": "a value has less padding",
+        "copy": "a copy is left out",
+        "smaller": "a value is made smaller",
+    },
+)
+CHANGE_KINDS: Final = Vocabulary(
+    "ChangeKind",
+    "How an instruction differs between two modules",
+    {
+        "added": "only the second module has it",
+        "removed": "only the first module has it",
+        "changed": "both have it, and it differs",
+        "moved": "both have it, at another place",
+    },
+)
+COPY_CAUSES: Final = Vocabulary(
+    "CopyCauseKind",
+    "Why data is moved",
+    {
+        "relayout": "two neighbours want other layouts",
+        "copy-insertion": "a buffer that is still wanted would be overwritten",
+        "memory-space": "into or out of another memory",
+        "sharding": "left in the place of an annotation",
+        "transpose": "the program asks for a transpose",
+        "reshape": "the program asks for a reshape that is no bitcast",
+        "slice": "the program or the partitioner takes a part of an array",
+        "pad": "the program or the partitioner pads an array",
+        "concatenate": "the program puts arrays into one",
+        "reverse": "the program reverses an array",
+        "copy": "a fusion computes, and copies an array on the way",
+    },
+)
+TIMES_BOUNDS: Final = Vocabulary(
+    "TimesBound",
+    "How exactly a number of executions is known",
+    {
+        "exact": "exactly",
+        "at least": "a loop of unknown length counts once",
+        "at most": "a branch counts as if it were always taken",
+        "unknown": "both a loop of unknown length and a branch",
+    },
+)
+COPY_EDITS: Final = Vocabulary(
+    "CopyEditKind",
+    "An edit of a program that removes copies",
+    {
+        "input-layout": "another layout of a parameter",
+        "output-layout": "another layout of an output",
+        "input-order": "a transposed argument",
+        "output-order": "a transposed result",
+        "donate": "an argument that is given away",
+        "output-first": "an output that is returned before the others",
+    },
+)
+ACCESSES: Final = Vocabulary(
+    "AccessKind",
+    "How the elements of an operand are read",
+    {
+        "streamed": "each element is read for one element of the output",
+        "broadcast": "each element is read for several elements of the output, each of which reads no other",
+        "reduced": "an output combines many elements, each of which is read for no other output",
+        "reused": "an output combines many elements, each of which is read for other outputs too, as in contractions",
+        "windowed": "an output combines the elements of a window, and windows overlap or lie side by side",
+        "gathered": "values say for each element of the output what is read",
+        "sorted": "the elements of a line decide where each of them goes",
+        "unknown": "which elements are read for an output is not known, as for custom calls",
+        "not read": "nothing is read",
+    },
+)
+RELAYOUTS: Final = Vocabulary(
+    "Relayout",
+    "What elements change in the tiles of a TPU between operand and output",
+    {
+        "none": "nothing",
+        "lanes": "their lanes",
+        "sublanes": "their sublanes",
+        "lanes and sublanes": "both",
+    },
+)
+BOUNDS: Final = Vocabulary(
+    "Bound",
+    "What limits an instruction on the target",
+    {"compute": "arithmetic", "memory": "the bandwidth of the memory"},
+)
