@@ -10,8 +10,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class SchemaBuildHook(BuildHookInterface[Any]):
-    """Writes xlashape/proto/schema.binpb and the stubs. Runs for every way to install: wheel, sdist's wheel,
-    editable.
+    """Writes xlashape/proto/schema.binpb, the stubs and xlashape/v1. Runs for every way to install: wheel, sdist's
+    wheel, editable.
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
@@ -22,4 +22,4 @@ class SchemaBuildHook(BuildHookInterface[Any]):
             import schema_compiler
         finally:
             sys.path.remove(str(protos))
-        schema_compiler.build(protos, Path(self.root) / "xlashape" / "proto")
+        schema_compiler.build(protos, Path(self.root) / "xlashape")

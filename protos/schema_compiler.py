@@ -6,6 +6,8 @@ Written to xlashape/proto/, and not committed:
 
     schema.binpb    a google.protobuf.FileDescriptorSet without comments; a file comes after those that it imports
     <module>.pyi    a stub for each package in `STUBS`, with the schema's comments as docstrings
+
+And to xlashape/v1/, not committed either, what protoc generates for `xlashape.v1` in protobuf's ordinary pool.
 """
 
 from __future__ import annotations
@@ -62,14 +64,43 @@ _IMPORTS = {
 _WELL_KNOWN_BASES = {"Any", "Duration", "FieldMask", "ListValue", "Struct", "Timestamp"}
 
 
-def build(protos: Path, target: Path) -> None:
-    """Compiles `protos` and writes the descriptor set and the stubs into the directory `target`."""
+def build(protos: Path, package: Path) -> None:
+    """Compiles `protos` and writes what is made of it into `proto` and `v1` of the package's directory."""
+    target = package / "proto"
     files = compile_files(protos)
     for name, stub in stubs(files).items():
         _write_if_changed(target / f"{name}.pyi", stub.encode())
     for file in files.file:
         file.ClearField("source_code_info")
     _write_if_changed(target / "schema.binpb", files.SerializeToString(deterministic=True))
+    for name, text in generated(protos).items():
+        _write_if_changed(package / "v1" / name, text.encode())
+
+
+# What protoc generates refuses runtimes older than itself. It works with every runtime that the project allows.
+_VERSION_CHECKS = (
+    re.compile(r"^from google\.protobuf import runtime_version as .*\n", re.MULTILINE),
+    re.compile(r"^_runtime_version\.Validate\w+\([^)]*\)\n", re.MULTILINE),
+    re.compile(
+        r"^GRPC_GENERATED_VERSION = [^)]*?_version_not_supported = False\n.*?^    \)\n", re.MULTILINE | re.DOTALL
+    ),
+)
+
+
+def generated(protos: Path) -> dict[str, str]:
+    """`types_pb2.py`, … → the text that protoc generates for Python, without its checks of versions."""
+    from grpc_tools import protoc
+
+    names = sorted(path.relative_to(protos).as_posix() for path in protos.glob("xlashape/v1/*.proto"))
+    with tempfile.TemporaryDirectory() as out:
+        outputs = [f"--{kind}_out={out}" for kind in ("python", "pyi", "grpc_python")]
+        well_known = Path(protoc.__file__).parent / "_proto"
+        if protoc.main(["protoc", f"-I{protos}", f"-I{well_known}", *outputs, *names]) != 0:
+            raise RuntimeError(f"protoc refused the schema in {protos}")
+        found = {path.name: path.read_text(encoding="utf-8") for path in Path(out).rglob("*.py*")}
+    for check in _VERSION_CHECKS:
+        found = {name: check.sub("", text) for name, text in found.items()}
+    return {name: text for name, text in found.items() if name != "types_pb2_grpc.py"}  # it has no service
 
 
 def compile_files(protos: Path) -> FileDescriptorSet:
@@ -296,12 +327,13 @@ def _literal(names: list[str]) -> str:
 
 def _write_if_changed(path: Path, content: bytes) -> None:
     if not path.exists() or path.read_bytes() != content:
+        path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
 
 
 if __name__ == "__main__":
     here = Path(__file__).resolve().parent
     try:
-        build(here, here.parent / "xlashape" / "proto")
+        build(here, here.parent / "xlashape")
     except RuntimeError as error:
         sys.exit(str(error))

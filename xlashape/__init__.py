@@ -13,7 +13,8 @@ The names of this module are imported on first use, so that `import xlashape` ta
 - `agents`: the reports and pictures as tools for coding agents. `recognition`: what a text or a file is.
 - `drawing`: pictures of layouts, reads, memory and time. `page`: the page about anything as one file.
 - `cli`: the command line. `pytest_plugin`: tests that a program has not become worse.
-- `proto`: the compiled schema and the wire format. `data`: an example module.
+- `proto`: the compiled schema and the wire format. `v1`: the messages of the service as protoc generates them.
+  `data`: an example module.
 - `errors`, `limits`: what every floor raises and is bounded by. `base`: small parts that the packages share.
 """
 

@@ -33,6 +33,7 @@ SOURCES = {
     _module_name(package, path): path.read_text(encoding="utf-8")
     for package, folder in PACKAGES.items()
     for path in sorted(folder.rglob("*.py"))
+    if "_pb2" not in path.name  # what protoc generates
 }
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [
-    *sorted(ROOT.glob("xlashape/**/*.py")),
+    *[path for path in sorted(ROOT.glob("xlashape/**/*.py")) if "_pb2" not in path.name],
     *sorted(ROOT.glob("server/xlashape_server/**/*.py")),
     *sorted(ROOT.glob("clients/python/xlashape_client/**/*.py")),
 ]

@@ -86,7 +86,7 @@ def test_every_file_after_what_it_imports_and_without_comments(
     compiler: ModuleType, protos: Path, tmp_path: Path
 ) -> None:
     compiler.build(protos, tmp_path)
-    files = FileDescriptorSet.FromString((tmp_path / "schema.binpb").read_bytes()).file
+    files = FileDescriptorSet.FromString((tmp_path / "proto" / "schema.binpb").read_bytes()).file
     seen: set[str] = set()
     for file in files:
         assert seen.issuperset(file.dependency)
@@ -97,9 +97,11 @@ def test_every_file_after_what_it_imports_and_without_comments(
 
 def test_building_twice_changes_nothing(compiler: ModuleType, protos: Path, tmp_path: Path) -> None:
     compiler.build(protos, tmp_path)
-    made = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    made = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*_pb2*")}
+    made |= {path: path.stat().st_mtime_ns for path in (tmp_path / "proto").iterdir()}
+    assert {path.name for path in made} >= {"service_pb2.py", "service_pb2.pyi", "service_pb2_grpc.py", "schema.binpb"}
     compiler.build(protos, tmp_path)
-    assert made == {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert made == {path: path.stat().st_mtime_ns for path in made}
 
 
 def test_the_stub_of_a_message(compiler: ModuleType, protos: Path) -> None:
