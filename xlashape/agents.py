@@ -33,7 +33,7 @@ from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.files.convert import decompressed
 from xlashape.hlo.files.inputs import inputs
 from xlashape.recognition import Recognized, recognize
-from xlashape.reports.report import REPORTS, Answer, Option, Report, plain, report_of, row_values
+from xlashape.reports.report import REPORTS, STRICT, Answer, Option, Report, plain, report_of, row_values
 from xlashape.reports.selection import Selection, bytes_of
 from xlashape.shape import Shape, tiling
 
@@ -207,7 +207,7 @@ class Agent:
             argument = values.pop(section, None)
             if section and chosen[section].is_content:
                 argument = self._given(argument)
-            answer = report.run(*map(self._input, about), **values)
+            answer = report.run(*[self._input(each, report) for each in about], **values)
             words = [_argument(each, "FILE") for each in about]
             words += [_argument(_word(values[name]), name.upper()) for name in values if chosen[name].positional]
             for name, each in chosen.items():
@@ -222,9 +222,9 @@ class Agent:
         tool.__signature__ = taken
         return tool
 
-    def _input(self, x: str) -> HloModule | Path | bytes:
-        """What a report is asked about: `_given`, with lines of HLO as a module, and a layout as a shape that has it.
-        A report has its own errors about other content, and may know more of it.
+    def _input(self, x: str, report: Report) -> HloModule | Path | bytes:
+        """What a report is asked about: `_given`, with a layout as a shape that has it and, unless the report reads
+        them itself, lines of HLO as a module. A report has its own errors about other content, and may know more of it.
         """
         given = self._given(x)
         if not isinstance(given, bytes):
@@ -233,7 +233,8 @@ class Agent:
             found = recognize(given)
         except XlashapeError:
             return given
-        return found.text.encode() if found.text and found.kind in ("layout", "instruction", "module") else given
+        kinds = ("layout",) if STRICT in report.options else ("layout", "instruction", "module")
+        return found.text.encode() if found.text and found.kind in kinds else given
 
     def _module(self, found: Recognized, content: bytes) -> HloModule:
         """The module that was recognized in text."""

@@ -16,12 +16,13 @@ from threading import Lock
 from typing import Generic, NamedTuple, TypeVar, cast
 
 from xlashape.base.caches import CacheUsage
-from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, XlashapeError
+from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, ParseError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.hlo.files.convert import decode_text
 from xlashape.hlo.files.detect_format import holds_hlo_proto, holds_text
 from xlashape.limits import spend
 from xlashape.proto import v1, xla
+from xlashape.reports.program import mends as mended_module
 from xlashape_server.config import Config
 from xlashape_server.memory import reserve
 from xlashape_server.precount import MessageCount, count
@@ -198,6 +199,8 @@ _SHAPES_PER_INSTRUCTION = 4
 _WINDOW = 1 << 20  # bytes of text in one search
 # A match may reach this many bytes into the next window. A result type after a longer run of spaces may not be counted.
 _LONGEST_MATCH = 4096
+_MENDED = "m"
+"""The end of the key of a module whose text is none as it stands."""
 _INSTRUCTION: str = xla.HloInstructionProto.DESCRIPTOR.full_name
 
 
@@ -218,8 +221,10 @@ class Modules:
         self.cache.clear()
         self.answers.clear()
 
-    def read(self, value: v1.ModuleInput, path: FieldPath) -> HloModule:
-        """The module of an input; `path` is the input's path in the request, for errors."""
+    def read(self, value: v1.ModuleInput, path: FieldPath, *, mends: bool = False) -> HloModule:
+        """The module of an input; `path` is the input's path in the request, for errors. With `mends`, an input's own
+        text that is no module is read as `xlashape.hlo.files.forgiving` says; the `notes` of the module say how.
+        """
         source = value.WhichOneof("source")
         if source is None:
             raise InvalidArgumentError("a module is missing: expected name, serialized or text", field=path)
@@ -234,20 +239,27 @@ class Modules:
                 return module
             return self._decoded(self.store.read(value.name, field=path), path, key, is_text=is_text)
         if source == "text":
-            return self.decode(value.text.encode(), path, is_text=True)
+            return self.decode(value.text.encode(), path, is_text=True, mends=mends)
         return self.decode(value.serialized, path, is_text=False)
 
     def decode(
-        self, data: bytes, path: FieldPath, sha256: str | None = None, *, is_text: bool | None = None
+        self,
+        data: bytes,
+        path: FieldPath,
+        sha256: str | None = None,
+        *,
+        is_text: bool | None = None,
+        mends: bool = False,
     ) -> HloModule:
         """The module in `data`, which is text if `is_text` is true and a proto if it is false. If it is None, the
-        format is detected from the content.
+        format is detected from the content. `mends` is that of `read`.
         """
         self.check_size(len(data), path)
         if is_text is None:
             is_text = holds_text(data)
         key = _key(sha256 or hashlib.sha256(data).hexdigest(), is_text)
-        return self._kept(key) or self._decoded(data, path, key, is_text=is_text)
+        kept = self._kept(key) or (self._kept(f"{key}{_MENDED}") if mends else None)
+        return kept or self._decoded(data, path, key, is_text=is_text, mends=mends)
 
     def _kept(self, key: str) -> HloModule | None:
         """The module that the cache has under `key`, or None. Reserves the memory for an answer about it."""
@@ -257,14 +269,21 @@ class Modules:
         reserve(kept.answers)
         return kept.module
 
-    def _decoded(self, data: bytes, path: FieldPath, key: str, *, is_text: bool) -> HloModule:
-        """The module in `data`, which the cache keeps under `key`."""
+    def _decoded(self, data: bytes, path: FieldPath, key: str, *, is_text: bool, mends: bool = False) -> HloModule:
+        """The module in `data`, which the cache keeps under `key`; a mended one under a key of its own."""
         self.check_size(len(data), path)
         try:
             if is_text:
                 self._precount_text(data)
                 # Constants whose values the text elides get no values: a text of 69 bytes would take 256 MB for them.
-                module = HloModule.parse(decode_text(data), elided_values=False)
+                text = decode_text(data)
+                try:
+                    module = HloModule.parse(text, elided_values=False)
+                except ParseError:
+                    mended = mended_module(text.text) if mends else None
+                    if mended is None:
+                        raise
+                    module, key = mended, f"{key}{_MENDED}"
                 counted = self._precount(module.to_bytes(), is_module=True)
                 reserve(counted.answers)
             else:

@@ -73,6 +73,32 @@ def test_a_target_of_which_little_is_known(handlers):
     assert answer.totals.unit == "segments of 128 bytes that a warp of 64 outputs reads"
 
 
+IN_HAND = {"text": '[rank0]: %a = f32[4]{0} add(%p, %p)\n[rank0]: %n = f32[4]{0} negate(%a), metadata={op_name="n"}'}
+
+
+@pytest.mark.parametrize("name", ["Cost", "Size", "Why", "Memory", "Reads", "Copies", "Map", "Tile"])
+def test_text_in_hand_is_read_unless_the_request_is_strict(handlers, name):
+    message = getattr(v1, f"{name}Response")
+    answer = message.FromString(ask(handlers, name, module=IN_HAND, page_size=1))
+    assert "Prefixes of log lines, colours and quotation marks were left out." in answer.totals.notes
+    assert message.FromString(ask(handlers, name, module=IN_HAND, strict=False)).totals == answer.totals
+    assert not [
+        each for each in message.FromString(ask(handlers, name, module=MODULE)).totals.notes if "define" in each
+    ]
+    for _ in range(2):  # also where the module is in the cache
+        with pytest.raises(InvalidArgumentError) as caught:
+            ask(handlers, name, module=IN_HAND, strict=True)
+        assert caught.value.field == "module.text"
+
+
+def test_lines_that_are_asked_of_a_server_as_a_module_are_refused(handlers):
+    for name in ("Diff", "Verify"):
+        given = ("a", "b") if name == "Diff" else ("module",)
+        with pytest.raises(InvalidArgumentError) as caught:
+            ask(handlers, name, **dict.fromkeys(given, IN_HAND))
+        assert caught.value.field == f"{given[0]}.text"
+
+
 def test_pages(handlers):
     first = v1.SizeResponse.FromString(ask(handlers, "Size", module=MODULE, page_size=1))
     assert (len(first.buffers), first.row_count) == (1, 2)

@@ -351,7 +351,7 @@ def _text(
 ) -> str:
     hint = ": --limit 0 shows all"
     if section == "totals":
-        known = [(column, value) for column, value in zip(columns, next(every), strict=True) if value is not None]
+        known = [(column, value) for column, value in zip(columns, next(every), strict=True) if value not in (None, [])]
         return facts_text(known)
     if selection.is_all and not section:
         return answer.to_text(selection.limit, width=terminal_width(), hint=hint)
@@ -369,8 +369,7 @@ def _text(
         parts.append(_together(columns, rows, total, len(answer) if not section else None))
     if len(rows) < total:
         parts.append(not_shown(total - len(rows), hint))
-    if section:  # a headline has them already
-        parts.append("\n".join(answer.totals.get("notes") or ()))
+    parts.append("\n".join([each for each in answer.notes if each not in parts[0]]))
     return "\n\n".join([part for part in parts if part])
 
 

@@ -23,7 +23,7 @@ from xlashape.indexing.walk.analysis import Analysis
 from xlashape.limits import spend
 from xlashape.reports import vocabularies
 from xlashape.reports.program import program
-from xlashape.reports.report import Answer, Option, Report
+from xlashape.reports.report import NOTES, STRICT, Answer, Option, Report
 
 STYLE: Final = Option("style", ColumnKind.TEXT, "the syntax of the maps", "xla", vocabularies.STYLES)
 
@@ -50,6 +50,7 @@ REPORT: Final = Report(
         Column("map_count", ColumnKind.INTEGER, "the maps, of which an operand has one for each way in which it is read"),
         Column("unknown_count", ColumnKind.INTEGER, "the maps that are not known"),
         Column("error_count", ColumnKind.INTEGER, "the instructions that are not answered"),
+        NOTES,
     ),
     options=(
         Option("instruction", ColumnKind.TEXT, "the instruction; without it all of the module", "", positional=True),
@@ -60,6 +61,7 @@ REPORT: Final = Report(
         Option("raw", ColumnKind.BOOLEAN, "give the maps as the operation defines them, not simplified", False),
         Option("physical", ColumnKind.BOOLEAN, "map positions in the buffer of the result to positions in the buffers of operands", False),
         Option("computation", ColumnKind.TEXT, "only the instructions of this computation", ""),
+        STRICT,
     ),
     compute="xlashape.reports.maps:maps",
     listing="xlashape.reports.maps:listing",
@@ -119,7 +121,7 @@ class Maps(Answer[MapRow]):
         return f"{only.name} ({only.opcode}, in {only.computation.name})\n  reads nothing"
 
     def selected(self, rows: Sequence[MapRow]) -> Maps:
-        return Maps(self.direction, rows, self._instructions)
+        return Maps(self.direction, rows, self._instructions).with_notes(self.notes)
 
 
 def maps(

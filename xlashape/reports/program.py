@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from io import IOBase
 from pathlib import Path
 from typing import Any, Final, cast
 
-from xlashape.errors import DecodeError, InvalidModuleError, ParseError
+from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError, ParseError, XlashapeError
 from xlashape.hlo.files.convert import decompressed
 from xlashape.hlo.files.forgiving import mended
 from xlashape.hlo.files.module_of import is_path
@@ -53,10 +52,15 @@ def mends(text: str) -> HloModule | None:
 
 def _mended(text: str) -> HloModule | None:
     for made in mended(text):
-        with suppress(ParseError, InvalidModuleError):
-            module = HloModule.parse(made.text)
-            module.notes, module.is_part = made.notes, made.is_part
-            return module
+        try:
+            # Without the values that a text elides: nobody asked for them, and they may take 256 MB for a line.
+            module = HloModule.parse(made.text, elided_values=False)
+        except (LimitExceededError, DeadlineExceededError):
+            raise
+        except XlashapeError:
+            continue
+        module.notes, module.is_part = made.notes, made.is_part
+        return module
     return None
 
 

@@ -77,6 +77,17 @@ FRAMES: Final = Option(
     vocabularies.FRAMES,
 )
 """The option of reports with a column `source`."""
+NOTES: Final = Column(
+    "notes", ColumnKind.TEXTS, "what must be known of the answer, such as what of the text was left out or assumed"
+)
+"""The total of reports whose answers have notes: `Answer.notes`."""
+STRICT: Final = Option(
+    "strict",
+    ColumnKind.BOOLEAN,
+    "refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`",
+    False,
+)
+"""The option of reports that read text as people have it in hand (`xlashape.reports.program`)."""
 
 
 class Section(NamedTuple):

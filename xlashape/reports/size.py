@@ -15,7 +15,7 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.limits import spend
 from xlashape.reports import vocabularies
-from xlashape.reports.report import FRAMES, Answer, Option, Report
+from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report
 from xlashape.reports.why.declaration import ALIKE, BUFFER_COLUMNS, TARGET, facts_lines
 from xlashape.reports.why.explain import why
 from xlashape.reports.why.shapes import Buffer, MemoryAnswer, ranked
@@ -43,12 +43,14 @@ REPORT: Final = Report(
         Column("padding_share", ColumnKind.NUMBER, "padding ÷ buffers", "fraction"),
         Column("shared_count", ColumnKind.INTEGER, "the instructions of a module whose results share the buffers of others"),
         Column("fused_count", ColumnKind.INTEGER, "the instructions of a module that are fused or applied to elements, and have no buffers"),
+        NOTES,
     ),
     options=(
         TARGET,
         Option("computation", ColumnKind.TEXT, "of a module, only the instructions of this computation, all of which count", ""),
         Option("order", ColumnKind.TEXT, "the order of the buffers", "padding", vocabularies.SIZE_ORDERS),
         FRAMES,
+        STRICT,
     ),
     compute="xlashape.reports.size:size",
     inputs=("module", "shape"),
@@ -140,7 +142,7 @@ class SizeAnswer(FrozenValue, Answer[Buffer]):
     def selected(self, rows: Sequence[Buffer]) -> SizeAnswer:
         """The answer about these buffers alone: the sums are over them, but the peak is that of the whole module."""
         counts = (self.computation, self.shared_count, self.fused_count, self.of_count)
-        return SizeAnswer(self.memory, tuple(rows), *counts)
+        return SizeAnswer(self.memory, tuple(rows), *counts).with_notes(self.notes)
 
     def headline(self) -> str:
         """The sum over the buffers; of a module also its peak, the number of buffers, and what the sum leaves out. Of

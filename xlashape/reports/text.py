@@ -137,7 +137,7 @@ def table_text(columns: Sequence[Column], rows: Sequence[Sequence[Any]], width: 
     trans…ion.1  37.5%
     """
     ranked = [number for number, column in enumerate(columns) if column.rank]
-    shown = [number for number in ranked if number == ranked[0] or any(row[number] is not None for row in rows)]
+    shown = [number for number in ranked if number == ranked[0] or any(row[number] not in (None, []) for row in rows)]
     headings = [column.heading or column.name.replace("_", " ") for column in columns]
     cells = [[cell_text(column, value) for column, value in zip(columns, row, strict=True)] for row in rows]
     texts = [max([len(row[number]) for row in cells], default=0) for number in range(len(columns))]

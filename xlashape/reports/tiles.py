@@ -16,7 +16,7 @@ from xlashape.indexing import TileBox, operand_tiles
 from xlashape.reports import vocabularies
 from xlashape.reports.maps import STYLE, instructions_of
 from xlashape.reports.program import program
-from xlashape.reports.report import Answer, Option, Report
+from xlashape.reports.report import NOTES, STRICT, Answer, Option, Report
 
 REPORT: Final = Report(
     name="tile",
@@ -41,6 +41,7 @@ REPORT: Final = Report(
         Column("computation", ColumnKind.TEXT, "the computation that it is in"),
         Column("opcode", ColumnKind.TEXT, "the opcode of the instruction"),
         Column("output", ColumnKind.INTEGER, "which array of its result the tile is of, counted depth first"),
+        NOTES,
     ),
     options=(
         Option("instruction", ColumnKind.TEXT, "the instruction; without it the root of the computation", "", positional=True),
@@ -50,6 +51,7 @@ REPORT: Final = Report(
         Option("output", ColumnKind.INTEGER, "which array of the result the tile is of, counted depth first", 0),
         STYLE,
         Option("computation", ColumnKind.TEXT, "the computation of the instruction; without a name of either, the entry computation", ""),
+        STRICT,
     ),
     compute="xlashape.reports.tiles:tiles",
     listing="xlashape.reports.tiles:listing",

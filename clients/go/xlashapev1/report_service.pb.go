@@ -1654,7 +1654,9 @@ type CostRequest struct {
 	// Bytes/s of the device's memory, instead of those of a target.
 	Bandwidth *float64 `protobuf:"fixed64,9,opt,name=bandwidth,proto3,oneof" json:"bandwidth,omitempty"`
 	// What `source` names: the line of your own code, or every frame that called an operation, libraries included.
-	Frames        Frames `protobuf:"varint,10,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	Frames Frames `protobuf:"varint,10,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
+	Strict        *bool `protobuf:"varint,11,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1757,6 +1759,13 @@ func (x *CostRequest) GetFrames() Frames {
 		return x.Frames
 	}
 	return Frames_FRAMES_UNSPECIFIED
+}
+
+func (x *CostRequest) GetStrict() bool {
+	if x != nil && x.Strict != nil {
+		return *x.Strict
+	}
+	return false
 }
 
 // The answer of the report `cost`: rows of `table`, rows if it is not set.
@@ -1892,7 +1901,7 @@ type CostTotals struct {
 	Conditionals *int64 `protobuf:"varint,13,opt,name=conditionals,proto3,oneof" json:"conditionals,omitempty"`
 	// Instructions, such as custom calls, of which the FLOPs are not known and count 0.
 	UnknownInstructions *int64 `protobuf:"varint,14,opt,name=unknown_instructions,json=unknownInstructions,proto3,oneof" json:"unknown_instructions,omitempty"`
-	// What is not known of the target.
+	// What must be known of the answer, such as what of the text was left out or assumed.
 	Notes         []string `protobuf:"bytes,15,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2437,7 +2446,9 @@ type SizeRequest struct {
 	// The order of the buffers. Default: SIZE_ORDER_PADDING.
 	Order SizeOrder `protobuf:"varint,7,opt,name=order,proto3,enum=xlashape.v1.SizeOrder" json:"order,omitempty"`
 	// What `source` names: the line of your own code, or every frame that called an operation, libraries included.
-	Frames        Frames `protobuf:"varint,8,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	Frames Frames `protobuf:"varint,8,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
+	Strict        *bool `protobuf:"varint,9,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2537,6 +2548,13 @@ func (x *SizeRequest) GetFrames() Frames {
 		return x.Frames
 	}
 	return Frames_FRAMES_UNSPECIFIED
+}
+
+func (x *SizeRequest) GetStrict() bool {
+	if x != nil && x.Strict != nil {
+		return *x.Strict
+	}
+	return false
 }
 
 type isSizeRequest_Subject interface {
@@ -2667,7 +2685,9 @@ type SizeTotals struct {
 	// The instructions of a module whose results share the buffers of others.
 	SharedCount *int64 `protobuf:"varint,12,opt,name=shared_count,json=sharedCount,proto3,oneof" json:"shared_count,omitempty"`
 	// The instructions of a module that are fused or applied to elements, and have no buffers.
-	FusedCount    *int64 `protobuf:"varint,13,opt,name=fused_count,json=fusedCount,proto3,oneof" json:"fused_count,omitempty"`
+	FusedCount *int64 `protobuf:"varint,13,opt,name=fused_count,json=fusedCount,proto3,oneof" json:"fused_count,omitempty"`
+	// What must be known of the answer, such as what of the text was left out or assumed.
+	Notes         []string `protobuf:"bytes,14,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2791,6 +2811,13 @@ func (x *SizeTotals) GetFusedCount() int64 {
 		return *x.FusedCount
 	}
 	return 0
+}
+
+func (x *SizeTotals) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
 }
 
 // A row of the table `buffers`.
@@ -2971,7 +2998,9 @@ type WhyRequest struct {
 	// Of a module, the instruction whose result is explained.
 	Instruction *string `protobuf:"bytes,8,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
 	// What `source` names: the line of your own code, or every frame that called an operation, libraries included.
-	Frames        Frames `protobuf:"varint,9,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	Frames Frames `protobuf:"varint,9,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
+	Strict        *bool `protobuf:"varint,10,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3080,6 +3109,13 @@ func (x *WhyRequest) GetFrames() Frames {
 		return x.Frames
 	}
 	return Frames_FRAMES_UNSPECIFIED
+}
+
+func (x *WhyRequest) GetStrict() bool {
+	if x != nil && x.Strict != nil {
+		return *x.Strict
+	}
+	return false
 }
 
 type isWhyRequest_Subject interface {
@@ -3257,7 +3293,9 @@ type WhyTotals struct {
 	// Of a report: how many bytes too many are used.
 	MustGoBytes *int64 `protobuf:"varint,14,opt,name=must_go_bytes,json=mustGoBytes,proto3,oneof" json:"must_go_bytes,omitempty"`
 	// Of a report: the lines that were not understood.
-	Unread        []string `protobuf:"bytes,15,rep,name=unread,proto3" json:"unread,omitempty"`
+	Unread []string `protobuf:"bytes,15,rep,name=unread,proto3" json:"unread,omitempty"`
+	// What must be known of the answer, such as what of the text was left out or assumed.
+	Notes         []string `protobuf:"bytes,16,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3393,6 +3431,13 @@ func (x *WhyTotals) GetMustGoBytes() int64 {
 func (x *WhyTotals) GetUnread() []string {
 	if x != nil {
 		return x.Unread
+	}
+	return nil
+}
+
+func (x *WhyTotals) GetNotes() []string {
+	if x != nil {
+		return x.Notes
 	}
 	return nil
 }
@@ -3952,7 +3997,9 @@ type MemoryRequest struct {
 	// order and tiles.
 	Target Target `protobuf:"varint,9,opt,name=target,proto3,enum=xlashape.v1.Target" json:"target,omitempty"`
 	// What `source` names: the line of your own code, or every frame that called an operation, libraries included.
-	Frames        Frames `protobuf:"varint,10,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	Frames Frames `protobuf:"varint,10,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
+	Strict        *bool `protobuf:"varint,11,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4055,6 +4102,13 @@ func (x *MemoryRequest) GetFrames() Frames {
 		return x.Frames
 	}
 	return Frames_FRAMES_UNSPECIFIED
+}
+
+func (x *MemoryRequest) GetStrict() bool {
+	if x != nil && x.Strict != nil {
+		return *x.Strict
+	}
+	return false
 }
 
 // The answer of the report `memory`: rows of `table`, peak_buffers if it is not set.
@@ -4231,7 +4285,7 @@ type MemoryTotals struct {
 	HostTempBytes *int64 `protobuf:"varint,21,opt,name=host_temp_bytes,json=hostTempBytes,proto3,oneof" json:"host_temp_bytes,omitempty"`
 	// How many bytes the compiler's own peak lacks, where it said one.
 	MissingBytes *int64 `protobuf:"varint,22,opt,name=missing_bytes,json=missingBytes,proto3,oneof" json:"missing_bytes,omitempty"`
-	// What must be known of where the numbers come from.
+	// What must be known of the answer, such as what of the text was left out or assumed.
 	Notes         []string `protobuf:"bytes,23,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5836,7 +5890,9 @@ type CopiesRequest struct {
 	// The table whose rows are returned. Default: COPIES_TABLE_ROWS.
 	Table CopiesTable `protobuf:"varint,4,opt,name=table,proto3,enum=xlashape.v1.CopiesTable" json:"table,omitempty"`
 	// What `source` names: the line of your own code, or every frame that called an operation, libraries included.
-	Frames        Frames `protobuf:"varint,5,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	Frames Frames `protobuf:"varint,5,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
+	Strict        *bool `protobuf:"varint,6,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5904,6 +5960,13 @@ func (x *CopiesRequest) GetFrames() Frames {
 		return x.Frames
 	}
 	return Frames_FRAMES_UNSPECIFIED
+}
+
+func (x *CopiesRequest) GetStrict() bool {
+	if x != nil && x.Strict != nil {
+		return *x.Strict
+	}
+	return false
 }
 
 // The answer of the report `copies`: rows of `table`, rows if it is not set.
@@ -6018,7 +6081,9 @@ type CopiesTotals struct {
 	// What the suggestions save of it that are exact, in bytes.
 	SavedBytes *int64 `protobuf:"varint,4,opt,name=saved_bytes,json=savedBytes,proto3,oneof" json:"saved_bytes,omitempty"`
 	// Whether there were dumps after passes, so that passes are exact.
-	HasPassDumps  *bool `protobuf:"varint,5,opt,name=has_pass_dumps,json=hasPassDumps,proto3,oneof" json:"has_pass_dumps,omitempty"`
+	HasPassDumps *bool `protobuf:"varint,5,opt,name=has_pass_dumps,json=hasPassDumps,proto3,oneof" json:"has_pass_dumps,omitempty"`
+	// What must be known of the answer, such as what of the text was left out or assumed.
+	Notes         []string `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6086,6 +6151,13 @@ func (x *CopiesTotals) GetHasPassDumps() bool {
 		return *x.HasPassDumps
 	}
 	return false
+}
+
+func (x *CopiesTotals) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
 }
 
 // A row of the table `rows`.
@@ -6599,7 +6671,9 @@ type MapRequest struct {
 	// Map positions in the buffer of the result to positions in the buffers of operands.
 	Physical *bool `protobuf:"varint,10,opt,name=physical,proto3,oneof" json:"physical,omitempty"`
 	// Only the instructions of this computation.
-	Computation   *string `protobuf:"bytes,11,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
+	Computation *string `protobuf:"bytes,11,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
+	// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
+	Strict        *bool `protobuf:"varint,12,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6711,6 +6785,13 @@ func (x *MapRequest) GetComputation() string {
 	return ""
 }
 
+func (x *MapRequest) GetStrict() bool {
+	if x != nil && x.Strict != nil {
+		return *x.Strict
+	}
+	return false
+}
+
 // The answer of the report `map`: rows.
 type MapResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -6805,7 +6886,9 @@ type MapTotals struct {
 	// The maps that are not known.
 	UnknownCount *int64 `protobuf:"varint,4,opt,name=unknown_count,json=unknownCount,proto3,oneof" json:"unknown_count,omitempty"`
 	// The instructions that are not answered.
-	ErrorCount    *int64 `protobuf:"varint,5,opt,name=error_count,json=errorCount,proto3,oneof" json:"error_count,omitempty"`
+	ErrorCount *int64 `protobuf:"varint,5,opt,name=error_count,json=errorCount,proto3,oneof" json:"error_count,omitempty"`
+	// What must be known of the answer, such as what of the text was left out or assumed.
+	Notes         []string `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6873,6 +6956,13 @@ func (x *MapTotals) GetErrorCount() int64 {
 		return *x.ErrorCount
 	}
 	return 0
+}
+
+func (x *MapTotals) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
 }
 
 // A row of the table `maps`.
@@ -7045,7 +7135,9 @@ type TileRequest struct {
 	// The syntax of the maps. Default: TEXT_STYLE_XLA.
 	Style TextStyle `protobuf:"varint,9,opt,name=style,proto3,enum=xlashape.v1.TextStyle" json:"style,omitempty"`
 	// The computation of the instruction; without a name of either, the entry computation.
-	Computation   *string `protobuf:"bytes,10,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
+	Computation *string `protobuf:"bytes,10,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
+	// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
+	Strict        *bool `protobuf:"varint,11,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7150,6 +7242,13 @@ func (x *TileRequest) GetComputation() string {
 	return ""
 }
 
+func (x *TileRequest) GetStrict() bool {
+	if x != nil && x.Strict != nil {
+		return *x.Strict
+	}
+	return false
+}
+
 // The answer of the report `tile`: rows.
 type TileResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -7242,7 +7341,9 @@ type TileTotals struct {
 	// The opcode of the instruction.
 	Opcode *string `protobuf:"bytes,3,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
 	// Which array of its result the tile is of, counted depth first.
-	Output        *int64 `protobuf:"varint,4,opt,name=output,proto3,oneof" json:"output,omitempty"`
+	Output *int64 `protobuf:"varint,4,opt,name=output,proto3,oneof" json:"output,omitempty"`
+	// What must be known of the answer, such as what of the text was left out or assumed.
+	Notes         []string `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7303,6 +7404,13 @@ func (x *TileTotals) GetOutput() int64 {
 		return *x.Output
 	}
 	return 0
+}
+
+func (x *TileTotals) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
 }
 
 // A row of the table `tiles`.
@@ -7800,7 +7908,9 @@ type ReadsRequest struct {
 	// The bytes that are fetched together, instead of the target's.
 	SegmentBytes *int64 `protobuf:"varint,10,opt,name=segment_bytes,json=segmentBytes,proto3,oneof" json:"segment_bytes,omitempty"`
 	// What `source` names: the line of your own code, or every frame that called an operation, libraries included.
-	Frames        Frames `protobuf:"varint,11,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	Frames Frames `protobuf:"varint,11,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
+	Strict        *bool `protobuf:"varint,12,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7910,6 +8020,13 @@ func (x *ReadsRequest) GetFrames() Frames {
 		return x.Frames
 	}
 	return Frames_FRAMES_UNSPECIFIED
+}
+
+func (x *ReadsRequest) GetStrict() bool {
+	if x != nil && x.Strict != nil {
+		return *x.Strict
+	}
+	return false
 }
 
 // The answer of the report `reads`: rows of `table`, reads if it is not set.
@@ -8035,7 +8152,9 @@ type ReadsTotals struct {
 	// elements that lie apart.
 	AgainBytes *int64 `protobuf:"varint,9,opt,name=again_bytes,json=againBytes,proto3,oneof" json:"again_bytes,omitempty"`
 	// Instructions of which it is not known how they read.
-	Failed        *int64 `protobuf:"varint,10,opt,name=failed,proto3,oneof" json:"failed,omitempty"`
+	Failed *int64 `protobuf:"varint,10,opt,name=failed,proto3,oneof" json:"failed,omitempty"`
+	// What must be known of the answer, such as what of the text was left out or assumed.
+	Notes         []string `protobuf:"bytes,11,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8138,6 +8257,13 @@ func (x *ReadsTotals) GetFailed() int64 {
 		return *x.Failed
 	}
 	return 0
+}
+
+func (x *ReadsTotals) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
 }
 
 // A row of the table `reads`.
@@ -9052,7 +9178,7 @@ type ProfileTotals struct {
 	WithoutModule []string `protobuf:"bytes,14,rep,name=without_module,json=withoutModule,proto3" json:"without_module,omitempty"`
 	// Instructions of the profile that their module does not have.
 	WithoutInstruction *int64 `protobuf:"varint,15,opt,name=without_instruction,json=withoutInstruction,proto3,oneof" json:"without_instruction,omitempty"`
-	// What the profile and the modules lack, and what is not known of the target.
+	// What must be known of the answer, such as what of the text was left out or assumed.
 	Notes         []string `protobuf:"bytes,16,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -9735,7 +9861,7 @@ var File_xlashape_v1_report_service_proto protoreflect.FileDescriptor
 
 const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\n" +
-	" xlashape/v1/report_service.proto\x12\vxlashape.v1\x1a\x17xlashape/v1/types.proto\"\xa4\x03\n" +
+	" xlashape/v1/report_service.proto\x12\vxlashape.v1\x1a\x17xlashape/v1/types.proto\"\xcc\x03\n" +
 	"\vCostRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -9748,11 +9874,13 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x04peak\x18\b \x01(\x01H\x01R\x04peak\x88\x01\x01\x12!\n" +
 	"\tbandwidth\x18\t \x01(\x01H\x02R\tbandwidth\x88\x01\x01\x12+\n" +
 	"\x06frames\x18\n" +
-	" \x01(\x0e2\x13.xlashape.v1.FramesR\x06framesB\t\n" +
+	" \x01(\x0e2\x13.xlashape.v1.FramesR\x06frames\x12\x1b\n" +
+	"\x06strict\x18\v \x01(\bH\x03R\x06strict\x88\x01\x01B\t\n" +
 	"\a_as_xlaB\a\n" +
 	"\x05_peakB\f\n" +
 	"\n" +
-	"_bandwidth\"\xa6\x02\n" +
+	"_bandwidthB\t\n" +
+	"\a_strict\"\xa6\x02\n" +
 	"\fCostResponse\x12/\n" +
 	"\x06totals\x18\x01 \x01(\v2\x17.xlashape.v1.CostTotalsR\x06totals\x12(\n" +
 	"\x04rows\x18\x02 \x03(\v2\x14.xlashape.v1.CostRowR\x04rows\x12\x1b\n" +
@@ -9867,7 +9995,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06_bytesB\x0f\n" +
 	"\r_padded_bytesB\r\n" +
 	"\v_least_timeB\b\n" +
-	"\x06_share\"\xf8\x02\n" +
+	"\x06_share\"\xa0\x03\n" +
 	"\vSizeRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -9877,15 +10005,17 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06target\x18\x05 \x01(\x0e2\x13.xlashape.v1.TargetR\x06target\x12%\n" +
 	"\vcomputation\x18\x06 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12,\n" +
 	"\x05order\x18\a \x01(\x0e2\x16.xlashape.v1.SizeOrderR\x05order\x12+\n" +
-	"\x06frames\x18\b \x01(\x0e2\x13.xlashape.v1.FramesR\x06framesB\t\n" +
+	"\x06frames\x18\b \x01(\x0e2\x13.xlashape.v1.FramesR\x06frames\x12\x1b\n" +
+	"\x06strict\x18\t \x01(\bH\x02R\x06strict\x88\x01\x01B\t\n" +
 	"\asubjectB\x0e\n" +
-	"\f_computation\"\xd0\x01\n" +
+	"\f_computationB\t\n" +
+	"\a_strict\"\xd0\x01\n" +
 	"\fSizeResponse\x12/\n" +
 	"\x06totals\x18\x01 \x01(\v2\x17.xlashape.v1.SizeTotalsR\x06totals\x12.\n" +
 	"\abuffers\x18\x02 \x03(\v2\x14.xlashape.v1.SizeRowR\abuffers\x12\x1b\n" +
 	"\trow_count\x18\x03 \x01(\x03R\browCount\x12&\n" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
-	"\bheadline\x18\x05 \x01(\tR\bheadline\"\xa6\x05\n" +
+	"\bheadline\x18\x05 \x01(\tR\bheadline\"\xbc\x05\n" +
 	"\n" +
 	"SizeTotals\x12\x19\n" +
 	"\x05about\x18\x01 \x01(\tH\x00R\x05about\x88\x01\x01\x12+\n" +
@@ -9904,7 +10034,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\fshared_count\x18\f \x01(\x03H\n" +
 	"R\vsharedCount\x88\x01\x01\x12$\n" +
 	"\vfused_count\x18\r \x01(\x03H\vR\n" +
-	"fusedCount\x88\x01\x01B\b\n" +
+	"fusedCount\x88\x01\x01\x12\x14\n" +
+	"\x05notes\x18\x0e \x03(\tR\x05notesB\b\n" +
 	"\x06_aboutB\x0e\n" +
 	"\f_computationB\r\n" +
 	"\v_peak_bytesB\x13\n" +
@@ -9946,7 +10077,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\a_sourceB\n" +
 	"\n" +
 	"\b_op_nameB\b\n" +
-	"\x06_error\"\x8c\x03\n" +
+	"\x06_error\"\xb4\x03\n" +
 	"\n" +
 	"WhyRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -9958,9 +10089,12 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05table\x18\x06 \x01(\x0e2\x15.xlashape.v1.WhyTableR\x05table\x12+\n" +
 	"\x06target\x18\a \x01(\x0e2\x13.xlashape.v1.TargetR\x06target\x12%\n" +
 	"\vinstruction\x18\b \x01(\tH\x01R\vinstruction\x88\x01\x01\x12+\n" +
-	"\x06frames\x18\t \x01(\x0e2\x13.xlashape.v1.FramesR\x06framesB\t\n" +
+	"\x06frames\x18\t \x01(\x0e2\x13.xlashape.v1.FramesR\x06frames\x12\x1b\n" +
+	"\x06strict\x18\n" +
+	" \x01(\bH\x02R\x06strict\x88\x01\x01B\t\n" +
 	"\asubjectB\x0e\n" +
-	"\f_instruction\"\xab\x03\n" +
+	"\f_instructionB\t\n" +
+	"\a_strict\"\xab\x03\n" +
 	"\vWhyResponse\x12.\n" +
 	"\x06totals\x18\x01 \x01(\v2\x16.xlashape.v1.WhyTotalsR\x06totals\x12-\n" +
 	"\abuffers\x18\x02 \x03(\v2\x13.xlashape.v1.WhyRowR\abuffers\x12\x1b\n" +
@@ -9970,7 +10104,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06causes\x18\x06 \x03(\v2\x19.xlashape.v1.WhyCausesRowR\x06causes\x12@\n" +
 	"\vsuggestions\x18\a \x03(\v2\x1e.xlashape.v1.WhySuggestionsRowR\vsuggestions\x124\n" +
 	"\adonated\x18\b \x03(\v2\x1a.xlashape.v1.WhyDonatedRowR\adonated\x121\n" +
-	"\x06stated\x18\t \x03(\v2\x19.xlashape.v1.WhyStatedRowR\x06stated\"\xa3\x05\n" +
+	"\x06stated\x18\t \x03(\v2\x19.xlashape.v1.WhyStatedRowR\x06stated\"\xb9\x05\n" +
 	"\tWhyTotals\x12+\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x17.xlashape.v1.WhySubjectR\x04kind\x12\x19\n" +
 	"\x05about\x18\x02 \x01(\tH\x00R\x05about\x88\x01\x01\x12+\n" +
@@ -9989,7 +10123,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06agrees\x18\r \x01(\bH\tR\x06agrees\x88\x01\x01\x12'\n" +
 	"\rmust_go_bytes\x18\x0e \x01(\x03H\n" +
 	"R\vmustGoBytes\x88\x01\x01\x12\x16\n" +
-	"\x06unread\x18\x0f \x03(\tR\x06unreadB\b\n" +
+	"\x06unread\x18\x0f \x03(\tR\x06unread\x12\x14\n" +
+	"\x05notes\x18\x10 \x03(\tR\x05notesB\b\n" +
 	"\x06_aboutB\r\n" +
 	"\v_peak_bytesB\x13\n" +
 	"\x11_peak_is_estimateB\b\n" +
@@ -10086,7 +10221,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05_nameB\a\n" +
 	"\x05_textB\b\n" +
 	"\x06_bytesB\t\n" +
-	"\a_detail\"\x8e\x03\n" +
+	"\a_detail\"\xb6\x03\n" +
 	"\rMemoryRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -10099,10 +10234,12 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05space\x18\b \x01(\x03H\x02R\x05space\x88\x01\x01\x12+\n" +
 	"\x06target\x18\t \x01(\x0e2\x13.xlashape.v1.TargetR\x06target\x12+\n" +
 	"\x06frames\x18\n" +
-	" \x01(\x0e2\x13.xlashape.v1.FramesR\x06framesB\x05\n" +
+	" \x01(\x0e2\x13.xlashape.v1.FramesR\x06frames\x12\x1b\n" +
+	"\x06strict\x18\v \x01(\bH\x03R\x06strict\x88\x01\x01B\x05\n" +
 	"\x03_atB\x06\n" +
 	"\x04_fitB\b\n" +
-	"\x06_space\"\xd0\x03\n" +
+	"\x06_spaceB\t\n" +
+	"\a_strict\"\xd0\x03\n" +
 	"\x0eMemoryResponse\x121\n" +
 	"\x06totals\x18\x01 \x01(\v2\x19.xlashape.v1.MemoryTotalsR\x06totals\x129\n" +
 	"\fpeak_buffers\x18\x02 \x03(\v2\x16.xlashape.v1.MemoryRowR\vpeakBuffers\x12\x1b\n" +
@@ -10421,14 +10558,16 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x02_aB\x04\n" +
 	"\x02_bB\b\n" +
 	"\x06_deltaB\a\n" +
-	"\x05_note\"\xda\x01\n" +
+	"\x05_note\"\x82\x02\n" +
 	"\rCopiesRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x120\n" +
 	"\x06module\x18\x03 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12.\n" +
 	"\x05table\x18\x04 \x01(\x0e2\x18.xlashape.v1.CopiesTableR\x05table\x12+\n" +
-	"\x06frames\x18\x05 \x01(\x0e2\x13.xlashape.v1.FramesR\x06frames\"\xcb\x02\n" +
+	"\x06frames\x18\x05 \x01(\x0e2\x13.xlashape.v1.FramesR\x06frames\x12\x1b\n" +
+	"\x06strict\x18\x06 \x01(\bH\x00R\x06strict\x88\x01\x01B\t\n" +
+	"\a_strict\"\xcb\x02\n" +
 	"\x0eCopiesResponse\x121\n" +
 	"\x06totals\x18\x01 \x01(\v2\x19.xlashape.v1.CopiesTotalsR\x06totals\x12*\n" +
 	"\x04rows\x18\x02 \x03(\v2\x16.xlashape.v1.CopiesRowR\x04rows\x12\x1b\n" +
@@ -10436,7 +10575,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
 	"\bheadline\x18\x05 \x01(\tR\bheadline\x124\n" +
 	"\x06causes\x18\x06 \x03(\v2\x1c.xlashape.v1.CopiesCausesRowR\x06causes\x12C\n" +
-	"\vsuggestions\x18\a \x03(\v2!.xlashape.v1.CopiesSuggestionsRowR\vsuggestions\"\x88\x02\n" +
+	"\vsuggestions\x18\a \x03(\v2!.xlashape.v1.CopiesSuggestionsRowR\vsuggestions\"\x9e\x02\n" +
 	"\fCopiesTotals\x12\x1b\n" +
 	"\x06module\x18\x01 \x01(\tH\x00R\x06module\x88\x01\x01\x12\x1b\n" +
 	"\x06copies\x18\x02 \x01(\x03H\x01R\x06copies\x88\x01\x01\x12$\n" +
@@ -10444,7 +10583,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"totalBytes\x88\x01\x01\x12$\n" +
 	"\vsaved_bytes\x18\x04 \x01(\x03H\x03R\n" +
 	"savedBytes\x88\x01\x01\x12)\n" +
-	"\x0ehas_pass_dumps\x18\x05 \x01(\bH\x04R\fhasPassDumps\x88\x01\x01B\t\n" +
+	"\x0ehas_pass_dumps\x18\x05 \x01(\bH\x04R\fhasPassDumps\x88\x01\x01\x12\x14\n" +
+	"\x05notes\x18\x06 \x03(\tR\x05notesB\t\n" +
 	"\a_moduleB\t\n" +
 	"\a_copiesB\x0e\n" +
 	"\f_total_bytesB\x0e\n" +
@@ -10547,7 +10687,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05_textB\x0e\n" +
 	"\f_saved_bytesB\t\n" +
 	"\a_copiesB\v\n" +
-	"\t_is_exact\"\xec\x03\n" +
+	"\t_is_exact\"\x94\x04\n" +
 	"\n" +
 	"MapRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -10562,27 +10702,30 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x03raw\x18\t \x01(\bH\x03R\x03raw\x88\x01\x01\x12\x1f\n" +
 	"\bphysical\x18\n" +
 	" \x01(\bH\x04R\bphysical\x88\x01\x01\x12%\n" +
-	"\vcomputation\x18\v \x01(\tH\x05R\vcomputation\x88\x01\x01B\x0e\n" +
+	"\vcomputation\x18\v \x01(\tH\x05R\vcomputation\x88\x01\x01\x12\x1b\n" +
+	"\x06strict\x18\f \x01(\bH\x06R\x06strict\x88\x01\x01B\x0e\n" +
 	"\f_instructionB\n" +
 	"\n" +
 	"\b_operandB\t\n" +
 	"\a_outputB\x06\n" +
 	"\x04_rawB\v\n" +
 	"\t_physicalB\x0e\n" +
-	"\f_computation\"\xc7\x01\n" +
+	"\f_computationB\t\n" +
+	"\a_strict\"\xc7\x01\n" +
 	"\vMapResponse\x12.\n" +
 	"\x06totals\x18\x01 \x01(\v2\x16.xlashape.v1.MapTotalsR\x06totals\x12'\n" +
 	"\x04maps\x18\x02 \x03(\v2\x13.xlashape.v1.MapRowR\x04maps\x12\x1b\n" +
 	"\trow_count\x18\x03 \x01(\x03R\browCount\x12&\n" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
-	"\bheadline\x18\x05 \x01(\tR\bheadline\"\xab\x02\n" +
+	"\bheadline\x18\x05 \x01(\tR\bheadline\"\xc1\x02\n" +
 	"\tMapTotals\x124\n" +
 	"\tdirection\x18\x01 \x01(\x0e2\x16.xlashape.v1.DirectionR\tdirection\x120\n" +
 	"\x11instruction_count\x18\x02 \x01(\x03H\x00R\x10instructionCount\x88\x01\x01\x12 \n" +
 	"\tmap_count\x18\x03 \x01(\x03H\x01R\bmapCount\x88\x01\x01\x12(\n" +
 	"\runknown_count\x18\x04 \x01(\x03H\x02R\funknownCount\x88\x01\x01\x12$\n" +
 	"\verror_count\x18\x05 \x01(\x03H\x03R\n" +
-	"errorCount\x88\x01\x01B\x14\n" +
+	"errorCount\x88\x01\x01\x12\x14\n" +
+	"\x05notes\x18\x06 \x03(\tR\x05notesB\x14\n" +
 	"\x12_instruction_countB\f\n" +
 	"\n" +
 	"_map_countB\x10\n" +
@@ -10611,7 +10754,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\r_operand_nameB\a\n" +
 	"\x05_leafB\x06\n" +
 	"\x04_mapB\b\n" +
-	"\x06_error\"\xff\x02\n" +
+	"\x06_error\"\xa7\x03\n" +
 	"\vTileRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -10624,22 +10767,25 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06output\x18\b \x01(\x03H\x01R\x06output\x88\x01\x01\x12,\n" +
 	"\x05style\x18\t \x01(\x0e2\x16.xlashape.v1.TextStyleR\x05style\x12%\n" +
 	"\vcomputation\x18\n" +
-	" \x01(\tH\x02R\vcomputation\x88\x01\x01B\x0e\n" +
+	" \x01(\tH\x02R\vcomputation\x88\x01\x01\x12\x1b\n" +
+	"\x06strict\x18\v \x01(\bH\x03R\x06strict\x88\x01\x01B\x0e\n" +
 	"\f_instructionB\t\n" +
 	"\a_outputB\x0e\n" +
-	"\f_computation\"\xcc\x01\n" +
+	"\f_computationB\t\n" +
+	"\a_strict\"\xcc\x01\n" +
 	"\fTileResponse\x12/\n" +
 	"\x06totals\x18\x01 \x01(\v2\x17.xlashape.v1.TileTotalsR\x06totals\x12*\n" +
 	"\x05tiles\x18\x02 \x03(\v2\x14.xlashape.v1.TileRowR\x05tiles\x12\x1b\n" +
 	"\trow_count\x18\x03 \x01(\x03R\browCount\x12&\n" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
-	"\bheadline\x18\x05 \x01(\tR\bheadline\"\xca\x01\n" +
+	"\bheadline\x18\x05 \x01(\tR\bheadline\"\xe0\x01\n" +
 	"\n" +
 	"TileTotals\x12%\n" +
 	"\vinstruction\x18\x01 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12%\n" +
 	"\vcomputation\x18\x02 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x1b\n" +
 	"\x06opcode\x18\x03 \x01(\tH\x02R\x06opcode\x88\x01\x01\x12\x1b\n" +
-	"\x06output\x18\x04 \x01(\x03H\x03R\x06output\x88\x01\x01B\x0e\n" +
+	"\x06output\x18\x04 \x01(\x03H\x03R\x06output\x88\x01\x01\x12\x14\n" +
+	"\x05notes\x18\x05 \x03(\tR\x05notesB\x0e\n" +
 	"\f_instructionB\x0e\n" +
 	"\f_computationB\t\n" +
 	"\a_opcodeB\t\n" +
@@ -10706,7 +10852,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\f_computationB\x0e\n" +
 	"\f_instructionB\n" +
 	"\n" +
-	"\b_message\"\xf9\x03\n" +
+	"\b_message\"\xa1\x04\n" +
 	"\fReadsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -10720,12 +10866,14 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x04warp\x18\t \x01(\x03H\x03R\x04warp\x88\x01\x01\x12(\n" +
 	"\rsegment_bytes\x18\n" +
 	" \x01(\x03H\x04R\fsegmentBytes\x88\x01\x01\x12+\n" +
-	"\x06frames\x18\v \x01(\x0e2\x13.xlashape.v1.FramesR\x06framesB\x0e\n" +
+	"\x06frames\x18\v \x01(\x0e2\x13.xlashape.v1.FramesR\x06frames\x12\x1b\n" +
+	"\x06strict\x18\f \x01(\bH\x05R\x06strict\x88\x01\x01B\x0e\n" +
 	"\f_instructionB\x0e\n" +
 	"\f_computationB\t\n" +
 	"\a_outputB\a\n" +
 	"\x05_warpB\x10\n" +
-	"\x0e_segment_bytes\"\xbf\x02\n" +
+	"\x0e_segment_bytesB\t\n" +
+	"\a_strict\"\xbf\x02\n" +
 	"\rReadsResponse\x120\n" +
 	"\x06totals\x18\x01 \x01(\v2\x18.xlashape.v1.ReadsTotalsR\x06totals\x12+\n" +
 	"\x05reads\x18\x02 \x03(\v2\x15.xlashape.v1.ReadsRowR\x05reads\x12\x1b\n" +
@@ -10733,7 +10881,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
 	"\bheadline\x18\x05 \x01(\tR\bheadline\x129\n" +
 	"\baccesses\x18\x06 \x03(\v2\x1d.xlashape.v1.ReadsAccessesRowR\baccesses\x123\n" +
-	"\x06writes\x18\a \x03(\v2\x1b.xlashape.v1.ReadsWritesRowR\x06writes\"\xea\x03\n" +
+	"\x06writes\x18\a \x03(\v2\x1b.xlashape.v1.ReadsWritesRowR\x06writes\"\x80\x04\n" +
 	"\vReadsTotals\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12+\n" +
 	"\x06target\x18\x02 \x01(\x0e2\x13.xlashape.v1.TargetR\x06target\x12\x1f\n" +
@@ -10746,7 +10894,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\vagain_bytes\x18\t \x01(\x03H\aR\n" +
 	"againBytes\x88\x01\x01\x12\x1b\n" +
 	"\x06failed\x18\n" +
-	" \x01(\x03H\bR\x06failed\x88\x01\x01B\a\n" +
+	" \x01(\x03H\bR\x06failed\x88\x01\x01\x12\x14\n" +
+	"\x05notes\x18\v \x03(\tR\x05notesB\a\n" +
 	"\x05_nameB\v\n" +
 	"\t_evidenceB\a\n" +
 	"\x05_unitB\x0f\n" +
@@ -11553,6 +11702,7 @@ func file_xlashape_v1_report_service_proto_init() {
 	file_xlashape_v1_report_service_proto_msgTypes[28].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[29].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[30].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[31].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[33].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[34].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[35].OneofWrappers = []any{}

@@ -1151,7 +1151,7 @@ type ModuleInput_Serialized struct {
 }
 
 type ModuleInput_Text struct {
-	// HLO text.
+	// HLO text. Reports also take lines of a log and parts of a module here, unless their request is `strict`.
 	Text string `protobuf:"bytes,3,opt,name=text,proto3,oneof"`
 }
 

@@ -23,7 +23,7 @@ from xlashape.reports.messages import (
     tables,
     vocabulary_of,
 )
-from xlashape.reports.report import Answer, Option, Report, report_of
+from xlashape.reports.report import STRICT, Answer, Option, Report, report_of
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import RequestedPage, check_text, decoded, placed, shape_of, unpacked
 from xlashape_server.memory import reserve
@@ -130,7 +130,8 @@ class ReportHandlers:
     def _input(self, message: Any, name: str) -> Any:
         value = getattr(message, name)
         if isinstance(value, v1.ModuleInput):
-            return self._modules.read(value, (name,))
+            has_option = STRICT.name in message.DESCRIPTOR.fields_by_name
+            return self._modules.read(value, (name,), mends=has_option and not message.strict)
         if isinstance(value, v1.ShapeInput):
             return shape_of(value, (name,), self._config)
         if isinstance(value, bytes):

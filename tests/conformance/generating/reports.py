@@ -9,7 +9,7 @@ from generating.answered import Cases
 from xlashape.base.tables import ColumnKind
 from xlashape.proto import services
 from xlashape.reports.messages import remote_options, tables, vocabulary_of
-from xlashape.reports.report import report_of
+from xlashape.reports.report import STRICT, report_of
 
 _ARGUMENTS = {
     ("memory", "at"): ("ynn_fusion.4", "x.1", "nothing"),
@@ -69,6 +69,10 @@ def _cases_of(cases: Cases, method) -> None:
         },
         stored=[],
     )
+    if STRICT in report.options:
+        lines = {"module": {"text": "[rank0]: %a.2 = f32[4]{0} add(f32[4]{0} %x, f32[4]{0} %x)\n"}}
+        cases.call(f"{name}/in_hand", rpc, lines, stored=[])
+        cases.call(f"{name}/in_hand/strict", rpc, lines | {"strict": True}, stored=[])
     cases.call(f"{name}/two_rows", rpc, of("attention", pageSize=2), stored=["attention"])
     cases.call(f"{name}/other_token", rpc, of("fused", pageToken="AAAA"), stored=["fused"])
     cases.call(f"{name}/negative_count", rpc, of("fused", pageSize=-1), stored=["fused"])

@@ -127,3 +127,19 @@ def test_a_picture_instead_of_rows(tmp_path):
     done = command_line.run("verify", MODULE, "-o", tmp_path / "none.svg")
     assert done.returncode == 2 and b"No such option" in done.stderr
     assert not (tmp_path / "none.svg").exists()
+
+
+@pytest.mark.parametrize("name", ["memory", "cost", "reads", "copies", "map", "tile", "why", "size"])
+def test_text_in_hand(name, tmp_path):
+    """`--strict` refuses what `notes` tells of otherwise; what asks of shapes then answers about those in the text."""
+    log = tmp_path / "log.txt"
+    log.write_text("[rank0]: %a.2 = f32[4]{0} add(f32[4]{0} %x, f32[4]{0} %x)\n")
+    note = "Prefixes of log lines, colours and quotation marks were left out."
+    assert note in document(name, log)["totals"]["notes"]
+    assert text(name, log).count(note) == 1
+    assert note in text(name, log, "--show", "totals")
+    strict = command_line.run(name, log, "--strict")
+    if name in ("why", "size"):
+        assert strict.returncode == 0 and note not in strict.stdout.decode()
+    else:
+        assert strict.returncode == 1 and b"1:1: expected a shape" in strict.stderr

@@ -13,6 +13,7 @@ import xlashape as xs
 from xlashape.errors import XlashapeError
 from xlashape.reports.maps import maps
 from xlashape.reports.size import size
+from xlashape.reports.tiles import tiles
 
 MODULE = """HloModule m
 
@@ -24,6 +25,7 @@ ENTRY %e (p.1: bf16[2048]) -> bf16[2048] {
 LOGGED = "".join([f"I0101 10:00:00.000000  77 dump.cc:72] {line}\n" for line in MODULE.splitlines()])
 ASKED: dict[str, Callable[..., Any]] = {
     "memory": xs.memory, "cost": xs.cost, "reads": xs.reads, "copies": xs.copies, "why": xs.why, "size": size, "map": maps,
+    "tile": tiles,
 }  # fmt: skip
 
 
@@ -38,6 +40,7 @@ def test_a_log_is_answered_like_the_module_in_it(name: str, tmp_path: Path) -> N
         assert found.headline().splitlines()[0] == right.headline().splitlines()[0] if right.headline() else True
         assert list(found.table()) == list(right.table())
         assert note in found.notes
+        assert found.totals["notes"] == list(found.notes)
         assert found.to_text().count(note) == 1
         if name in ("why", "size"):
             assert ask(x, strict=True).kind if name == "why" else ask(x, strict=True).memory.kind == "shapes"

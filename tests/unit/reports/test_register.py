@@ -24,7 +24,7 @@ from xlashape.hlo import HloModule, Opcode
 from xlashape.proto import services
 from xlashape.reports import REPORTS, Answer, report_of
 from xlashape.reports.messages import differences, remote_options
-from xlashape.reports.report import FRAMES
+from xlashape.reports.report import FRAMES, NOTES, STRICT
 from xlashape_client import Client
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -168,6 +168,15 @@ def test_reports_that_name_sources_take_frames():
         report = report_of(name)
         has_source = any(column.name == "source" for column in report.columns)
         assert (FRAMES in report.options) == has_source, name
+
+
+def test_reports_that_read_text_in_hand_say_so():
+    for name in REPORTS:
+        report = report_of(name)
+        module, _, function = report.compute.partition(":")
+        of_function = inspect.signature(getattr(import_module(module), function)).parameters
+        assert (STRICT in report.options) == ("strict" in of_function), name
+        assert (NOTES in report.totals) >= (STRICT in report.options), name
 
 
 _FRAMES = """HloModule m

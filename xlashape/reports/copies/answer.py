@@ -12,7 +12,7 @@ from xlashape.base.math import byte_text, counted
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.reports import vocabularies
-from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
+from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report, Section
 from xlashape.reports.text import listing_text, not_shown, short_bytes
 from xlashape.shape import Layout, Shape
 
@@ -140,6 +140,7 @@ REPORT: Final = Report(
         Column("total_bytes", ColumnKind.INTEGER, "what copies read and write in one execution of the module, padding included", "bytes"),
         Column("saved_bytes", ColumnKind.INTEGER, "what the suggestions save of it that are exact", "bytes"),
         Column("has_pass_dumps", ColumnKind.BOOLEAN, "whether there were dumps after passes, so that passes are exact"),
+        NOTES,
     ),
     sections=(
         Section("causes", _CAUSE_COLUMNS, "a row for each kind of cause"),
@@ -148,6 +149,7 @@ REPORT: Final = Report(
     options=(
         Option("passes", ColumnKind.TEXT, "a directory with dumps after passes of the compiler; without it, that of the file", is_local=True),
         FRAMES,
+        STRICT,
     ),
     compute="xlashape.reports.copies:copies",
     rows="rows",

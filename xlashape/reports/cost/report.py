@@ -17,7 +17,7 @@ from xlashape.reports.cost.program import ComputationRuns, Execution, Program, p
 from xlashape.reports.cost.targets import Roof, roof_of
 from xlashape.reports.origin import source_of
 from xlashape.reports.program import program
-from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
+from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report, Section
 from xlashape.reports.text import cell_text, short_bytes
 from xlashape.shape.parts.target import TARGET_NAMES
 
@@ -79,7 +79,7 @@ REPORT: Final = Report(
         Column("unknown_loops", ColumnKind.INTEGER, "loops whose number of iterations is not known; they count one iteration"),
         Column("conditionals", ColumnKind.INTEGER, "conditionals; in FLOPs, bytes and rows the branch with the most FLOPs counts, of equal FLOPs the one that moves the most bytes"),
         Column("unknown_instructions", ColumnKind.INTEGER, "instructions, such as custom calls, of which the FLOPs are not known and count 0"),
-        Column("notes", ColumnKind.TEXTS, "what is not known of the target"),
+        NOTES,
     ),
     sections=(
         Section("spaces", _SPACES, "the bytes of each memory space"),
@@ -91,6 +91,7 @@ REPORT: Final = Report(
         Option("peak", ColumnKind.NUMBER, "FLOP/s of the device, instead of those of a target", None, unit="flops/s"),
         Option("bandwidth", ColumnKind.NUMBER, "bytes/s of the device's memory, instead of those of a target", None, unit="bytes/s"),
         FRAMES,
+        STRICT,
     ),
     compute="xlashape.reports.cost.report:cost",
 )  # fmt: skip

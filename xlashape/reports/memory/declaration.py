@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.reports import vocabularies
-from xlashape.reports.report import FRAMES, Option, Report, Section
+from xlashape.reports.report import FRAMES, NOTES, STRICT, Option, Report, Section
 from xlashape.reports.text import short_bytes
 from xlashape.shape.parts.target import TARGET_NAMES
 
@@ -102,7 +102,7 @@ TOTALS: Final = (
     Column("host_alias_bytes", ColumnKind.INTEGER, "allocations of parameters in the host's memory that hold a part of the result", "bytes"),
     Column("host_temp_bytes", ColumnKind.INTEGER, "allocations in the host's memory that are temporary", "bytes"),
     Column("missing_bytes", ColumnKind.INTEGER, "how many bytes the compiler's own peak lacks, where it said one", "bytes"),
-    Column("notes", ColumnKind.TEXTS, "what must be known of where the numbers come from"),
+    NOTES,
 )  # fmt: skip
 
 
@@ -178,6 +178,7 @@ REPORT: Final = Report(
             TARGET_NAMES,
         ),
         FRAMES,
+        STRICT,
     ),
     compute="xlashape.reports.memory:memory",
     rows="peak_buffers",

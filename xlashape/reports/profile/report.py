@@ -17,7 +17,7 @@ from xlashape.reports.profile.changes import CHANGES, TimeChange, changes_of
 from xlashape.reports.profile.events import EventTimes, Tally
 from xlashape.reports.profile.joined import Join, Joined, ProfileModules, join
 from xlashape.reports.profile.sources import opened
-from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
+from xlashape.reports.report import FRAMES, NOTES, Answer, Option, Report, Section
 from xlashape.reports.text import cell_text
 from xlashape.shape.parts.target import TARGET_NAMES
 
@@ -107,7 +107,7 @@ REPORT: Final = Report(
         Column("shared_kernels", ColumnKind.INTEGER, "kernels of several instructions, whose time is shared out by padded bytes"),
         Column("without_module", ColumnKind.TEXTS, "programs whose module is neither in the profile nor given, or is one of several of its name"),
         Column("without_instruction", ColumnKind.INTEGER, "instructions of the profile that their module does not have"),
-        Column("notes", ColumnKind.TEXTS, "what the profile and the modules lack, and what is not known of the target"),
+        NOTES,
     ),
     sections=(
         Section("by", _GROUPS, "the time of instructions with something in common", Option("by", ColumnKind.TEXT, "what they have in common", None, vocabularies.GROUPINGS.among(*_KEYS))),

@@ -15,7 +15,7 @@ from xlashape.indexing.reports.coalescing import Sample
 from xlashape.reports import vocabularies
 from xlashape.reports.reads.consumers import Consumer
 from xlashape.reports.reads.devices import Device
-from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
+from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report, Section
 from xlashape.shape.parts.target import TARGET_NAMES
 
 _SHOWN_ERRORS: Final = 5
@@ -102,6 +102,7 @@ REPORT: Final = Report(
         Column("wasted_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched in vain in one run of the program", "bytes", heading="wasted"),
         Column("again_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream elements that lie apart", "bytes", heading="again, up to"),
         Column("failed", ColumnKind.INTEGER, "instructions of which it is not known how they read", heading="not known"),
+        NOTES,
     ),
     sections=(
         Section("accesses", _ACCESS_COLUMNS, "every way in which an operand is read; a fusion may read it in several"),
@@ -116,6 +117,7 @@ REPORT: Final = Report(
         Option("warp", ColumnKind.INTEGER, "the number of neighbouring outputs that read together, instead of the target's"),
         Option("segment_bytes", ColumnKind.INTEGER, "the bytes that are fetched together, instead of the target's"),
         FRAMES,
+        STRICT,
     ),
     compute="xlashape.reports.reads:reads",
     rows="reads",
@@ -466,4 +468,4 @@ class Reads(Answer[Read], Frozen):
         """The answer about these rows alone, with the sums over them."""
         names = {(row.computation, row.instruction) for row in rows}
         alike = {each: found for each, found in self.alike.items() if (each.computation.name, each.name) in names}
-        return Reads(self.module, self.device, rows, alike)
+        return Reads(self.module, self.device, rows, alike).with_notes(self.notes)

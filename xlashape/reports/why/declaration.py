@@ -12,7 +12,7 @@ from typing import Final
 
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.reports import vocabularies
-from xlashape.reports.report import FRAMES, Option, Report, Section
+from xlashape.reports.report import FRAMES, NOTES, STRICT, Option, Report, Section
 from xlashape.shape.parts.target import TARGET_NAMES
 
 _LINE: Final = 80
@@ -94,6 +94,7 @@ TOTALS: Final = (
     Column("agrees", ColumnKind.BOOLEAN, "of a report: whether every number that can be compared equals ours, within its rounding"),
     Column("must_go_bytes", ColumnKind.INTEGER, "of a report: how many bytes too many are used", "bytes"),
     Column("unread", ColumnKind.TEXTS, "of a report: the lines that were not understood"),
+    NOTES,
 )  # fmt: skip
 
 TARGET: Final = Option(
@@ -119,6 +120,7 @@ REPORT: Final = Report(
         TARGET,
         Option("instruction", ColumnKind.TEXT, "of a module, the instruction whose result is explained", "", positional=True),
         FRAMES,
+        STRICT,
     ),
     compute="xlashape.reports.why:why",
     inputs=("module", "shape", "text"),

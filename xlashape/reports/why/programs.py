@@ -366,7 +366,7 @@ class ModuleMemory(MemoryAnswer):
         """The answer about these buffers alone, with the sums over them. The peak is that of the whole module."""
         whole = len(self.buffers) if self.whole_count is None else self.whole_count
         kept = (self.shared, self.without_memory, self.donated, self.donors, whole)
-        return ModuleMemory(self.name, self.target, tuple(rows), *kept, peak=self._peak)
+        return ModuleMemory(self.name, self.target, tuple(rows), *kept, peak=self._peak).with_notes(self.notes)
 
     def headline(self) -> str:
         """The peak, the sums over all buffers, and what they leave out."""

@@ -116,6 +116,7 @@ class ReportMethods(Methods):
         space: int | None = None,
         target: str | None = None,
         frames: str | None = None,
+        strict: bool = False,
         sections: Iterable[str] = ("",),
         argument: str | int = "",
         timeout: float | None = None,
@@ -125,17 +126,18 @@ class ReportMethods(Methods):
 
         With `space`, XLA's number of a memory space, only the memory of that space counts. For a module without an
         assignment of buffers, `target` names the device whose sizes count, such as "tpu-v5e". With `frames="all"`,
-        `source` names every frame that called an operation, and not the line of the user's own code alone. `sections`
-        are the tables whose rows are fetched: "" is the main table, others are those of the report, such as "timeline".
-        `argument` is the column by which "by" groups, the instruction of "at", or the limit of "fit" in bytes.
-        `timeout` bounds each of the calls that fetch a part of the rows.
+        `source` names every frame that called an operation, and not the line of the user's own code alone. With
+        `strict`, text that is no module as it stands is refused; otherwise `notes` says what was left out or assumed.
+        `sections` are the tables whose rows are fetched: "" is the main table, others are those of the report, such as
+        "timeline". `argument` is the column by which "by" groups, the instruction of "at", or the limit of "fit" in
+        bytes. `timeout` bounds each of the calls that fetch a part of the rows.
 
         >>> report = client.memory(MODULE, sections=("", "by"), argument="opcode")
         >>> report.peak_bytes, report.is_estimate, report[0].name
         (156, True, 'p')
         """
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        options: dict[str, Any] = {"space": space, "target": target, "frames": frames}
+        options: dict[str, Any] = {"space": space, "target": target, "frames": frames, "strict": strict}
         return await _received(self._transport, "memory", inputs, options, sections, argument, timeout)
 
     @answer
@@ -172,20 +174,21 @@ class ReportMethods(Methods):
         module: AnyModule,
         *,
         frames: str | None = None,
+        strict: bool = False,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> ReceivedCopies:
         """The instructions that only move data, and what forced each of them: the answer of `xlashape.copies`, with
         plain values.
 
-        `frames` is that of `memory`. The sections are "", "causes" and "suggestions".
+        `frames` and `strict` are those of `memory`. The sections are "", "causes" and "suggestions".
 
         >>> report = client.copies(MODULE)
         >>> report[0].name, report[0].cause_kind, report[0].bytes
         ('t', 'transpose', 156)
         """
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        options: dict[str, Any] = {"frames": frames}
+        options: dict[str, Any] = {"frames": frames, "strict": strict}
         return await _received(self._transport, "copies", inputs, options, sections, "", timeout)
 
     @answer
@@ -198,6 +201,7 @@ class ReportMethods(Methods):
         peak: float | None = None,
         bandwidth: float | None = None,
         frames: str | None = None,
+        strict: bool = False,
         sections: Iterable[str] = ("",),
         argument: str | int = "",
         timeout: float | None = None,
@@ -205,8 +209,8 @@ class ReportMethods(Methods):
         """The FLOPs and bytes of a program and of its instructions: the answer of `xlashape.cost`, with plain values.
 
         `as_xla` counts as XLA's HloCostAnalysis does. `target` is a device of the table of targets; `peak` in FLOP/s
-        and `bandwidth` in bytes/s take the place of its numbers. `frames` and `argument` are those of `memory`. The
-        sections are "", "spaces" and "by".
+        and `bandwidth` in bytes/s take the place of its numbers. `frames`, `strict` and `argument` are those of
+        `memory`. The sections are "", "spaces" and "by".
 
         >>> report = client.cost(MODULE)
         >>> report.flops, report.bytes, report[0].name
@@ -219,6 +223,7 @@ class ReportMethods(Methods):
             "peak": peak,
             "bandwidth": bandwidth,
             "frames": frames,
+            "strict": strict,
         }
         return await _received(self._transport, "cost", inputs, options, sections, argument, timeout)
 
@@ -232,6 +237,7 @@ class ReportMethods(Methods):
         instruction: str = "",
         target: str = "",
         frames: str | None = None,
+        strict: bool = False,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> ReceivedWhy:
@@ -240,7 +246,8 @@ class ReportMethods(Methods):
 
         The report is about a `module` or its `instruction`, about a `shape`, or about the shapes in a `text`, such as a
         report about memory that has run out. A `Shape` may also be the first argument. `target` is a device such as
-        "tpu". `frames` is that of `memory`. The sections are "", "causes", "suggestions", "donated" and "stated".
+        "tpu". `frames` and `strict` are those of `memory`. The sections are "", "causes", "suggestions", "donated" and
+        "stated".
 
         >>> report = client.why(shape="f32[3,5]{1,0:T(2,2)}", sections=("", "causes"))
         >>> report[0].bytes, report.causes[0].text
@@ -251,7 +258,7 @@ class ReportMethods(Methods):
         96
         """
         inputs: dict[str, Any] = await self._about(module, shape, text, timeout)
-        options: dict[str, Any] = {"target": target, "instruction": instruction, "frames": frames}
+        options: dict[str, Any] = {"target": target, "instruction": instruction, "frames": frames, "strict": strict}
         return await _received(self._transport, "why", inputs, options, sections, "", timeout)
 
     @answer
@@ -264,20 +271,28 @@ class ReportMethods(Methods):
         order: str = "",
         target: str = "",
         frames: str | None = None,
+        strict: bool = False,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> ReceivedSize:
         """How many bytes a shape or the buffers of a module take: the answer of `xlashape size`, with plain values.
 
         `order` is "padding" (the default), "bytes" or "module"; `computation` selects the instructions of one
-        computation; `target` is a device such as "tpu"; `frames` is that of `memory`.
+        computation; `target` is a device such as "tpu"; `frames` and `strict` are those of
+        `memory`.
 
         >>> report = client.size(MODULE)
         >>> report[0].name, report[0].bytes
         ('p', 96)
         """
         inputs: dict[str, Any] = await self._about(module, shape, "", timeout)
-        options: dict[str, Any] = {"target": target, "computation": computation, "order": order, "frames": frames}
+        options: dict[str, Any] = {
+            "target": target,
+            "computation": computation,
+            "order": order,
+            "frames": frames,
+            "strict": strict,
+        }
         return await _received(self._transport, "size", inputs, options, sections, "", timeout)
 
     @answer
@@ -292,6 +307,7 @@ class ReportMethods(Methods):
         warp: int | None = None,
         segment_bytes: int | None = None,
         frames: str | None = None,
+        strict: bool = False,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> ReceivedReads:
@@ -300,7 +316,7 @@ class ReportMethods(Methods):
 
         `instruction`, `computation` and `output` select what is reported; `target` is a device such as "tpu"; `warp`
         and `segment_bytes` replace its numbers of outputs that read together and of bytes that are fetched together.
-        `frames` is that of `memory`. The sections are "", "accesses" and "writes".
+        `frames` and `strict` are those of `memory`. The sections are "", "accesses" and "writes".
 
         >>> report = client.reads(MODULE, "t")
         >>> report[0].operand_name, report[0].part_read, report[0].wasted_bytes
@@ -315,6 +331,7 @@ class ReportMethods(Methods):
             "warp": warp,
             "segment_bytes": segment_bytes,
             "frames": frames,
+            "strict": strict,
         }
         return await _received(self._transport, "reads", inputs, options, sections, "", timeout)
 
@@ -364,6 +381,7 @@ class ReportMethods(Methods):
         raw: bool = False,
         physical: bool = False,
         computation: str = "",
+        strict: bool = False,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> ReceivedMap:
@@ -372,7 +390,7 @@ class ReportMethods(Methods):
 
         `operand` and `output` choose among the maps; `raw` maps are not simplified; `physical` maps are between
         positions in buffers; `direction` is "output_to_input" or "input_to_output"; `style` is "xla" or "affine".
-        `indexing_maps` returns the maps themselves.
+        `strict` is that of `memory`. `indexing_maps` returns the maps themselves.
 
         >>> report = client.map(MODULE, "t")
         >>> report[0].operand_name, report[0].map
@@ -388,6 +406,7 @@ class ReportMethods(Methods):
             "raw": raw,
             "physical": physical,
             "computation": computation,
+            "strict": strict,
         }
         return await _received(self._transport, "map", inputs, options, sections, "", timeout)
 
@@ -403,14 +422,15 @@ class ReportMethods(Methods):
         output: int = 0,
         style: str = "",
         computation: str = "",
+        strict: bool = False,
         sections: Iterable[str] = ("",),
         timeout: float | None = None,
     ) -> ReceivedTile:
         """The tile of each operand that a tile of an instruction's output reads: the answer of `xlashape tile`, with
         plain values.
 
-        `sizes`, `at` and `strides` are numbers, or text such as "16,32". `operand_tiles` returns tiles as numbers and
-        maps.
+        `sizes`, `at` and `strides` are numbers, or text such as "16,32". `strict` is that of `memory`. `operand_tiles`
+        returns tiles as numbers and maps.
 
         >>> report = client.tile(MODULE, "t", (2, 3), at=(1, 0))
         >>> report[0].operand_name, report[0].offsets, report[0].sizes
@@ -425,6 +445,7 @@ class ReportMethods(Methods):
             "output": output,
             "style": style,
             "computation": computation,
+            "strict": strict,
         }
         return await _received(self._transport, "tile", inputs, options, sections, "", timeout)
 

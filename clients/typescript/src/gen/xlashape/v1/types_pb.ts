@@ -325,7 +325,7 @@ export type ModuleInput = Message<"xlashape.v1.ModuleInput"> & {
     case: "serialized";
   } | {
     /**
-     * HLO text.
+     * HLO text. Reports also take lines of a log and parts of a module here, unless their request is `strict`.
      *
      * @generated from field: string text = 3;
      */
