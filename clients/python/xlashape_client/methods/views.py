@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xlashape.errors import InvalidArgumentError
 from xlashape.proto import v1
 from xlashape_client.faces import Methods, answer
 from xlashape_client.inputs import AnyMap, AnyModule, AnyShape, map_input, message_of, shape_input
@@ -72,6 +73,8 @@ class ViewMethods(Methods):
             "bank_bytes": bank_bytes, "output": output, "operand": operand, "tile": list(tile), "warp": warp,
             "theme": theme, "format": format,
         }  # fmt: skip
+        if sum([subject is not None for subject in (module, shape, map)]) > 1:
+            raise InvalidArgumentError("expected one of a module, a shape and a map", field="module")
         shapes = {"shape": shape, "after": after, "output_shape": output_shape, "operand_shape": operand_shape}
         fields |= {name: shape_input(value) for name, value in shapes.items() if value is not None}
         if map is not None:
