@@ -314,7 +314,8 @@ class Answer(Displayed, Tabular, Generic[Row]):
 
     def headline(self) -> str:
         """The most important facts, in a few lines. By default these are the totals that are known."""
-        known = [(column, value) for column in self.report.totals if (value := getattr(self, column.name)) is not None]
+        totals = [(column, getattr(self, column.name)) for column in self.report.totals]
+        known = [(column, value) for column, value in totals if value is not None and value != ()]
         return facts_text(known)
 
     def selected(self, rows: Sequence[Any]) -> Answer | None:  # noqa: ARG002 - for reports whose totals follow from rows
