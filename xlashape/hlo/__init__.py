@@ -27,6 +27,7 @@ These are the files and packages. Each imports only from those above it:
     instruction_table.py  the instructions of a module as a table
     flow/                 which array is which, what uses it, and which results are buffers of their own
     text/                 reader/ from text to this form, writer/ from this form to text
+    collectives/          which instructions are collectives, of which devices, and what they move
     canonical/            the canonical form of a module, without names and ids, and the fingerprint made of it
     editing/              the edits of a module in place
     files/                files and streams of every format

@@ -2,6 +2,7 @@
 analysed."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from xlashape.errors import ParseError
 from xlashape.hlo import HloModule, Opcode, UnknownOpcode, verify
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.calls import TO_APPLY
+from xlashape.hlo.ops.exchange import ALL_TO_ALL
 from xlashape.hlo.ops.inference import array
 from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, exactly
 from xlashape.hlo.ops.registry import OPERATIONS, operation_of, register, unregister
@@ -156,7 +158,7 @@ def test_the_asynchronous_form_follows_from_the_row():
 
 
 def test_analyses_see_the_flags_of_a_row(blend):
-    def module_with(**flags: bool) -> HloModule:
+    def module_with(**flags: Any) -> HloModule:
         unregister(NAME)
         register(Operation(blend, operands=exactly(1), **flags))
         return HloModule.parse(
@@ -170,7 +172,7 @@ def test_analyses_see_the_flags_of_a_row(blend):
     assert not dependencies(module.entry, {}).contents.exchanges
     assert executed_readers(module_with(moves_no_data=True)) == []
     assert origin(module_with(passes_first_operand_through=True).entry.root, 0)[0].name == "p"
-    assert dependencies(module_with(exchanges_with_replicas=True).entry, {}).contents.exchanges
+    assert dependencies(module_with(exchange=ALL_TO_ALL).entry, {}).contents.exchanges
 
 
 def test_an_opcode_without_a_row_is_unknown():

@@ -9,6 +9,7 @@ The parts of a row:
     operation         Operation, the class of the rows
     attributes        an attribute of an operation: required or optional, its default; attributes of every operation
     calls             how called computations are named, ordered and given arguments
+    exchange          Exchange: which bytes a collective moves between devices, and how its groups are numbered
     instruction_attributes  Attributes: typed values of an instruction's attributes by name
     registry          all rows by opcode; `operation_of` finds a row, `register` adds one
 

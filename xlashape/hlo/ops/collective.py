@@ -22,6 +22,17 @@ from xlashape.hlo.ops.collective_rules import (
     check_reduce_scatter,
     check_second_element,
 )
+from xlashape.hlo.ops.exchange import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    ALL_TO_ALL,
+    COLLECTIVE_BROADCAST,
+    COLLECTIVE_PERMUTE,
+    COLLECTIVE_REDUCE,
+    RAGGED_ALL_TO_ALL,
+    REDUCE_SCATTER,
+    Exchange,
+)
 from xlashape.hlo.ops.inference import exactly_one_dimension
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Operation, ReadPattern, ResultSource, Same, Verify, at_least, exactly, rows
@@ -82,7 +93,7 @@ def _all_gather(
         operands=_ANY_COUNT,
         attributes=_ALL_GATHER,
         verify=verify,
-        exchanges_with_replicas=True,
+        exchange=ALL_GATHER,
         repeated_operand=repeated_operand,
         begins_asynchronously=begins,
     )
@@ -96,7 +107,7 @@ def _all_reduce(opcode: Opcode, verify: Verify, *, begins: bool = False) -> Oper
         calls=TO_APPLY,
         check=_check_reduction,
         verify=verify,
-        exchanges_with_replicas=True,
+        exchange=ALL_REDUCE,
         reads=ReadPattern.ONE,
         begins_asynchronously=begins,
     )
@@ -111,7 +122,7 @@ def _collective_permute(
         attributes=_PERMUTE,
         check=_check_permute,
         verify=verify,
-        exchanges_with_replicas=True,
+        exchange=COLLECTIVE_PERMUTE,
         repeated_operand=repeated_operand,
         begins_asynchronously=begins,
         reads=ReadPattern.ONE,
@@ -121,6 +132,7 @@ def _collective_permute(
 
 def _groups_only(
     opcode: Opcode,
+    exchange: Exchange,
     *further: AttributeUse,
     arity: int | None = None,
     verify: Verify | None = None,
@@ -133,7 +145,7 @@ def _groups_only(
         attributes=(*_GROUPS, written_only(CONSTRAIN_LAYOUT), *further),
         verify=verify,
         one_precision=one_precision,
-        exchanges_with_replicas=True,
+        exchange=exchange,
     )
 
 
@@ -155,23 +167,30 @@ OPERATIONS: Final = (
         check=_check_reduction,
         verify=check_reduce_scatter,
         one_precision=True,
-        exchanges_with_replicas=True,
+        exchange=REDUCE_SCATTER,
     ),
     Operation(
         Opcode.ALL_TO_ALL,
         operands=_ANY_COUNT,
         attributes=(*_GROUPS_AND_LAYOUT, optional(DIMENSIONS_IF_ANY, exactly_one_dimension)),
         verify=check_all_to_all,
-        exchanges_with_replicas=True,
+        exchange=ALL_TO_ALL,
     ),
     _groups_only(
         Opcode.RAGGED_ALL_TO_ALL,
+        RAGGED_ALL_TO_ALL,
         optional(DIMENSIONS_READ_ONLY, _dropped_dimension),
         arity=6,
         verify=check_ragged,
         one_precision=True,
     ),
-    _groups_only(Opcode.COLLECTIVE_BROADCAST, optional(HAS_DYNAMIC_ROOT), verify=check_broadcast, one_precision=True),
+    _groups_only(
+        Opcode.COLLECTIVE_BROADCAST,
+        COLLECTIVE_BROADCAST,
+        optional(HAS_DYNAMIC_ROOT),
+        verify=check_broadcast,
+        one_precision=True,
+    ),
     Operation(
         Opcode.COLLECTIVE_REDUCE,
         operands=_ANY_COUNT,
@@ -179,7 +198,7 @@ OPERATIONS: Final = (
         calls=TO_APPLY,
         verify=check_collective_reduce,
         one_precision=True,
-        exchanges_with_replicas=True,
+        exchange=COLLECTIVE_REDUCE,
     ),
     _collective_permute(Opcode.COLLECTIVE_PERMUTE, check_permute),
     _collective_permute(Opcode.COLLECTIVE_PERMUTE_START, check_permute_start, repeated_operand=0, begins=True),

@@ -22,6 +22,7 @@ from xlashape.base.frozen import set_field
 from xlashape.errors import XlashapeError
 from xlashape.hlo.ops.attributes import COMMON, AttributeUse, Fill, Presence, Written
 from xlashape.hlo.ops.calls import CALLED, NO_CALLS, Calls
+from xlashape.hlo.ops.exchange import Exchange
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.hlo.values.attribute import FIELDS, Attribute
 from xlashape.proto import xla
@@ -272,11 +273,13 @@ class Operation:
     """Whether the called computations run instruction by instruction, so that their results are arrays in memory."""
     fuses_called_computation: bool = False
     """Whether the called computation is one kernel, so that its instructions have no arrays in memory."""
-    exchanges_with_replicas: bool = False
-    """Whether the result has data of other replicas or partitions."""
+    exchange: Exchange | None = None
+    """What it does with the data of a group of replicas or partitions, if it exchanges data with them."""
     text_depends_on_operands: bool = False
     """Whether the text of attributes depends on the shapes of the operands, or on the operands themselves."""
 
+    exchanges_with_replicas: bool = field(init=False)
+    """Whether the result has data of other replicas or partitions."""
     base: bytes = field(init=False)
     """Serialized fields of HloInstructionProto that every instruction of this opcode gets when it is read from text:
     the opcode, the fields that any instruction has, and `fields`.
@@ -303,6 +306,8 @@ class Operation:
             set_field(self, "arity", self.operands.least)
         if self.moves_no_data or self.ends_a_start or self.runs_called_instructions:
             set_field(self, "traffic", MemoryTraffic.NOTHING)
+        exchanges = self.exchange is not None and not self.exchange.is_one_sided
+        set_field(self, "exchanges_with_replicas", exchanges)
         set_field(self, "base", FIELDS.string("opcode", str(self.opcode)) + _ALWAYS + fields)
         set_field(self, "required", tuple(needed))
         set_field(self, "readable", {**COMMON, **{name: CALLED[name] for name in named}, **own})

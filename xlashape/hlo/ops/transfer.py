@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from xlashape.hlo.ops.attributes import Written, optional
+from xlashape.hlo.ops.exchange import RECV, SEND
 from xlashape.hlo.ops.inference import token_shape
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Operation, Result, ResultSource, Same, exactly
@@ -109,6 +110,7 @@ OPERATIONS: Final = (
         repeated_operand=0,
         begins_asynchronously=True,
         has_effect=True,
+        exchange=SEND,
     ),
     Operation(
         Opcode.SEND_DONE,
@@ -126,6 +128,7 @@ OPERATIONS: Final = (
         verify=_verify_recv,
         begins_asynchronously=True,
         has_effect=True,
+        exchange=RECV,
     ),
     Operation(
         Opcode.RECV_DONE,
