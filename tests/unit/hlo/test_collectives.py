@@ -14,8 +14,8 @@ from xlashape.hlo import HloModule
 from xlashape.hlo.collectives import (
     Collective,
     DeviceGrid,
+    DeviceGroups,
     DeviceMesh,
-    Groups,
     axes_of,
     device_grid,
     find_collectives,
@@ -76,7 +76,7 @@ def test_given_programs(file: str):
         ).split()}  # fmt: skip
 
 
-def only(text: str) -> tuple[Collective, Groups]:
+def only(text: str) -> tuple[Collective, DeviceGroups]:
     module = HloModule.parse(text)
     (found,) = find_collectives(module)
     return found, groups_of(found, device_grid(module, [found]))
@@ -93,8 +93,8 @@ def test_transfers_between_partitions_are_pairs():
     grid = device_grid(module, [send, recv])
     groups = groups_of(send, grid)
     assert (groups.mode, groups.members) == ("cross_partition", ((0, 1, 2),))
-    assert groups.moved(send) == exchange.Moved(24, 0, 48, 0)
-    assert groups_of(recv, grid).moved(recv) == exchange.Moved(0, 24, 0, 48)
+    assert groups.moved(send) == exchange.Exchanged(24, 0, 48, 0)
+    assert groups_of(recv, grid).moved(recv) == exchange.Exchanged(0, 24, 0, 48)
     assert (send.end, recv.end) == (module.instruction("d"), module.instruction("e"))
     host = body.replace("channel_id=1", "channel_id=1, is_host_transfer=true")
     assert [each.exchange.kind for each in find_collectives(HloModule.parse(f"HloModule m\n{host}"))] == ["recv"]
@@ -143,11 +143,11 @@ def test_groups_are_bounded():
 
 def test_every_exchange_moves_nothing_in_a_group_of_one():
     for row in OPERATIONS.values():
-        if row.exchange is not None and row.exchange.numbers is not exchange.Numbers.PAIRS:
-            assert row.exchange.moved(1, 100, 100) == exchange.Moved()
+        if row.exchange is not None and row.exchange.numbers is not exchange.GroupNumbers.PAIRS:
+            assert row.exchange.moved(1, 100, 100) == exchange.Exchanged()
 
 
-def groups_along(mesh: DeviceMesh, digits: list[tuple[int, int, int]]) -> Groups:
+def groups_along(mesh: DeviceMesh, digits: list[tuple[int, int, int]]) -> DeviceGroups:
     """The groups whose members differ in these parts of axes: (axis, product of the sizes before it, its size)."""
     found: dict[tuple[Any, ...], list[int]] = {}
     for device, index in enumerate(product(*map(range, mesh.sizes))):
@@ -156,7 +156,7 @@ def groups_along(mesh: DeviceMesh, digits: list[tuple[int, int, int]]) -> Groups
             after = mesh.sizes[axis] // (before * size)
             key[axis] -= key[axis] // after % size * after
         found.setdefault(tuple(key), []).append(device)
-    return Groups("flattened", tuple(map(tuple, found.values())), None)
+    return DeviceGroups("flattened", tuple(map(tuple, found.values())), None)
 
 
 @pytest.mark.parametrize("sizes", [(8,), (2, 8), (12,), (4, 6), (2, 3, 4), (16, 2), (30,)])
@@ -179,9 +179,9 @@ def test_axes_of_all_parts_of_axes(sizes: tuple[int, ...]):
 def test_groups_that_no_axes_give():
     mesh = DeviceMesh.of("x=2,y=4")
     for members in (((0, 1, 2), (3, 4, 5), (6, 7)), ((0, 3), (1, 2), (4, 7), (5, 6)), ((0, 1),), ((0, 9),)):
-        assert axes_of(Groups("flattened", members, None), mesh) is None
+        assert axes_of(DeviceGroups("flattened", members, None), mesh) is None
     alone = tuple([(device,) for device in range(8)])
-    assert axes_of(Groups("flattened", alone, None), mesh) == ()
+    assert axes_of(DeviceGroups("flattened", alone, None), mesh) == ()
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ bytes it moves. Matches XLA's collective_ops_utils.
 """
 
 from xlashape.hlo.collectives.found import Collective, find_collectives
-from xlashape.hlo.collectives.groups import DeviceGrid, Groups, device_grid, groups_of
+from xlashape.hlo.collectives.groups import DeviceGrid, DeviceGroups, device_grid, groups_of
 from xlashape.hlo.collectives.meshes import DeviceMesh, axes_of, mesh_of
 
 __all__ = [
     "Collective",
     "DeviceGrid",
+    "DeviceGroups",
     "DeviceMesh",
-    "Groups",
     "axes_of",
     "device_grid",
     "find_collectives",

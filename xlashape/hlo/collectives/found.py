@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from xlashape.base.math import ceil_div, product
 from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData
-from xlashape.hlo.ops.exchange import REDUCE_SCATTER, Exchange, Numbers
+from xlashape.hlo.ops.exchange import REDUCE_SCATTER, ExchangeRule, GroupNumbers
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep
 from xlashape.limits import spend
@@ -34,7 +34,7 @@ class Collective(NamedTuple):
 
     instruction: HloInstruction
     """The instruction that says what is exchanged, in whichever computation."""
-    exchange: Exchange
+    exchange: ExchangeRule
     operand_bytes: int
     """The bytes of all operands of one device, without the padding of tiles."""
     result_bytes: int
@@ -119,7 +119,7 @@ def _outermost(fusion: HloInstruction, callers: dict[HloComputation, HloInstruct
     return fusion
 
 
-def _executed(instruction: HloInstruction, exchange: Exchange, caller: HloInstruction | None) -> Collective:
+def _executed(instruction: HloInstruction, exchange: ExchangeRule, caller: HloInstruction | None) -> Collective:
     """A collective that is an instruction of an executed computation, maybe that of an async-start."""
     is_wrapped = caller is not None and caller.kind.row.async_step is AsyncStep.START
     begin = caller if caller is not None and is_wrapped else instruction
@@ -139,7 +139,7 @@ def _end_of(start: HloInstruction) -> HloInstruction | None:
     return step
 
 
-def _fused(instruction: HloInstruction, exchange: Exchange, carrier: HloInstruction) -> Collective:
+def _fused(instruction: HloInstruction, exchange: ExchangeRule, carrier: HloInstruction) -> Collective:
     """A collective in a fusion: of an all-reduce that is then sliced, a reduce-scatter."""
     operands, results = _sizes(instruction, exchange)
     root = instruction.computation.root
@@ -162,7 +162,7 @@ def _chain(members: list[tuple[HloInstruction, HloInstruction]]) -> list[Collect
     return [Collective(instruction, exchange, *sizes, begin, end, tuple(dict.fromkeys(parts)))]
 
 
-def _exchange(instruction: HloInstruction) -> Exchange:
+def _exchange(instruction: HloInstruction) -> ExchangeRule:
     exchange = instruction.kind.row.exchange
     assert exchange is not None
     return exchange
@@ -172,11 +172,11 @@ def _root_target(instruction: HloInstruction) -> str:
     return instruction.computation.root.kind.message.custom_call_target
 
 
-def _sizes(instruction: HloInstruction, exchange: Exchange) -> tuple[int, int]:
+def _sizes(instruction: HloInstruction, exchange: ExchangeRule) -> tuple[int, int]:
     """The bytes of all operands and of all results of a collective."""
     row, shape, operands = instruction.kind.row, instruction.shape, [each.shape for each in instruction.operands]
     slices = instruction.kind.message.dynamic_slice_sizes
-    if exchange.numbers is Numbers.PAIRS and slices and operands and operands[0].is_array:
+    if exchange.numbers is GroupNumbers.PAIRS and slices and operands and operands[0].is_array:
         # It moves a part of the first operand into a part of the second one, which the other operands say.
         part = ceil_div(product(slices) * element_size_in_bits(operands[0]), 8)
         return part, part

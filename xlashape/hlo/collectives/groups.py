@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from xlashape.errors import InvalidModuleError, ParseError
 from xlashape.hlo.collectives.found import Collective
 from xlashape.hlo.ir import HloInstruction, ModuleData
-from xlashape.hlo.ops.exchange import Moved, Numbers
+from xlashape.hlo.ops.exchange import Exchanged, GroupNumbers
 from xlashape.hlo.values.replica_groups import ReplicaGroups
 from xlashape.limits import check, spend
 
@@ -46,7 +46,7 @@ class DeviceGrid(NamedTuple):
         return self.replicas * self.partitions
 
 
-class Groups(NamedTuple):
+class DeviceGroups(NamedTuple):
     """The devices that a collective brings together."""
 
     mode: str
@@ -60,19 +60,19 @@ class Groups(NamedTuple):
         """The number of devices of the largest group."""
         return max([len(group) for group in self.members], default=1)
 
-    def moved(self, collective: Collective) -> Moved:
+    def moved(self, collective: Collective) -> Exchanged:
         """The bytes that one execution of the collective moves."""
         sizes = collective.operand_bytes, collective.result_bytes
         exchange = collective.exchange
         if self.pairs is not None:
             return exchange.moved(len(self.pairs), *sizes)
-        total = Moved()
+        total = Exchanged()
         counts: dict[int, int] = {}
         for group in self.members:
             counts[len(group)] = counts.get(len(group), 0) + 1
         for size, count in counts.items():
             one = exchange.moved(size, *sizes)
-            total = total.beside(Moved(one.sent, one.received, one.sent_all * count, one.received_all * count))
+            total = total.beside(Exchanged(one.sent, one.received, one.sent_all * count, one.received_all * count))
         return total
 
 
@@ -98,7 +98,7 @@ def device_grid(module: ModuleData, collectives: Iterable[Collective], mesh_size
     return DeviceGrid(replicas, partitions, is_stated=False)
 
 
-def groups_of(collective: Collective, grid: DeviceGrid) -> Groups:
+def groups_of(collective: Collective, grid: DeviceGrid) -> DeviceGroups:
     """The groups of a collective. Raises InvalidModuleError where they contradict themselves, LimitExceededError for
     more than 1,048,576 devices.
     """
@@ -107,7 +107,7 @@ def groups_of(collective: Collective, grid: DeviceGrid) -> Groups:
     lists = _lists(collective.instruction, numbers)
     replicas, partitions = grid.replicas, grid.partitions
     every_replica, every_partition = range(replicas), range(partitions)
-    if not lists and numbers is not Numbers.PAIRS:
+    if not lists and numbers is not GroupNumbers.PAIRS:
         everyone = {"flattened": grid.device_count, "cross_partition": partitions}.get(mode, replicas)
         lists = [tuple(range(everyone))]
     repeats = {"flattened": 1, "cross_partition": replicas}.get(mode, partitions)
@@ -128,24 +128,24 @@ def groups_of(collective: Collective, grid: DeviceGrid) -> Groups:
             raise InvalidModuleError(
                 f"instruction {collective.instruction.name!r} names device {max(group)}; there are {grid.device_count}"
             )
-    if numbers is not Numbers.PAIRS:
-        return Groups(mode, tuple(members), None)
+    if numbers is not GroupNumbers.PAIRS:
+        return DeviceGroups(mode, tuple(members), None)
     pairs = tuple([(pair[0], pair[1]) for pair in members if pair[0] != pair[1]])
-    return Groups(mode, _components(pairs), pairs)
+    return DeviceGroups(mode, _components(pairs), pairs)
 
 
-def _mode(instruction: HloInstruction, numbers: Numbers) -> str:
+def _mode(instruction: HloInstruction, numbers: GroupNumbers) -> str:
     if not instruction.channel:
         return "cross_replica"
-    if numbers is not Numbers.DEVICES:
+    if numbers is not GroupNumbers.DEVICES:
         return "cross_partition"
     return "flattened" if instruction.kind.message.use_global_device_ids else "cross_replica_and_partition"
 
 
-def _lists(instruction: HloInstruction, numbers: Numbers) -> Sequence[tuple[int, ...]]:
+def _lists(instruction: HloInstruction, numbers: GroupNumbers) -> Sequence[tuple[int, ...]]:
     """The groups or the pairs as written."""
     message = instruction.kind.message
-    if numbers is not Numbers.PAIRS:
+    if numbers is not GroupNumbers.PAIRS:
         return ReplicaGroups.of_proto(message).expand(_MOST_DEVICES)
     if instruction.kind.row.exchange is not None and not instruction.kind.row.exchange.is_one_sided:
         return [(pair.source, pair.target) for pair in message.source_target_pairs]

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from xlashape.base.math import product
 from xlashape.errors import InvalidArgumentError, XlashapeError
-from xlashape.hlo.collectives.groups import Groups
+from xlashape.hlo.collectives.groups import DeviceGroups
 from xlashape.hlo.ir import ModuleData
 from xlashape.hlo.values.attribute import whole
 from xlashape.hlo.values.devices import mesh_device_ids, parse_mesh
@@ -169,11 +169,11 @@ def _of_shardy(module: ModuleData) -> Iterator[DeviceMesh]:
 # -- the axes of groups ------------------------------------------------------------------------
 
 
-def axes_of(groups: Groups, mesh: DeviceMesh) -> tuple[str, ...] | None:
+def axes_of(groups: DeviceGroups, mesh: DeviceMesh) -> tuple[str, ...] | None:
     """The axes, or parts of axes such as `y:(2)2`, along which the members of the groups differ; for pairs those in
     which source and target differ. None where no axes give these groups.
 
-    >>> axes_of(Groups("flattened", ((0, 1), (2, 3), (4, 5), (6, 7)), None), DeviceMesh(("x", "y"), (2, 4)))
+    >>> axes_of(DeviceGroups("flattened", ((0, 1), (2, 3), (4, 5), (6, 7)), None), DeviceMesh(("x", "y"), (2, 4)))
     ('y:(2)2',)
     """
     at = mesh.coordinates()

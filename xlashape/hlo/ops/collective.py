@@ -31,7 +31,7 @@ from xlashape.hlo.ops.exchange import (
     COLLECTIVE_REDUCE,
     RAGGED_ALL_TO_ALL,
     REDUCE_SCATTER,
-    Exchange,
+    ExchangeRule,
 )
 from xlashape.hlo.ops.inference import exactly_one_dimension
 from xlashape.hlo.ops.opcode import Opcode
@@ -132,7 +132,7 @@ def _collective_permute(
 
 def _groups_only(
     opcode: Opcode,
-    exchange: Exchange,
+    exchange: ExchangeRule,
     *further: AttributeUse,
     arity: int | None = None,
     verify: Verify | None = None,

@@ -23,7 +23,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 
-class Moved(NamedTuple):
+class Exchanged(NamedTuple):
     """The bytes that one execution of a collective moves."""
 
     sent: int = 0
@@ -35,9 +35,9 @@ class Moved(NamedTuple):
     received_all: int = 0
     """What all devices together lacked."""
 
-    def beside(self, other: Moved) -> Moved:
+    def beside(self, other: Exchanged) -> Exchanged:
         """What this group and another one move at the same time."""
-        return Moved(
+        return Exchanged(
             max(self.sent, other.sent),
             max(self.received, other.received),
             self.sent_all + other.sent_all,
@@ -45,7 +45,7 @@ class Moved(NamedTuple):
         )
 
 
-class Numbers(Enum):
+class GroupNumbers(Enum):
     """What the numbers mean by which an opcode names devices, if it has a channel. Without one they are replicas."""
 
     DEVICES = "devices with use_global_device_ids; otherwise replicas, of which all partitions are in the group"
@@ -53,13 +53,13 @@ class Numbers(Enum):
     PAIRS = "partitions, in pairs of a source and a target"
 
 
-class Exchange(NamedTuple):
+class ExchangeRule(NamedTuple):
     """What a collective does with the data of a group."""
 
     kind: str
     """`all-gather`, `all-reduce`, …: the opcode without `-start`."""
-    numbers: Numbers
-    per_group: Callable[[int, int, int], Moved]
+    numbers: GroupNumbers
+    per_group: Callable[[int, int, int], Exchanged]
     """A function of (number of devices or of pairs, bytes of a device's operands, bytes of its results)."""
     has_own_data_for_each: bool = False
     """Whether a device has other data for each member, so that what leaves a part of the group grows with the part."""
@@ -68,70 +68,70 @@ class Exchange(NamedTuple):
     is_bound: bool = False
     """Whether the sizes are known when the program runs, so that the bytes are the most that it may move."""
 
-    def moved(self, count: int, operands: int, results: int) -> Moved:
+    def moved(self, count: int, operands: int, results: int) -> Exchanged:
         """The bytes that a group of `count` devices moves, or that so many pairs do. One device moves nothing.
 
         >>> ALL_REDUCE.moved(4, 100, 100)
-        Moved(sent=150, received=100, sent_all=600, received_all=400)
+        Exchanged(sent=150, received=100, sent_all=600, received_all=400)
         """
-        least = 1 if self.numbers is Numbers.PAIRS else 2
-        return self.per_group(count, operands, results) if count >= least else Moved()
+        least = 1 if self.numbers is GroupNumbers.PAIRS else 2
+        return self.per_group(count, operands, results) if count >= least else Exchanged()
 
 
-def _each(sent: int, received: int, count: int) -> Moved:
+def _each(sent: int, received: int, count: int) -> Exchanged:
     """What a group moves that sends `sent` and lacks `received` bytes together, each device as much as the others."""
-    return Moved(sent // count, received // count, sent, received)
+    return Exchanged(sent // count, received // count, sent, received)
 
 
-def _all_gather(n: int, _operands: int, results: int) -> Moved:
+def _all_gather(n: int, _operands: int, results: int) -> Exchanged:
     return _each(results * (n - 1), results * (n - 1), n)
 
 
-def _all_reduce(n: int, operands: int, _results: int) -> Moved:
+def _all_reduce(n: int, operands: int, _results: int) -> Exchanged:
     return _each(2 * operands * (n - 1), operands * n, n)
 
 
-def _reduce_scatter(n: int, operands: int, results: int) -> Moved:
+def _reduce_scatter(n: int, operands: int, results: int) -> Exchanged:
     return _each(operands * (n - 1), results * n, n)
 
 
-def _all_to_all(n: int, operands: int, _results: int) -> Moved:
+def _all_to_all(n: int, operands: int, _results: int) -> Exchanged:
     return _each(operands * (n - 1), operands * (n - 1), n)
 
 
-def _ragged(n: int, operands: int, results: int) -> Moved:
+def _ragged(n: int, operands: int, results: int) -> Exchanged:
     return _each(operands * n, results * n, n)
 
 
-def _broadcast(n: int, operands: int, results: int) -> Moved:
-    return Moved(operands, results, operands * (n - 1), results * (n - 1))
+def _broadcast(n: int, operands: int, results: int) -> Exchanged:
+    return Exchanged(operands, results, operands * (n - 1), results * (n - 1))
 
 
-def _reduce(n: int, operands: int, _results: int) -> Moved:
-    return Moved(operands, operands, operands * (n - 1), operands)
+def _reduce(n: int, operands: int, _results: int) -> Exchanged:
+    return Exchanged(operands, operands, operands * (n - 1), operands)
 
 
-def _permute(n: int, operands: int, results: int) -> Moved:
-    return Moved(operands, results, operands * n, results * n)
+def _permute(n: int, operands: int, results: int) -> Exchanged:
+    return Exchanged(operands, results, operands * n, results * n)
 
 
-def _send(n: int, operands: int, _results: int) -> Moved:
-    return Moved(sent=operands, sent_all=operands * n)
+def _send(n: int, operands: int, _results: int) -> Exchanged:
+    return Exchanged(sent=operands, sent_all=operands * n)
 
 
-def _recv(n: int, _operands: int, results: int) -> Moved:
-    return Moved(received=results, received_all=results * n)
+def _recv(n: int, _operands: int, results: int) -> Exchanged:
+    return Exchanged(received=results, received_all=results * n)
 
 
-ALL_GATHER: Final = Exchange("all-gather", Numbers.DEVICES, _all_gather)
-ALL_REDUCE: Final = Exchange("all-reduce", Numbers.DEVICES, _all_reduce)
-REDUCE_SCATTER: Final = Exchange("reduce-scatter", Numbers.DEVICES, _reduce_scatter)
-ALL_TO_ALL: Final = Exchange("all-to-all", Numbers.PARTITIONS, _all_to_all, has_own_data_for_each=True)
-RAGGED_ALL_TO_ALL: Final = Exchange(
-    "ragged-all-to-all", Numbers.PARTITIONS, _ragged, has_own_data_for_each=True, is_bound=True
+ALL_GATHER: Final = ExchangeRule("all-gather", GroupNumbers.DEVICES, _all_gather)
+ALL_REDUCE: Final = ExchangeRule("all-reduce", GroupNumbers.DEVICES, _all_reduce)
+REDUCE_SCATTER: Final = ExchangeRule("reduce-scatter", GroupNumbers.DEVICES, _reduce_scatter)
+ALL_TO_ALL: Final = ExchangeRule("all-to-all", GroupNumbers.PARTITIONS, _all_to_all, has_own_data_for_each=True)
+RAGGED_ALL_TO_ALL: Final = ExchangeRule(
+    "ragged-all-to-all", GroupNumbers.PARTITIONS, _ragged, has_own_data_for_each=True, is_bound=True
 )
-COLLECTIVE_BROADCAST: Final = Exchange("collective-broadcast", Numbers.PARTITIONS, _broadcast)
-COLLECTIVE_REDUCE: Final = Exchange("collective-reduce", Numbers.DEVICES, _reduce)
-COLLECTIVE_PERMUTE: Final = Exchange("collective-permute", Numbers.PAIRS, _permute)
-SEND: Final = Exchange("send", Numbers.PAIRS, _send, is_one_sided=True)
-RECV: Final = Exchange("recv", Numbers.PAIRS, _recv, is_one_sided=True)
+COLLECTIVE_BROADCAST: Final = ExchangeRule("collective-broadcast", GroupNumbers.PARTITIONS, _broadcast)
+COLLECTIVE_REDUCE: Final = ExchangeRule("collective-reduce", GroupNumbers.DEVICES, _reduce)
+COLLECTIVE_PERMUTE: Final = ExchangeRule("collective-permute", GroupNumbers.PAIRS, _permute)
+SEND: Final = ExchangeRule("send", GroupNumbers.PAIRS, _send, is_one_sided=True)
+RECV: Final = ExchangeRule("recv", GroupNumbers.PAIRS, _recv, is_one_sided=True)

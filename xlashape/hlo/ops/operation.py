@@ -22,7 +22,7 @@ from xlashape.base.frozen import set_field
 from xlashape.errors import XlashapeError
 from xlashape.hlo.ops.attributes import COMMON, AttributeUse, Fill, Presence, Written
 from xlashape.hlo.ops.calls import CALLED, NO_CALLS, Calls
-from xlashape.hlo.ops.exchange import Exchange
+from xlashape.hlo.ops.exchange import ExchangeRule
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.hlo.values.attribute import FIELDS, Attribute
 from xlashape.proto import xla
@@ -273,7 +273,7 @@ class Operation:
     """Whether the called computations run instruction by instruction, so that their results are arrays in memory."""
     fuses_called_computation: bool = False
     """Whether the called computation is one kernel, so that its instructions have no arrays in memory."""
-    exchange: Exchange | None = None
+    exchange: ExchangeRule | None = None
     """What it does with the data of a group of replicas or partitions, if it exchanges data with them."""
     text_depends_on_operands: bool = False
     """Whether the text of attributes depends on the shapes of the operands, or on the operands themselves."""
