@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from xlashape.hlo import HloComputation as HloComputation
     from xlashape.hlo import HloInstruction as HloInstruction
     from xlashape.hlo import HloModule as HloModule
+    from xlashape.indexing import sharding as sharding
     from xlashape.page import open as open  # noqa: A004 - as xs.open(x)
     from xlashape.reports.copies import copies as copies
     from xlashape.reports.cost import cost as cost
@@ -100,6 +101,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "reports": ("xlashape.reports", ""),
     "scan": ("xlashape.scan", ""),
     "shape": ("xlashape.shape", ""),
+    "sharding": ("xlashape.indexing.sharding", ""),
     "shape_util": ("xlashape.shape.xla_util.shape_util", ""),
     "symbolic": ("xlashape.symbolic", ""),
     "tiling": ("xlashape.shape.tiling", ""),

@@ -4,12 +4,13 @@ error for a result that does not fit int64.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from xlashape.errors import SizeOverflowError
 from xlashape.limits import INT64_MAX, INT64_MIN
 
-__all__ = ["byte_text", "ceil_div", "checked_int64", "checked_product", "product", "round_up"]
+__all__ = ["byte_text", "ceil_div", "checked_int64", "checked_product", "factor_orders", "product", "round_up"]
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -40,6 +41,31 @@ def product(values: Iterable[int]) -> int:
     for value in values:
         result *= value
     return result
+
+
+def factor_orders(size: int, most: int = 64) -> list[tuple[int, ...]]:
+    """The ways to write a number as a product of primes, at most `most` of them; the order of the primes counts.
+
+    >>> factor_orders(12)
+    [(2, 2, 3), (2, 3, 2), (3, 2, 2)]
+    """
+    factors: list[int] = []
+    factor = 2
+    while factor * factor <= size:
+        while size % factor == 0:
+            factors.append(factor)
+            size //= factor
+        factor += 1
+    return list(islice(_orders([*factors, size] if size > 1 else factors), most))
+
+
+def _orders(factors: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    if not factors:
+        yield ()
+    for first in dict.fromkeys(factors):
+        rest = list(factors)
+        rest.remove(first)
+        yield from ((first, *order) for order in _orders(rest))
 
 
 def checked_int64(value: int, what: str, *, field: str | None = None) -> int:

@@ -15,10 +15,11 @@ the other way round.
   `xlashape.reports.reads` builds).
 - Tiles: the tile of an operand that a tile of the output reads (`operand_tiles`, `push_tile`, `symbolic_tile`), and the
   tiles of all instructions of a fusion (`tile_fusion`).
+- Shardings as maps, and what it takes to go from one to another: `xlashape.indexing.sharding`.
 
 The parts of this package, each built on those before: `answers` (what an answer is), `ops` (the rules of opcodes),
 `walk` (maps through whole computations), `queries` (the functions for the questions), `reports` (what maps are used
-for).
+for), `sharding` (which device holds what).
 
 Differences from XLA
 --------------------

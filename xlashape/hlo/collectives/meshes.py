@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from itertools import product as product_of
 from typing import Any, Final, NamedTuple, cast
 
-from xlashape.base.math import product
+from xlashape.base.math import factor_orders, product
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.hlo.collectives.groups import DeviceGroups
 from xlashape.hlo.ir import ModuleData
@@ -214,34 +213,13 @@ def _cuts(sizes: Sequence[int]) -> Iterator[list[tuple[int, int, int]]]:
     """Ways to cut all axes into factors: each factor as (axis, product of the factors before it, size)."""
     ways: list[list[tuple[int, int, int]]] = [[]]
     for axis, size in enumerate(sizes):
-        orders = list(islice(_orders(_prime_factors(size)), _MOST_CUTS))
+        orders = factor_orders(size)
         ways = [
             [*way, *[(axis, product(order[:number]), factor) for number, factor in enumerate(order)]]
             for way in ways
             for order in orders
         ][:_MOST_CUTS]
     yield from ways
-
-
-def _orders(factors: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The different orders of the factors."""
-    if not factors:
-        yield ()
-    for first in dict.fromkeys(factors):
-        rest = list(factors)
-        rest.remove(first)
-        yield from [(first, *order) for order in islice(_orders(rest), _MOST_CUTS)]
-
-
-def _prime_factors(size: int) -> list[int]:
-    factors: list[int] = []
-    factor = 2
-    while size > 1:
-        while size % factor == 0:
-            factors.append(factor)
-            size //= factor
-        factor += 1 if factor * factor <= size else max(1, size - factor)
-    return factors
 
 
 def _digits(index: tuple[int, ...], cut: Sequence[tuple[int, int, int]]) -> tuple[int, ...]:

@@ -381,7 +381,7 @@ class Sharding(FrozenValue):
             return shape
         sizes = [
             size if size == UNBOUNDED_SIZE else ceil_div(size, count)
-            for size, count in zip(shape.dimensions, self._counts_for(shape), strict=True)
+            for size, count in zip(shape.dimensions, self.counts_for(shape), strict=True)
         ]
         return shape.replace(dimensions=sizes)
 
@@ -392,7 +392,7 @@ class Sharding(FrozenValue):
         one device's part or summand. InvalidArgumentError unless `shape` is an array of static or bounded sizes and of
         the sharding's rank.
         """
-        counts = self._counts_for(shape)
+        counts = self.counts_for(shape)
         _require_bounded(shape)
         holders = self._assignment.holders
         tile = 0 if holders is None else next((i for i, group in enumerate(holders) if device in group), None)
@@ -411,7 +411,7 @@ class Sharding(FrozenValue):
     def devices_of(self, index: tuple[int, ...], shape: Shape) -> tuple[int, ...] | None:
         """The devices that hold the element at `index`, ascending; None where the sharding does not name its
         devices."""
-        counts = self._counts_for(shape)
+        counts = self.counts_for(shape)
         _require_bounded(shape)
         inside = len(index) == shape.rank and all(0 <= i < n for i, n in zip(index, shape.dimensions, strict=True))
         if not inside:
@@ -424,7 +424,17 @@ class Sharding(FrozenValue):
             tile = tile * count + i // ceil_div(size, count)
         return tuple(sorted(holders[tile]))
 
-    def _counts_for(self, shape: Shape) -> tuple[int, ...]:
+    @property
+    def holders(self) -> list[list[int]] | None:
+        """The devices that hold each tile, tiles in row-major order; None where the sharding does not name its devices.
+        Raises as `tile_counts` does.
+        """
+        return self._assignment.holders
+
+    def counts_for(self, shape: Shape) -> tuple[int, ...]:
+        """The number of tiles of each dimension of an array. Raises InvalidArgumentError where the sharding does not
+        fit it.
+        """
         if not shape.is_array:
             raise InvalidArgumentError(f"{shape} is not an array", field="shape")
         counts = self._assignment.counts
