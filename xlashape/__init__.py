@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from xlashape.hlo import HloModule as HloModule
     from xlashape.indexing import sharding as sharding
     from xlashape.page import open as open  # noqa: A004 - as xs.open(x)
+    from xlashape.reports.collectives import collectives as collectives
     from xlashape.reports.copies import copies as copies
     from xlashape.reports.cost import cost as cost
     from xlashape.reports.diff import diff as diff
@@ -82,6 +83,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "XlashapeError": ("xlashape.errors", "XlashapeError"),
     "__version__": ("xlashape.base.version", "__version__"),
     "caches": ("xlashape.base.caches", ""),
+    "collectives": ("xlashape.reports.collectives", "collectives"),
     "copies": ("xlashape.reports.copies", "copies"),
     "cost": ("xlashape.reports.cost", "cost"),
     "diff": ("xlashape.reports.diff", "diff"),

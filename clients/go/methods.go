@@ -31,6 +31,7 @@ const retriedMethods = `[{"service": "xlashape.v1.ShapeService", "method": "Desc
 	{"service": "xlashape.v1.ReportService", "method": "Memory"},
 	{"service": "xlashape.v1.ReportService", "method": "Copies"},
 	{"service": "xlashape.v1.ReportService", "method": "Cost"},
+	{"service": "xlashape.v1.ReportService", "method": "Collectives"},
 	{"service": "xlashape.v1.ReportService", "method": "Reads"},
 	{"service": "xlashape.v1.ReportService", "method": "Profile"},
 	{"service": "xlashape.v1.ReportService", "method": "Diff"},
@@ -251,6 +252,11 @@ func (c *Client) Copies(ctx context.Context, request *xlashapev1.CopiesRequest) 
 // Cost reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
 func (c *Client) Cost(ctx context.Context, request *xlashapev1.CostRequest) (*xlashapev1.CostResponse, error) {
 	return c.Reports.Cost(ctx, request)
+}
+
+// Collectives reports what a program sends between devices: which ones, how often, behind what, and what would shrink it.
+func (c *Client) Collectives(ctx context.Context, request *xlashapev1.CollectivesRequest) (*xlashapev1.CollectivesResponse, error) {
+	return c.Reports.Collectives(ctx, request)
 }
 
 // Reads reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.

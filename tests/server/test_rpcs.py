@@ -66,6 +66,7 @@ CALLS: dict[str, Callable[[ServiceMethods, Any], Any]] = {
     "Memory": lambda service, module: service.memory(module, sections=("", "timeline", "spaces")).to_dict(),
     "Copies": lambda service, module: service.copies(module, sections=("", "causes", "suggestions")).to_dict(),
     "Cost": lambda service, module: service.cost(module, sections=("", "spaces")).to_dict(),
+    "Collectives": lambda service, module: service.collectives(module, sections=("", "findings")).to_dict(),
     "Reads": lambda service, module: service.reads(module, sections=("", "accesses", "writes")).to_dict(),
     "Diff": lambda service, module: service.diff(module, module, sections=("", "measures")).to_dict(),
     "Map": lambda service, module: service.map(module, "t", output=0).to_dict(),

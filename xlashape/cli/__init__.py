@@ -85,7 +85,7 @@ main.places = {
 main.sections = (
     ("Shapes and layouts", ("shape", "index", "draw")),
     ("Memory", ("size", "why", "memory")),
-    ("Whole programs", ("copies", "cost", "profile", "diff", "fingerprint")),
+    ("Whole programs", ("copies", "cost", "collectives", "profile", "diff", "fingerprint")),
     ("What instructions read", ("reads", "map", "tile")),
     ("Modules", ("convert", "verify", "scan")),
     ("In a browser", ("open", "report")),

@@ -14,6 +14,7 @@ messages    answers as messages of the service, and back
 
 The reports:
 
+collectives which devices exchange which bytes, how often, behind what, and what would shrink it
 copies      which instructions only move data, why, and what removes them
 cost        FLOPs and bytes of each instruction of a program, and its least time on a chip
 diff        what changed from one program to another

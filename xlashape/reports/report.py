@@ -409,6 +409,7 @@ REPORTS: Final[dict[str, Entry]] = {
     "size": Entry("xlashape.reports.size", "How many bytes a shape or the buffers of a program take."),
     "why": Entry("xlashape.reports.why", "Why a buffer is as large as it is, and what would make it smaller."),
     "memory": Entry("xlashape.reports.memory", "The peak of a program's memory, and what lives then."),
+    "collectives": Entry("xlashape.reports.collectives", "What a program sends between devices, and what shrinks it."),
     "diff": Entry("xlashape.reports.diff", "What changed from one program to another."),
     "copies": Entry("xlashape.reports.copies", "What only moves data, why, and what removes it."),
     "map": Entry("xlashape.reports.maps", "What the instructions of a module read, as indexing maps."),

@@ -217,7 +217,7 @@ def alike_together(
     times = names.index("times")
     groups: dict[tuple[Any, ...], list[Sequence[Any]]] = {}
     for row in rows:
-        groups.setdefault(tuple([row[number] for number in numbers]), []).append(row)
+        groups.setdefault(tuple([str(row[number]) for number in numbers]), []).append(row)
     made: list[tuple[Any, ...]] = []
     for group in groups.values():
         count = sum([1 if row[times] is None else row[times] for row in group])

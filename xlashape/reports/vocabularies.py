@@ -65,6 +65,7 @@ GROUPINGS: Final = Vocabulary(
         "space": "the memory space",
         "module": "the module",
         "step": "the step of the profile",
+        "mesh_axes": "the axes of the mesh that a group spans",
     },
 )
 SUBJECTS: Final = Vocabulary(
@@ -212,5 +213,47 @@ RELAYOUTS: Final = Vocabulary(
 BOUNDS: Final = Vocabulary(
     "Bound",
     "What limits an instruction on the target",
-    {"compute": "arithmetic", "memory": "the bandwidth of the memory"},
+    {
+        "compute": "arithmetic",
+        "memory": "the bandwidth of the memory",
+        "communication": "the links to other devices: the instruction is a collective",
+    },
+)
+COLLECTIVE_KINDS: Final = Vocabulary(
+    "CollectiveKind",
+    "What a collective does",
+    {
+        "all-gather": "every device gets the parts of all devices of its group",
+        "all-reduce": "every device gets the sum, or another reduction, of what the devices of its group hold",
+        "reduce-scatter": "every device gets its part of that sum",
+        "all-to-all": "every device sends another part to each device of its group",
+        "ragged-all-to-all": "an all-to-all with parts whose sizes are known when the program runs",
+        "collective-permute": "devices send what they hold to one other device each",
+        "collective-broadcast": "the first device of a group sends what it holds to the others",
+        "collective-reduce": "one device of a group gets the sum",
+        "send": "a device sends to another one, which has a recv",
+        "recv": "a device receives from another one, which has a send",
+    },
+)
+GROUP_MODES: Final = Vocabulary(
+    "GroupMode",
+    "What the numbers in the groups of a collective mean",
+    {
+        "cross_replica": "replicas; the same group for every partition",
+        "cross_partition": "partitions; the same group for every replica",
+        "cross_replica_and_partition": "replicas, with all of their partitions",
+        "flattened": "devices",
+    },
+)
+COLLECTIVE_FINDINGS: Final = Vocabulary(
+    "CollectiveFindingKind",
+    "Why collectives send more than they have to, or more often",
+    {
+        "repeated": "the same operand is exchanged again",
+        "invariant": "every iteration of a loop exchanges the same value",
+        "accumulated": "every iteration of a loop adds up what is reduced, and only the sum is used",
+        "wide": "the operand was converted to a wider type just before",
+        "sliced": "every device uses only its part of the result",
+        "small": "several small ones do not depend on each other, and one could do",
+    },
 )

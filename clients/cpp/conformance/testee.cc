@@ -192,6 +192,7 @@ const std::map<std::string, Make>& Rpcs() {
       {"IndexingService/ComposeMaps", Unary<I>(&I::Stub::ComposeMaps)},
       {"IndexingService/EvaluateMap", Unary<I>(&I::Stub::EvaluateMap)},
       {"IndexingService/EvaluateMapBatch", BothWays<I>(&I::Stub::EvaluateMapBatch)},
+      {"ReportService/Collectives", Unary<R>(&R::Stub::Collectives)},
       {"ReportService/Copies", Unary<R>(&R::Stub::Copies)},
       {"ReportService/Cost", Unary<R>(&R::Stub::Cost)},
       {"ReportService/Reads", Unary<R>(&R::Stub::Reads)},

@@ -27,6 +27,7 @@ const char* const kRetriedMethods = R"([{"service": "xlashape.v1.ShapeService", 
  {"service": "xlashape.v1.ReportService", "method": "Memory"},
  {"service": "xlashape.v1.ReportService", "method": "Copies"},
  {"service": "xlashape.v1.ReportService", "method": "Cost"},
+ {"service": "xlashape.v1.ReportService", "method": "Collectives"},
  {"service": "xlashape.v1.ReportService", "method": "Reads"},
  {"service": "xlashape.v1.ReportService", "method": "Profile"},
  {"service": "xlashape.v1.ReportService", "method": "Diff"},
@@ -224,6 +225,10 @@ v1::CopiesResponse ClientMethods::Copies(const v1::CopiesRequest& request) const
 
 v1::CostResponse ClientMethods::Cost(const v1::CostRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Cost, request);
+}
+
+v1::CollectivesResponse ClientMethods::Collectives(const v1::CollectivesRequest& request) const {
+  return calls_->Ask(&v1::ReportService::Stub::Collectives, request);
 }
 
 v1::ReadsResponse ClientMethods::Reads(const v1::ReadsRequest& request) const {

@@ -213,21 +213,24 @@ const (
 	Grouping_GROUPING_MODULE Grouping = 8
 	// The step of the profile.
 	Grouping_GROUPING_STEP Grouping = 9
+	// The axes of the mesh that a group spans.
+	Grouping_GROUPING_MESH_AXES Grouping = 10
 )
 
 // Enum value maps for Grouping.
 var (
 	Grouping_name = map[int32]string{
-		0: "GROUPING_UNSPECIFIED",
-		1: "GROUPING_SOURCE",
-		2: "GROUPING_OP_NAME",
-		3: "GROUPING_OPCODE",
-		4: "GROUPING_COMPUTATION",
-		5: "GROUPING_SHAPE",
-		6: "GROUPING_KIND",
-		7: "GROUPING_SPACE",
-		8: "GROUPING_MODULE",
-		9: "GROUPING_STEP",
+		0:  "GROUPING_UNSPECIFIED",
+		1:  "GROUPING_SOURCE",
+		2:  "GROUPING_OP_NAME",
+		3:  "GROUPING_OPCODE",
+		4:  "GROUPING_COMPUTATION",
+		5:  "GROUPING_SHAPE",
+		6:  "GROUPING_KIND",
+		7:  "GROUPING_SPACE",
+		8:  "GROUPING_MODULE",
+		9:  "GROUPING_STEP",
+		10: "GROUPING_MESH_AXES",
 	}
 	Grouping_value = map[string]int32{
 		"GROUPING_UNSPECIFIED": 0,
@@ -240,6 +243,7 @@ var (
 		"GROUPING_SPACE":       7,
 		"GROUPING_MODULE":      8,
 		"GROUPING_STEP":        9,
+		"GROUPING_MESH_AXES":   10,
 	}
 )
 
@@ -280,6 +284,8 @@ const (
 	Bound_BOUND_COMPUTE Bound = 1
 	// The bandwidth of the memory.
 	Bound_BOUND_MEMORY Bound = 2
+	// The links to other devices: the instruction is a collective.
+	Bound_BOUND_COMMUNICATION Bound = 3
 )
 
 // Enum value maps for Bound.
@@ -288,11 +294,13 @@ var (
 		0: "BOUND_UNSPECIFIED",
 		1: "BOUND_COMPUTE",
 		2: "BOUND_MEMORY",
+		3: "BOUND_COMMUNICATION",
 	}
 	Bound_value = map[string]int32{
-		"BOUND_UNSPECIFIED": 0,
-		"BOUND_COMPUTE":     1,
-		"BOUND_MEMORY":      2,
+		"BOUND_UNSPECIFIED":   0,
+		"BOUND_COMPUTE":       1,
+		"BOUND_MEMORY":        2,
+		"BOUND_COMMUNICATION": 3,
 	}
 )
 
@@ -981,6 +989,278 @@ func (MemoryTable) EnumDescriptor() ([]byte, []int) {
 	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{13}
 }
 
+// What a collective does.
+type CollectiveKind int32
+
+const (
+	// Not set, or not known.
+	CollectiveKind_COLLECTIVE_KIND_UNSPECIFIED CollectiveKind = 0
+	// Every device gets the parts of all devices of its group.
+	CollectiveKind_COLLECTIVE_KIND_ALL_GATHER CollectiveKind = 1
+	// Every device gets the sum, or another reduction, of what the devices of its group hold.
+	CollectiveKind_COLLECTIVE_KIND_ALL_REDUCE CollectiveKind = 2
+	// Every device gets its part of that sum.
+	CollectiveKind_COLLECTIVE_KIND_REDUCE_SCATTER CollectiveKind = 3
+	// Every device sends another part to each device of its group.
+	CollectiveKind_COLLECTIVE_KIND_ALL_TO_ALL CollectiveKind = 4
+	// An all-to-all with parts whose sizes are known when the program runs.
+	CollectiveKind_COLLECTIVE_KIND_RAGGED_ALL_TO_ALL CollectiveKind = 5
+	// Devices send what they hold to one other device each.
+	CollectiveKind_COLLECTIVE_KIND_COLLECTIVE_PERMUTE CollectiveKind = 6
+	// The first device of a group sends what it holds to the others.
+	CollectiveKind_COLLECTIVE_KIND_COLLECTIVE_BROADCAST CollectiveKind = 7
+	// One device of a group gets the sum.
+	CollectiveKind_COLLECTIVE_KIND_COLLECTIVE_REDUCE CollectiveKind = 8
+	// A device sends to another one, which has a recv.
+	CollectiveKind_COLLECTIVE_KIND_SEND CollectiveKind = 9
+	// A device receives from another one, which has a send.
+	CollectiveKind_COLLECTIVE_KIND_RECV CollectiveKind = 10
+)
+
+// Enum value maps for CollectiveKind.
+var (
+	CollectiveKind_name = map[int32]string{
+		0:  "COLLECTIVE_KIND_UNSPECIFIED",
+		1:  "COLLECTIVE_KIND_ALL_GATHER",
+		2:  "COLLECTIVE_KIND_ALL_REDUCE",
+		3:  "COLLECTIVE_KIND_REDUCE_SCATTER",
+		4:  "COLLECTIVE_KIND_ALL_TO_ALL",
+		5:  "COLLECTIVE_KIND_RAGGED_ALL_TO_ALL",
+		6:  "COLLECTIVE_KIND_COLLECTIVE_PERMUTE",
+		7:  "COLLECTIVE_KIND_COLLECTIVE_BROADCAST",
+		8:  "COLLECTIVE_KIND_COLLECTIVE_REDUCE",
+		9:  "COLLECTIVE_KIND_SEND",
+		10: "COLLECTIVE_KIND_RECV",
+	}
+	CollectiveKind_value = map[string]int32{
+		"COLLECTIVE_KIND_UNSPECIFIED":          0,
+		"COLLECTIVE_KIND_ALL_GATHER":           1,
+		"COLLECTIVE_KIND_ALL_REDUCE":           2,
+		"COLLECTIVE_KIND_REDUCE_SCATTER":       3,
+		"COLLECTIVE_KIND_ALL_TO_ALL":           4,
+		"COLLECTIVE_KIND_RAGGED_ALL_TO_ALL":    5,
+		"COLLECTIVE_KIND_COLLECTIVE_PERMUTE":   6,
+		"COLLECTIVE_KIND_COLLECTIVE_BROADCAST": 7,
+		"COLLECTIVE_KIND_COLLECTIVE_REDUCE":    8,
+		"COLLECTIVE_KIND_SEND":                 9,
+		"COLLECTIVE_KIND_RECV":                 10,
+	}
+)
+
+func (x CollectiveKind) Enum() *CollectiveKind {
+	p := new(CollectiveKind)
+	*p = x
+	return p
+}
+
+func (x CollectiveKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CollectiveKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_xlashape_v1_report_service_proto_enumTypes[14].Descriptor()
+}
+
+func (CollectiveKind) Type() protoreflect.EnumType {
+	return &file_xlashape_v1_report_service_proto_enumTypes[14]
+}
+
+func (x CollectiveKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CollectiveKind.Descriptor instead.
+func (CollectiveKind) EnumDescriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{14}
+}
+
+// What the numbers in the groups of a collective mean.
+type GroupMode int32
+
+const (
+	// Not set, or not known.
+	GroupMode_GROUP_MODE_UNSPECIFIED GroupMode = 0
+	// Replicas; the same group for every partition.
+	GroupMode_GROUP_MODE_CROSS_REPLICA GroupMode = 1
+	// Partitions; the same group for every replica.
+	GroupMode_GROUP_MODE_CROSS_PARTITION GroupMode = 2
+	// Replicas, with all of their partitions.
+	GroupMode_GROUP_MODE_CROSS_REPLICA_AND_PARTITION GroupMode = 3
+	// Devices.
+	GroupMode_GROUP_MODE_FLATTENED GroupMode = 4
+)
+
+// Enum value maps for GroupMode.
+var (
+	GroupMode_name = map[int32]string{
+		0: "GROUP_MODE_UNSPECIFIED",
+		1: "GROUP_MODE_CROSS_REPLICA",
+		2: "GROUP_MODE_CROSS_PARTITION",
+		3: "GROUP_MODE_CROSS_REPLICA_AND_PARTITION",
+		4: "GROUP_MODE_FLATTENED",
+	}
+	GroupMode_value = map[string]int32{
+		"GROUP_MODE_UNSPECIFIED":                 0,
+		"GROUP_MODE_CROSS_REPLICA":               1,
+		"GROUP_MODE_CROSS_PARTITION":             2,
+		"GROUP_MODE_CROSS_REPLICA_AND_PARTITION": 3,
+		"GROUP_MODE_FLATTENED":                   4,
+	}
+)
+
+func (x GroupMode) Enum() *GroupMode {
+	p := new(GroupMode)
+	*p = x
+	return p
+}
+
+func (x GroupMode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GroupMode) Descriptor() protoreflect.EnumDescriptor {
+	return file_xlashape_v1_report_service_proto_enumTypes[15].Descriptor()
+}
+
+func (GroupMode) Type() protoreflect.EnumType {
+	return &file_xlashape_v1_report_service_proto_enumTypes[15]
+}
+
+func (x GroupMode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GroupMode.Descriptor instead.
+func (GroupMode) EnumDescriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{15}
+}
+
+// Why collectives send more than they have to, or more often.
+type CollectiveFindingKind int32
+
+const (
+	// Not set, or not known.
+	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_UNSPECIFIED CollectiveFindingKind = 0
+	// The same operand is exchanged again.
+	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_REPEATED CollectiveFindingKind = 1
+	// Every iteration of a loop exchanges the same value.
+	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_INVARIANT CollectiveFindingKind = 2
+	// Every iteration of a loop adds up what is reduced, and only the sum is used.
+	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_ACCUMULATED CollectiveFindingKind = 3
+	// The operand was converted to a wider type just before.
+	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_WIDE CollectiveFindingKind = 4
+	// Every device uses only its part of the result.
+	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_SLICED CollectiveFindingKind = 5
+	// Several small ones do not depend on each other, and one could do.
+	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_SMALL CollectiveFindingKind = 6
+)
+
+// Enum value maps for CollectiveFindingKind.
+var (
+	CollectiveFindingKind_name = map[int32]string{
+		0: "COLLECTIVE_FINDING_KIND_UNSPECIFIED",
+		1: "COLLECTIVE_FINDING_KIND_REPEATED",
+		2: "COLLECTIVE_FINDING_KIND_INVARIANT",
+		3: "COLLECTIVE_FINDING_KIND_ACCUMULATED",
+		4: "COLLECTIVE_FINDING_KIND_WIDE",
+		5: "COLLECTIVE_FINDING_KIND_SLICED",
+		6: "COLLECTIVE_FINDING_KIND_SMALL",
+	}
+	CollectiveFindingKind_value = map[string]int32{
+		"COLLECTIVE_FINDING_KIND_UNSPECIFIED": 0,
+		"COLLECTIVE_FINDING_KIND_REPEATED":    1,
+		"COLLECTIVE_FINDING_KIND_INVARIANT":   2,
+		"COLLECTIVE_FINDING_KIND_ACCUMULATED": 3,
+		"COLLECTIVE_FINDING_KIND_WIDE":        4,
+		"COLLECTIVE_FINDING_KIND_SLICED":      5,
+		"COLLECTIVE_FINDING_KIND_SMALL":       6,
+	}
+)
+
+func (x CollectiveFindingKind) Enum() *CollectiveFindingKind {
+	p := new(CollectiveFindingKind)
+	*p = x
+	return p
+}
+
+func (x CollectiveFindingKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CollectiveFindingKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_xlashape_v1_report_service_proto_enumTypes[16].Descriptor()
+}
+
+func (CollectiveFindingKind) Type() protoreflect.EnumType {
+	return &file_xlashape_v1_report_service_proto_enumTypes[16]
+}
+
+func (x CollectiveFindingKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CollectiveFindingKind.Descriptor instead.
+func (CollectiveFindingKind) EnumDescriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{16}
+}
+
+// A table of the report `collectives`.
+type CollectivesTable int32
+
+const (
+	// Not set, or not known.
+	CollectivesTable_COLLECTIVES_TABLE_UNSPECIFIED CollectivesTable = 0
+	// The main table.
+	CollectivesTable_COLLECTIVES_TABLE_ROWS CollectivesTable = 1
+	// Sums of collectives with something in common.
+	CollectivesTable_COLLECTIVES_TABLE_BY CollectivesTable = 2
+	// What sends more than it has to, by what the change saves.
+	CollectivesTable_COLLECTIVES_TABLE_FINDINGS CollectivesTable = 3
+)
+
+// Enum value maps for CollectivesTable.
+var (
+	CollectivesTable_name = map[int32]string{
+		0: "COLLECTIVES_TABLE_UNSPECIFIED",
+		1: "COLLECTIVES_TABLE_ROWS",
+		2: "COLLECTIVES_TABLE_BY",
+		3: "COLLECTIVES_TABLE_FINDINGS",
+	}
+	CollectivesTable_value = map[string]int32{
+		"COLLECTIVES_TABLE_UNSPECIFIED": 0,
+		"COLLECTIVES_TABLE_ROWS":        1,
+		"COLLECTIVES_TABLE_BY":          2,
+		"COLLECTIVES_TABLE_FINDINGS":    3,
+	}
+)
+
+func (x CollectivesTable) Enum() *CollectivesTable {
+	p := new(CollectivesTable)
+	*p = x
+	return p
+}
+
+func (x CollectivesTable) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CollectivesTable) Descriptor() protoreflect.EnumDescriptor {
+	return file_xlashape_v1_report_service_proto_enumTypes[17].Descriptor()
+}
+
+func (CollectivesTable) Type() protoreflect.EnumType {
+	return &file_xlashape_v1_report_service_proto_enumTypes[17]
+}
+
+func (x CollectivesTable) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CollectivesTable.Descriptor instead.
+func (CollectivesTable) EnumDescriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{17}
+}
+
 // How an instruction differs between two modules.
 type ChangeKind int32
 
@@ -1026,11 +1306,11 @@ func (x ChangeKind) String() string {
 }
 
 func (ChangeKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[14].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[18].Descriptor()
 }
 
 func (ChangeKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[14]
+	return &file_xlashape_v1_report_service_proto_enumTypes[18]
 }
 
 func (x ChangeKind) Number() protoreflect.EnumNumber {
@@ -1039,7 +1319,7 @@ func (x ChangeKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeKind.Descriptor instead.
 func (ChangeKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{14}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{18}
 }
 
 // A table of the report `diff`.
@@ -1079,11 +1359,11 @@ func (x DiffTable) String() string {
 }
 
 func (DiffTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[15].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[19].Descriptor()
 }
 
 func (DiffTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[15]
+	return &file_xlashape_v1_report_service_proto_enumTypes[19]
 }
 
 func (x DiffTable) Number() protoreflect.EnumNumber {
@@ -1092,7 +1372,7 @@ func (x DiffTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiffTable.Descriptor instead.
 func (DiffTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{15}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{19}
 }
 
 // Why data is moved.
@@ -1168,11 +1448,11 @@ func (x CopyCauseKind) String() string {
 }
 
 func (CopyCauseKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[16].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[20].Descriptor()
 }
 
 func (CopyCauseKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[16]
+	return &file_xlashape_v1_report_service_proto_enumTypes[20]
 }
 
 func (x CopyCauseKind) Number() protoreflect.EnumNumber {
@@ -1181,7 +1461,7 @@ func (x CopyCauseKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CopyCauseKind.Descriptor instead.
 func (CopyCauseKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{16}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{20}
 }
 
 // How exactly a number of executions is known.
@@ -1229,11 +1509,11 @@ func (x TimesBound) String() string {
 }
 
 func (TimesBound) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[17].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[21].Descriptor()
 }
 
 func (TimesBound) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[17]
+	return &file_xlashape_v1_report_service_proto_enumTypes[21]
 }
 
 func (x TimesBound) Number() protoreflect.EnumNumber {
@@ -1242,7 +1522,7 @@ func (x TimesBound) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TimesBound.Descriptor instead.
 func (TimesBound) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{17}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{21}
 }
 
 // An edit of a program that removes copies.
@@ -1298,11 +1578,11 @@ func (x CopyEditKind) String() string {
 }
 
 func (CopyEditKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[18].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[22].Descriptor()
 }
 
 func (CopyEditKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[18]
+	return &file_xlashape_v1_report_service_proto_enumTypes[22]
 }
 
 func (x CopyEditKind) Number() protoreflect.EnumNumber {
@@ -1311,7 +1591,7 @@ func (x CopyEditKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CopyEditKind.Descriptor instead.
 func (CopyEditKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{18}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{22}
 }
 
 // A table of the report `copies`.
@@ -1355,11 +1635,11 @@ func (x CopiesTable) String() string {
 }
 
 func (CopiesTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[19].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[23].Descriptor()
 }
 
 func (CopiesTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[19]
+	return &file_xlashape_v1_report_service_proto_enumTypes[23]
 }
 
 func (x CopiesTable) Number() protoreflect.EnumNumber {
@@ -1368,7 +1648,7 @@ func (x CopiesTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CopiesTable.Descriptor instead.
 func (CopiesTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{19}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{23}
 }
 
 // How the elements of an operand are read.
@@ -1436,11 +1716,11 @@ func (x AccessKind) String() string {
 }
 
 func (AccessKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[20].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[24].Descriptor()
 }
 
 func (AccessKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[20]
+	return &file_xlashape_v1_report_service_proto_enumTypes[24]
 }
 
 func (x AccessKind) Number() protoreflect.EnumNumber {
@@ -1449,7 +1729,7 @@ func (x AccessKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AccessKind.Descriptor instead.
 func (AccessKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{20}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{24}
 }
 
 // What elements change in the tiles of a TPU between operand and output.
@@ -1497,11 +1777,11 @@ func (x Relayout) String() string {
 }
 
 func (Relayout) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[21].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[25].Descriptor()
 }
 
 func (Relayout) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[21]
+	return &file_xlashape_v1_report_service_proto_enumTypes[25]
 }
 
 func (x Relayout) Number() protoreflect.EnumNumber {
@@ -1510,7 +1790,7 @@ func (x Relayout) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Relayout.Descriptor instead.
 func (Relayout) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{21}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{25}
 }
 
 // A table of the report `reads`.
@@ -1554,11 +1834,11 @@ func (x ReadsTable) String() string {
 }
 
 func (ReadsTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[22].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[26].Descriptor()
 }
 
 func (ReadsTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[22]
+	return &file_xlashape_v1_report_service_proto_enumTypes[26]
 }
 
 func (x ReadsTable) Number() protoreflect.EnumNumber {
@@ -1567,7 +1847,7 @@ func (x ReadsTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReadsTable.Descriptor instead.
 func (ReadsTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{22}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{26}
 }
 
 // A table of the report `profile`.
@@ -1612,11 +1892,11 @@ func (x ProfileTable) String() string {
 }
 
 func (ProfileTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[23].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[27].Descriptor()
 }
 
 func (ProfileTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[23]
+	return &file_xlashape_v1_report_service_proto_enumTypes[27]
 }
 
 func (x ProfileTable) Number() protoreflect.EnumNumber {
@@ -1625,7 +1905,7 @@ func (x ProfileTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProfileTable.Descriptor instead.
 func (ProfileTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{23}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{27}
 }
 
 // The request of the report `cost`: how much each instruction of a program calculates and moves, and the least time
@@ -1892,6 +2172,9 @@ type CostTotals struct {
 	// The least time of one run: the sum over instructions that run one after the other, in the quickest branch of each
 	// conditional, in seconds.
 	LeastTime *float64 `protobuf:"fixed64,10,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
+	// The least time of all collectives of one run on the links between devices, without latency; docs/cost.md has the
+	// links, in seconds.
+	CommunicationTime *float64 `protobuf:"fixed64,16,opt,name=communication_time,json=communicationTime,proto3,oneof" json:"communication_time,omitempty"`
 	// Whether the sums are exact: no loop of unknown length, no branches, nothing unknown.
 	IsExact *bool `protobuf:"varint,11,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`
 	// Loops whose number of iterations is not known; they count one iteration.
@@ -2007,6 +2290,13 @@ func (x *CostTotals) GetLeastTime() float64 {
 	return 0
 }
 
+func (x *CostTotals) GetCommunicationTime() float64 {
+	if x != nil && x.CommunicationTime != nil {
+		return *x.CommunicationTime
+	}
+	return 0
+}
+
 func (x *CostTotals) GetIsExact() bool {
 	if x != nil && x.IsExact != nil {
 		return *x.IsExact
@@ -2075,6 +2365,8 @@ type CostRow struct {
 	Bound Bound `protobuf:"varint,14,opt,name=bound,proto3,enum=xlashape.v1.Bound" json:"bound,omitempty"`
 	// The least time of one execution on the target, in seconds.
 	LeastTime *float64 `protobuf:"fixed64,15,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
+	// Of a collective the least time of one execution on the links between devices, without latency, in seconds.
+	CommunicationTime *float64 `protobuf:"fixed64,19,opt,name=communication_time,json=communicationTime,proto3,oneof" json:"communication_time,omitempty"`
 	// The share of its executions in the sum of all least times, or without a target of all bytes.
 	Share *float64 `protobuf:"fixed64,16,opt,name=share,proto3,oneof" json:"share,omitempty"`
 	// The line of the program that it comes from.
@@ -2216,6 +2508,13 @@ func (x *CostRow) GetBound() Bound {
 func (x *CostRow) GetLeastTime() float64 {
 	if x != nil && x.LeastTime != nil {
 		return *x.LeastTime
+	}
+	return 0
+}
+
+func (x *CostRow) GetCommunicationTime() float64 {
+	if x != nil && x.CommunicationTime != nil {
+		return *x.CommunicationTime
 	}
 	return 0
 }
@@ -5118,6 +5417,882 @@ func (x *MemoryFitRow) GetText() string {
 	return ""
 }
 
+// The request of the report `collectives`: what a program sends between devices: which ones, how often, behind what,
+// and what would shrink it.
+type CollectivesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The most rows of the answer; 0, and more than 2,000, stand for 2,000. Fewer rows are returned where their texts are
+	// long, but at least one.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// The next_page_token of the previous answer; all other fields but page_size must be as in the previous request.
+	// Empty: the first page.
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// The module.
+	Module *ModuleInput `protobuf:"bytes,3,opt,name=module,proto3" json:"module,omitempty"`
+	// The table whose rows are returned. Default: COLLECTIVES_TABLE_ROWS.
+	Table CollectivesTable `protobuf:"varint,4,opt,name=table,proto3,enum=xlashape.v1.CollectivesTable" json:"table,omitempty"`
+	// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_MESH_AXES,
+	// GROUPING_KIND, GROUPING_SOURCE, GROUPING_OP_NAME.
+	By Grouping `protobuf:"varint,5,opt,name=by,proto3,enum=xlashape.v1.Grouping" json:"by,omitempty"`
+	// The axes of the mesh, such as data=4,model=2, where the program does not name them.
+	Mesh *string `protobuf:"bytes,6,opt,name=mesh,proto3,oneof" json:"mesh,omitempty"`
+	// The chip whose links give the least times.
+	Target Target `protobuf:"varint,7,opt,name=target,proto3,enum=xlashape.v1.Target" json:"target,omitempty"`
+	// Where the devices are: 4x4 is a torus of TPUs, 8 or h100x8 is 8 GPUs with links between them, 4x8 is 4 such nodes.
+	Topology *string `protobuf:"bytes,8,opt,name=topology,proto3,oneof" json:"topology,omitempty"`
+	// What `source` names: the line of your own code, or every frame that called an operation, libraries included.
+	Frames Frames `protobuf:"varint,9,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
+	Strict        *bool `protobuf:"varint,10,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CollectivesRequest) Reset() {
+	*x = CollectivesRequest{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CollectivesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CollectivesRequest) ProtoMessage() {}
+
+func (x *CollectivesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CollectivesRequest.ProtoReflect.Descriptor instead.
+func (*CollectivesRequest) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *CollectivesRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *CollectivesRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *CollectivesRequest) GetModule() *ModuleInput {
+	if x != nil {
+		return x.Module
+	}
+	return nil
+}
+
+func (x *CollectivesRequest) GetTable() CollectivesTable {
+	if x != nil {
+		return x.Table
+	}
+	return CollectivesTable_COLLECTIVES_TABLE_UNSPECIFIED
+}
+
+func (x *CollectivesRequest) GetBy() Grouping {
+	if x != nil {
+		return x.By
+	}
+	return Grouping_GROUPING_UNSPECIFIED
+}
+
+func (x *CollectivesRequest) GetMesh() string {
+	if x != nil && x.Mesh != nil {
+		return *x.Mesh
+	}
+	return ""
+}
+
+func (x *CollectivesRequest) GetTarget() Target {
+	if x != nil {
+		return x.Target
+	}
+	return Target_TARGET_UNSPECIFIED
+}
+
+func (x *CollectivesRequest) GetTopology() string {
+	if x != nil && x.Topology != nil {
+		return *x.Topology
+	}
+	return ""
+}
+
+func (x *CollectivesRequest) GetFrames() Frames {
+	if x != nil {
+		return x.Frames
+	}
+	return Frames_FRAMES_UNSPECIFIED
+}
+
+func (x *CollectivesRequest) GetStrict() bool {
+	if x != nil && x.Strict != nil {
+		return *x.Strict
+	}
+	return false
+}
+
+// The answer of the report `collectives`: rows of `table`, rows if it is not set.
+type CollectivesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The totals of the report.
+	Totals *CollectivesTotals `protobuf:"bytes,1,opt,name=totals,proto3" json:"totals,omitempty"`
+	// Rows of the main table, if the request names no other.
+	Rows []*CollectivesRow `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
+	// The number of rows on all pages.
+	RowCount int64 `protobuf:"varint,3,opt,name=row_count,json=rowCount,proto3" json:"row_count,omitempty"`
+	// The page_token of a request for the next page. Empty if this is the last page.
+	NextPageToken string `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// A summary of the report, as text of a few lines.
+	Headline string `protobuf:"bytes,5,opt,name=headline,proto3" json:"headline,omitempty"`
+	// Sums of collectives with something in common.
+	By []*CollectivesByRow `protobuf:"bytes,6,rep,name=by,proto3" json:"by,omitempty"`
+	// What sends more than it has to, by what the change saves.
+	Findings      []*CollectivesFindingsRow `protobuf:"bytes,7,rep,name=findings,proto3" json:"findings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CollectivesResponse) Reset() {
+	*x = CollectivesResponse{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CollectivesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CollectivesResponse) ProtoMessage() {}
+
+func (x *CollectivesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CollectivesResponse.ProtoReflect.Descriptor instead.
+func (*CollectivesResponse) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *CollectivesResponse) GetTotals() *CollectivesTotals {
+	if x != nil {
+		return x.Totals
+	}
+	return nil
+}
+
+func (x *CollectivesResponse) GetRows() []*CollectivesRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *CollectivesResponse) GetRowCount() int64 {
+	if x != nil {
+		return x.RowCount
+	}
+	return 0
+}
+
+func (x *CollectivesResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *CollectivesResponse) GetHeadline() string {
+	if x != nil {
+		return x.Headline
+	}
+	return ""
+}
+
+func (x *CollectivesResponse) GetBy() []*CollectivesByRow {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+func (x *CollectivesResponse) GetFindings() []*CollectivesFindingsRow {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+// The totals of the report `collectives`.
+type CollectivesTotals struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the module.
+	Module *string `protobuf:"bytes,1,opt,name=module,proto3,oneof" json:"module,omitempty"`
+	// How many collectives there are; one in a loop counts once.
+	Count *int64 `protobuf:"varint,2,opt,name=count,proto3,oneof" json:"count,omitempty"`
+	// How often they run in one run of the program, all together.
+	Executions *int64 `protobuf:"varint,3,opt,name=executions,proto3,oneof" json:"executions,omitempty"`
+	// Bytes that the busiest device sends in one run.
+	SentBytes *int64 `protobuf:"varint,4,opt,name=sent_bytes,json=sentBytes,proto3,oneof" json:"sent_bytes,omitempty"`
+	// Bytes of results that a device lacked before, in one run.
+	ReceivedBytes *int64 `protobuf:"varint,5,opt,name=received_bytes,json=receivedBytes,proto3,oneof" json:"received_bytes,omitempty"`
+	// The sum of the least times of all executions on the links, without latency, in seconds.
+	LeastTime *float64 `protobuf:"fixed64,6,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
+	// An estimate of the part of that time behind which nothing else runs, in seconds.
+	Exposed *float64 `protobuf:"fixed64,7,opt,name=exposed,proto3,oneof" json:"exposed,omitempty"`
+	// The devices that run the program: replicas × partitions.
+	Devices *int64 `protobuf:"varint,8,opt,name=devices,proto3,oneof" json:"devices,omitempty"`
+	// The mesh whose axes the rows name.
+	Mesh *string `protobuf:"bytes,9,opt,name=mesh,proto3,oneof" json:"mesh,omitempty"`
+	// The device that was asked for, whose links give the times.
+	Target Target `protobuf:"varint,10,opt,name=target,proto3,enum=xlashape.v1.Target" json:"target,omitempty"`
+	// Whether it is known how often each collective runs, and how much it sends.
+	IsExact *bool `protobuf:"varint,11,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`
+	// What must be known of the answer, such as what of the text was left out or assumed.
+	Notes         []string `protobuf:"bytes,12,rep,name=notes,proto3" json:"notes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CollectivesTotals) Reset() {
+	*x = CollectivesTotals{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CollectivesTotals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CollectivesTotals) ProtoMessage() {}
+
+func (x *CollectivesTotals) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CollectivesTotals.ProtoReflect.Descriptor instead.
+func (*CollectivesTotals) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *CollectivesTotals) GetModule() string {
+	if x != nil && x.Module != nil {
+		return *x.Module
+	}
+	return ""
+}
+
+func (x *CollectivesTotals) GetCount() int64 {
+	if x != nil && x.Count != nil {
+		return *x.Count
+	}
+	return 0
+}
+
+func (x *CollectivesTotals) GetExecutions() int64 {
+	if x != nil && x.Executions != nil {
+		return *x.Executions
+	}
+	return 0
+}
+
+func (x *CollectivesTotals) GetSentBytes() int64 {
+	if x != nil && x.SentBytes != nil {
+		return *x.SentBytes
+	}
+	return 0
+}
+
+func (x *CollectivesTotals) GetReceivedBytes() int64 {
+	if x != nil && x.ReceivedBytes != nil {
+		return *x.ReceivedBytes
+	}
+	return 0
+}
+
+func (x *CollectivesTotals) GetLeastTime() float64 {
+	if x != nil && x.LeastTime != nil {
+		return *x.LeastTime
+	}
+	return 0
+}
+
+func (x *CollectivesTotals) GetExposed() float64 {
+	if x != nil && x.Exposed != nil {
+		return *x.Exposed
+	}
+	return 0
+}
+
+func (x *CollectivesTotals) GetDevices() int64 {
+	if x != nil && x.Devices != nil {
+		return *x.Devices
+	}
+	return 0
+}
+
+func (x *CollectivesTotals) GetMesh() string {
+	if x != nil && x.Mesh != nil {
+		return *x.Mesh
+	}
+	return ""
+}
+
+func (x *CollectivesTotals) GetTarget() Target {
+	if x != nil {
+		return x.Target
+	}
+	return Target_TARGET_UNSPECIFIED
+}
+
+func (x *CollectivesTotals) GetIsExact() bool {
+	if x != nil && x.IsExact != nil {
+		return *x.IsExact
+	}
+	return false
+}
+
+func (x *CollectivesTotals) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+// A row of the table `rows`.
+type CollectivesRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The instruction that says what is exchanged.
+	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// The opcode as written.
+	Opcode *string `protobuf:"bytes,2,opt,name=opcode,proto3,oneof" json:"opcode,omitempty"`
+	// What the collective does: an all-reduce whose fusion slices the result is a reduce-scatter.
+	Kind CollectiveKind `protobuf:"varint,3,opt,name=kind,proto3,enum=xlashape.v1.CollectiveKind" json:"kind,omitempty"`
+	// Devices of the largest group.
+	GroupSize *int64 `protobuf:"varint,4,opt,name=group_size,json=groupSize,proto3,oneof" json:"group_size,omitempty"`
+	// The number of groups; of permutes, sends and receives those of devices that the pairs connect.
+	Groups *int64 `protobuf:"varint,5,opt,name=groups,proto3,oneof" json:"groups,omitempty"`
+	// The axes of the mesh that a group spans, or parts of them: `y:(2)2` is the minor half of an axis y of 4; empty
+	// where no axes give these groups, or no mesh is known.
+	MeshAxes []string `protobuf:"bytes,6,rep,name=mesh_axes,json=meshAxes,proto3" json:"mesh_axes,omitempty"`
+	// What the numbers in the groups mean.
+	Mode GroupMode `protobuf:"varint,7,opt,name=mode,proto3,enum=xlashape.v1.GroupMode" json:"mode,omitempty"`
+	// The larger one of all operands and all results of a device, without the padding of tiles, in bytes.
+	Bytes *int64 `protobuf:"varint,8,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
+	// Bytes that the busiest device sends in one execution, on a ring or in pairs; of an all-reduce the mean.
+	SentBytes *int64 `protobuf:"varint,9,opt,name=sent_bytes,json=sentBytes,proto3,oneof" json:"sent_bytes,omitempty"`
+	// Bytes of the result that the device lacked that lacked the most: no algorithm receives less.
+	ReceivedBytes *int64 `protobuf:"varint,10,opt,name=received_bytes,json=receivedBytes,proto3,oneof" json:"received_bytes,omitempty"`
+	// Bytes that all devices together send in one execution.
+	SentAll *int64 `protobuf:"varint,11,opt,name=sent_all,json=sentAll,proto3,oneof" json:"sent_all,omitempty"`
+	// Bytes that all devices together lacked.
+	ReceivedAll *int64 `protobuf:"varint,12,opt,name=received_all,json=receivedAll,proto3,oneof" json:"received_all,omitempty"`
+	// Whether sizes are known only when the program runs: the bytes are then the most that it may send.
+	AtMost *bool `protobuf:"varint,13,opt,name=at_most,json=atMost,proto3,oneof" json:"at_most,omitempty"`
+	// How often it runs in one run of the program; a loop of unknown length counts once.
+	Times *int64 `protobuf:"varint,14,opt,name=times,proto3,oneof" json:"times,omitempty"`
+	// Whether it is known how often it runs.
+	IsExact *bool `protobuf:"varint,15,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`
+	// Whether it is in a branch of a conditional, which counts as taken.
+	Branch *bool `protobuf:"varint,16,opt,name=branch,proto3,oneof" json:"branch,omitempty"`
+	// Whether other instructions may run between its begin and its end.
+	IsAsynchronous *bool `protobuf:"varint,17,opt,name=is_asynchronous,json=isAsynchronous,proto3,oneof" json:"is_asynchronous,omitempty"`
+	// The instructions that the schedule puts between begin and end, without collectives, begins and ends of others.
+	Between []string `protobuf:"bytes,18,rep,name=between,proto3" json:"between,omitempty"`
+	// The FLOPs of these instructions; empty where they are not known.
+	BetweenFlops *int64 `protobuf:"varint,19,opt,name=between_flops,json=betweenFlops,proto3,oneof" json:"between_flops,omitempty"`
+	// The bytes that these instructions read and write.
+	BetweenBytes *int64 `protobuf:"varint,20,opt,name=between_bytes,json=betweenBytes,proto3,oneof" json:"between_bytes,omitempty"`
+	// The least time of these instructions on the target, in seconds.
+	BetweenTime *float64 `protobuf:"fixed64,21,opt,name=between_time,json=betweenTime,proto3,oneof" json:"between_time,omitempty"`
+	// The least time of one execution on the links of the target, without latency, in seconds.
+	LeastTime *float64 `protobuf:"fixed64,22,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
+	// An estimate of the part of the least time behind which nothing else runs: without `between_time`, and all of it
+	// where the collective is not asynchronous, in seconds.
+	Exposed *float64 `protobuf:"fixed64,23,opt,name=exposed,proto3,oneof" json:"exposed,omitempty"`
+	// Whether the partitioner made it, as the instruction says; otherwise the program, or a pass that lost the mark.
+	Spmd *bool `protobuf:"varint,24,opt,name=spmd,proto3,oneof" json:"spmd,omitempty"`
+	// What is exchanged and why, in words.
+	Cause *string `protobuf:"bytes,25,opt,name=cause,proto3,oneof" json:"cause,omitempty"`
+	// What would remove or shrink it.
+	Suggestion *string `protobuf:"bytes,26,opt,name=suggestion,proto3,oneof" json:"suggestion,omitempty"`
+	// The line of the program that the instruction names.
+	Source *string `protobuf:"bytes,27,opt,name=source,proto3,oneof" json:"source,omitempty"`
+	// The operation of the program that the instruction names.
+	OpName *string `protobuf:"bytes,28,opt,name=op_name,json=opName,proto3,oneof" json:"op_name,omitempty"`
+	// All instructions that are this one collective.
+	Names []string `protobuf:"bytes,29,rep,name=names,proto3" json:"names,omitempty"`
+	// The computation that the instruction is in.
+	Computation   *string `protobuf:"bytes,30,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CollectivesRow) Reset() {
+	*x = CollectivesRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CollectivesRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CollectivesRow) ProtoMessage() {}
+
+func (x *CollectivesRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CollectivesRow.ProtoReflect.Descriptor instead.
+func (*CollectivesRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *CollectivesRow) GetName() string {
+	if x != nil && x.Name != nil {
+		return *x.Name
+	}
+	return ""
+}
+
+func (x *CollectivesRow) GetOpcode() string {
+	if x != nil && x.Opcode != nil {
+		return *x.Opcode
+	}
+	return ""
+}
+
+func (x *CollectivesRow) GetKind() CollectiveKind {
+	if x != nil {
+		return x.Kind
+	}
+	return CollectiveKind_COLLECTIVE_KIND_UNSPECIFIED
+}
+
+func (x *CollectivesRow) GetGroupSize() int64 {
+	if x != nil && x.GroupSize != nil {
+		return *x.GroupSize
+	}
+	return 0
+}
+
+func (x *CollectivesRow) GetGroups() int64 {
+	if x != nil && x.Groups != nil {
+		return *x.Groups
+	}
+	return 0
+}
+
+func (x *CollectivesRow) GetMeshAxes() []string {
+	if x != nil {
+		return x.MeshAxes
+	}
+	return nil
+}
+
+func (x *CollectivesRow) GetMode() GroupMode {
+	if x != nil {
+		return x.Mode
+	}
+	return GroupMode_GROUP_MODE_UNSPECIFIED
+}
+
+func (x *CollectivesRow) GetBytes() int64 {
+	if x != nil && x.Bytes != nil {
+		return *x.Bytes
+	}
+	return 0
+}
+
+func (x *CollectivesRow) GetSentBytes() int64 {
+	if x != nil && x.SentBytes != nil {
+		return *x.SentBytes
+	}
+	return 0
+}
+
+func (x *CollectivesRow) GetReceivedBytes() int64 {
+	if x != nil && x.ReceivedBytes != nil {
+		return *x.ReceivedBytes
+	}
+	return 0
+}
+
+func (x *CollectivesRow) GetSentAll() int64 {
+	if x != nil && x.SentAll != nil {
+		return *x.SentAll
+	}
+	return 0
+}
+
+func (x *CollectivesRow) GetReceivedAll() int64 {
+	if x != nil && x.ReceivedAll != nil {
+		return *x.ReceivedAll
+	}
+	return 0
+}
+
+func (x *CollectivesRow) GetAtMost() bool {
+	if x != nil && x.AtMost != nil {
+		return *x.AtMost
+	}
+	return false
+}
+
+func (x *CollectivesRow) GetTimes() int64 {
+	if x != nil && x.Times != nil {
+		return *x.Times
+	}
+	return 0
+}
+
+func (x *CollectivesRow) GetIsExact() bool {
+	if x != nil && x.IsExact != nil {
+		return *x.IsExact
+	}
+	return false
+}
+
+func (x *CollectivesRow) GetBranch() bool {
+	if x != nil && x.Branch != nil {
+		return *x.Branch
+	}
+	return false
+}
+
+func (x *CollectivesRow) GetIsAsynchronous() bool {
+	if x != nil && x.IsAsynchronous != nil {
+		return *x.IsAsynchronous
+	}
+	return false
+}
+
+func (x *CollectivesRow) GetBetween() []string {
+	if x != nil {
+		return x.Between
+	}
+	return nil
+}
+
+func (x *CollectivesRow) GetBetweenFlops() int64 {
+	if x != nil && x.BetweenFlops != nil {
+		return *x.BetweenFlops
+	}
+	return 0
+}
+
+func (x *CollectivesRow) GetBetweenBytes() int64 {
+	if x != nil && x.BetweenBytes != nil {
+		return *x.BetweenBytes
+	}
+	return 0
+}
+
+func (x *CollectivesRow) GetBetweenTime() float64 {
+	if x != nil && x.BetweenTime != nil {
+		return *x.BetweenTime
+	}
+	return 0
+}
+
+func (x *CollectivesRow) GetLeastTime() float64 {
+	if x != nil && x.LeastTime != nil {
+		return *x.LeastTime
+	}
+	return 0
+}
+
+func (x *CollectivesRow) GetExposed() float64 {
+	if x != nil && x.Exposed != nil {
+		return *x.Exposed
+	}
+	return 0
+}
+
+func (x *CollectivesRow) GetSpmd() bool {
+	if x != nil && x.Spmd != nil {
+		return *x.Spmd
+	}
+	return false
+}
+
+func (x *CollectivesRow) GetCause() string {
+	if x != nil && x.Cause != nil {
+		return *x.Cause
+	}
+	return ""
+}
+
+func (x *CollectivesRow) GetSuggestion() string {
+	if x != nil && x.Suggestion != nil {
+		return *x.Suggestion
+	}
+	return ""
+}
+
+func (x *CollectivesRow) GetSource() string {
+	if x != nil && x.Source != nil {
+		return *x.Source
+	}
+	return ""
+}
+
+func (x *CollectivesRow) GetOpName() string {
+	if x != nil && x.OpName != nil {
+		return *x.OpName
+	}
+	return ""
+}
+
+func (x *CollectivesRow) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *CollectivesRow) GetComputation() string {
+	if x != nil && x.Computation != nil {
+		return *x.Computation
+	}
+	return ""
+}
+
+// Sums of collectives with something in common.
+type CollectivesByRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What the collectives have in common.
+	Group *string `protobuf:"bytes,1,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	// How many collectives there are; one in a loop counts once.
+	Count *int64 `protobuf:"varint,2,opt,name=count,proto3,oneof" json:"count,omitempty"`
+	// How often they run in one run of the program, all together.
+	Executions *int64 `protobuf:"varint,3,opt,name=executions,proto3,oneof" json:"executions,omitempty"`
+	// Bytes that the busiest device sends in one run.
+	SentBytes *int64 `protobuf:"varint,4,opt,name=sent_bytes,json=sentBytes,proto3,oneof" json:"sent_bytes,omitempty"`
+	// Bytes of results that a device lacked before, in one run.
+	ReceivedBytes *int64 `protobuf:"varint,5,opt,name=received_bytes,json=receivedBytes,proto3,oneof" json:"received_bytes,omitempty"`
+	// The sum of the least times of all executions on the links, without latency, in seconds.
+	LeastTime *float64 `protobuf:"fixed64,6,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
+	// An estimate of the part of that time behind which nothing else runs, in seconds.
+	Exposed       *float64 `protobuf:"fixed64,7,opt,name=exposed,proto3,oneof" json:"exposed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CollectivesByRow) Reset() {
+	*x = CollectivesByRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CollectivesByRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CollectivesByRow) ProtoMessage() {}
+
+func (x *CollectivesByRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CollectivesByRow.ProtoReflect.Descriptor instead.
+func (*CollectivesByRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *CollectivesByRow) GetGroup() string {
+	if x != nil && x.Group != nil {
+		return *x.Group
+	}
+	return ""
+}
+
+func (x *CollectivesByRow) GetCount() int64 {
+	if x != nil && x.Count != nil {
+		return *x.Count
+	}
+	return 0
+}
+
+func (x *CollectivesByRow) GetExecutions() int64 {
+	if x != nil && x.Executions != nil {
+		return *x.Executions
+	}
+	return 0
+}
+
+func (x *CollectivesByRow) GetSentBytes() int64 {
+	if x != nil && x.SentBytes != nil {
+		return *x.SentBytes
+	}
+	return 0
+}
+
+func (x *CollectivesByRow) GetReceivedBytes() int64 {
+	if x != nil && x.ReceivedBytes != nil {
+		return *x.ReceivedBytes
+	}
+	return 0
+}
+
+func (x *CollectivesByRow) GetLeastTime() float64 {
+	if x != nil && x.LeastTime != nil {
+		return *x.LeastTime
+	}
+	return 0
+}
+
+func (x *CollectivesByRow) GetExposed() float64 {
+	if x != nil && x.Exposed != nil {
+		return *x.Exposed
+	}
+	return 0
+}
+
+// What sends more than it has to, by what the change saves.
+type CollectivesFindingsRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why they send more than they have to, or more often.
+	Kind CollectiveFindingKind `protobuf:"varint,1,opt,name=kind,proto3,enum=xlashape.v1.CollectiveFindingKind" json:"kind,omitempty"`
+	// The bytes that the busiest device then does not send in one run.
+	SavedBytes *int64 `protobuf:"varint,2,opt,name=saved_bytes,json=savedBytes,proto3,oneof" json:"saved_bytes,omitempty"`
+	// How many collectives the change removes or shrinks.
+	Count *int64 `protobuf:"varint,3,opt,name=count,proto3,oneof" json:"count,omitempty"`
+	// What was found, in a sentence.
+	Text *string `protobuf:"bytes,4,opt,name=text,proto3,oneof" json:"text,omitempty"`
+	// The change of the program, and what it costs.
+	Fix *string `protobuf:"bytes,5,opt,name=fix,proto3,oneof" json:"fix,omitempty"`
+	// These collectives.
+	Names         []string `protobuf:"bytes,6,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CollectivesFindingsRow) Reset() {
+	*x = CollectivesFindingsRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CollectivesFindingsRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CollectivesFindingsRow) ProtoMessage() {}
+
+func (x *CollectivesFindingsRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CollectivesFindingsRow.ProtoReflect.Descriptor instead.
+func (*CollectivesFindingsRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *CollectivesFindingsRow) GetKind() CollectiveFindingKind {
+	if x != nil {
+		return x.Kind
+	}
+	return CollectiveFindingKind_COLLECTIVE_FINDING_KIND_UNSPECIFIED
+}
+
+func (x *CollectivesFindingsRow) GetSavedBytes() int64 {
+	if x != nil && x.SavedBytes != nil {
+		return *x.SavedBytes
+	}
+	return 0
+}
+
+func (x *CollectivesFindingsRow) GetCount() int64 {
+	if x != nil && x.Count != nil {
+		return *x.Count
+	}
+	return 0
+}
+
+func (x *CollectivesFindingsRow) GetText() string {
+	if x != nil && x.Text != nil {
+		return *x.Text
+	}
+	return ""
+}
+
+func (x *CollectivesFindingsRow) GetFix() string {
+	if x != nil && x.Fix != nil {
+		return *x.Fix
+	}
+	return ""
+}
+
+func (x *CollectivesFindingsRow) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
 // The request of the report `diff`: what changed from one module to another, matched by structure, ranked by what it
 // costs.
 type DiffRequest struct {
@@ -5146,7 +6321,7 @@ type DiffRequest struct {
 
 func (x *DiffRequest) Reset() {
 	*x = DiffRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[26]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5158,7 +6333,7 @@ func (x *DiffRequest) String() string {
 func (*DiffRequest) ProtoMessage() {}
 
 func (x *DiffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[26]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5171,7 +6346,7 @@ func (x *DiffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRequest.ProtoReflect.Descriptor instead.
 func (*DiffRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{26}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DiffRequest) GetPageSize() int32 {
@@ -5251,7 +6426,7 @@ type DiffResponse struct {
 
 func (x *DiffResponse) Reset() {
 	*x = DiffResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[27]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5263,7 +6438,7 @@ func (x *DiffResponse) String() string {
 func (*DiffResponse) ProtoMessage() {}
 
 func (x *DiffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[27]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5276,7 +6451,7 @@ func (x *DiffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffResponse.ProtoReflect.Descriptor instead.
 func (*DiffResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{27}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DiffResponse) GetTotals() *DiffTotals {
@@ -5362,7 +6537,7 @@ type DiffTotals struct {
 
 func (x *DiffTotals) Reset() {
 	*x = DiffTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[28]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5374,7 +6549,7 @@ func (x *DiffTotals) String() string {
 func (*DiffTotals) ProtoMessage() {}
 
 func (x *DiffTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[28]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5387,7 +6562,7 @@ func (x *DiffTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffTotals.ProtoReflect.Descriptor instead.
 func (*DiffTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{28}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DiffTotals) GetSame() bool {
@@ -5566,7 +6741,7 @@ type DiffRow struct {
 
 func (x *DiffRow) Reset() {
 	*x = DiffRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[29]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5578,7 +6753,7 @@ func (x *DiffRow) String() string {
 func (*DiffRow) ProtoMessage() {}
 
 func (x *DiffRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[29]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5591,7 +6766,7 @@ func (x *DiffRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRow.ProtoReflect.Descriptor instead.
 func (*DiffRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{29}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *DiffRow) GetKind() ChangeKind {
@@ -5805,7 +6980,7 @@ type DiffMeasuresRow struct {
 
 func (x *DiffMeasuresRow) Reset() {
 	*x = DiffMeasuresRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[30]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5817,7 +6992,7 @@ func (x *DiffMeasuresRow) String() string {
 func (*DiffMeasuresRow) ProtoMessage() {}
 
 func (x *DiffMeasuresRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[30]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5830,7 +7005,7 @@ func (x *DiffMeasuresRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffMeasuresRow.ProtoReflect.Descriptor instead.
 func (*DiffMeasuresRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{30}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DiffMeasuresRow) GetName() string {
@@ -5899,7 +7074,7 @@ type CopiesRequest struct {
 
 func (x *CopiesRequest) Reset() {
 	*x = CopiesRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[31]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5911,7 +7086,7 @@ func (x *CopiesRequest) String() string {
 func (*CopiesRequest) ProtoMessage() {}
 
 func (x *CopiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[31]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5924,7 +7099,7 @@ func (x *CopiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesRequest.ProtoReflect.Descriptor instead.
 func (*CopiesRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{31}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CopiesRequest) GetPageSize() int32 {
@@ -5992,7 +7167,7 @@ type CopiesResponse struct {
 
 func (x *CopiesResponse) Reset() {
 	*x = CopiesResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[32]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6004,7 +7179,7 @@ func (x *CopiesResponse) String() string {
 func (*CopiesResponse) ProtoMessage() {}
 
 func (x *CopiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[32]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6017,7 +7192,7 @@ func (x *CopiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesResponse.ProtoReflect.Descriptor instead.
 func (*CopiesResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{32}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CopiesResponse) GetTotals() *CopiesTotals {
@@ -6090,7 +7265,7 @@ type CopiesTotals struct {
 
 func (x *CopiesTotals) Reset() {
 	*x = CopiesTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[33]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6102,7 +7277,7 @@ func (x *CopiesTotals) String() string {
 func (*CopiesTotals) ProtoMessage() {}
 
 func (x *CopiesTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[33]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6115,7 +7290,7 @@ func (x *CopiesTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesTotals.ProtoReflect.Descriptor instead.
 func (*CopiesTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{33}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CopiesTotals) GetModule() string {
@@ -6229,7 +7404,7 @@ type CopiesRow struct {
 
 func (x *CopiesRow) Reset() {
 	*x = CopiesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[34]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6241,7 +7416,7 @@ func (x *CopiesRow) String() string {
 func (*CopiesRow) ProtoMessage() {}
 
 func (x *CopiesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[34]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6254,7 +7429,7 @@ func (x *CopiesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesRow.ProtoReflect.Descriptor instead.
 func (*CopiesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{34}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CopiesRow) GetName() string {
@@ -6479,7 +7654,7 @@ type CopiesCausesRow struct {
 
 func (x *CopiesCausesRow) Reset() {
 	*x = CopiesCausesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[35]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6491,7 +7666,7 @@ func (x *CopiesCausesRow) String() string {
 func (*CopiesCausesRow) ProtoMessage() {}
 
 func (x *CopiesCausesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[35]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6504,7 +7679,7 @@ func (x *CopiesCausesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesCausesRow.ProtoReflect.Descriptor instead.
 func (*CopiesCausesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{35}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CopiesCausesRow) GetCauseKind() CopyCauseKind {
@@ -6567,7 +7742,7 @@ type CopiesSuggestionsRow struct {
 
 func (x *CopiesSuggestionsRow) Reset() {
 	*x = CopiesSuggestionsRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[36]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6579,7 +7754,7 @@ func (x *CopiesSuggestionsRow) String() string {
 func (*CopiesSuggestionsRow) ProtoMessage() {}
 
 func (x *CopiesSuggestionsRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[36]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6592,7 +7767,7 @@ func (x *CopiesSuggestionsRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesSuggestionsRow.ProtoReflect.Descriptor instead.
 func (*CopiesSuggestionsRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{36}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CopiesSuggestionsRow) GetText() string {
@@ -6680,7 +7855,7 @@ type MapRequest struct {
 
 func (x *MapRequest) Reset() {
 	*x = MapRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[37]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6692,7 +7867,7 @@ func (x *MapRequest) String() string {
 func (*MapRequest) ProtoMessage() {}
 
 func (x *MapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[37]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6705,7 +7880,7 @@ func (x *MapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapRequest.ProtoReflect.Descriptor instead.
 func (*MapRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{37}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *MapRequest) GetPageSize() int32 {
@@ -6811,7 +7986,7 @@ type MapResponse struct {
 
 func (x *MapResponse) Reset() {
 	*x = MapResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[38]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6823,7 +7998,7 @@ func (x *MapResponse) String() string {
 func (*MapResponse) ProtoMessage() {}
 
 func (x *MapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[38]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6836,7 +8011,7 @@ func (x *MapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapResponse.ProtoReflect.Descriptor instead.
 func (*MapResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{38}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *MapResponse) GetTotals() *MapTotals {
@@ -6895,7 +8070,7 @@ type MapTotals struct {
 
 func (x *MapTotals) Reset() {
 	*x = MapTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[39]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6907,7 +8082,7 @@ func (x *MapTotals) String() string {
 func (*MapTotals) ProtoMessage() {}
 
 func (x *MapTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[39]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6920,7 +8095,7 @@ func (x *MapTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapTotals.ProtoReflect.Descriptor instead.
 func (*MapTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{39}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MapTotals) GetDirection() Direction {
@@ -6998,7 +8173,7 @@ type MapRow struct {
 
 func (x *MapRow) Reset() {
 	*x = MapRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[40]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7010,7 +8185,7 @@ func (x *MapRow) String() string {
 func (*MapRow) ProtoMessage() {}
 
 func (x *MapRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[40]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7023,7 +8198,7 @@ func (x *MapRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapRow.ProtoReflect.Descriptor instead.
 func (*MapRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{40}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *MapRow) GetInstruction() string {
@@ -7144,7 +8319,7 @@ type TileRequest struct {
 
 func (x *TileRequest) Reset() {
 	*x = TileRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[41]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7156,7 +8331,7 @@ func (x *TileRequest) String() string {
 func (*TileRequest) ProtoMessage() {}
 
 func (x *TileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[41]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7169,7 +8344,7 @@ func (x *TileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileRequest.ProtoReflect.Descriptor instead.
 func (*TileRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{41}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TileRequest) GetPageSize() int32 {
@@ -7268,7 +8443,7 @@ type TileResponse struct {
 
 func (x *TileResponse) Reset() {
 	*x = TileResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[42]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7280,7 +8455,7 @@ func (x *TileResponse) String() string {
 func (*TileResponse) ProtoMessage() {}
 
 func (x *TileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[42]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7293,7 +8468,7 @@ func (x *TileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileResponse.ProtoReflect.Descriptor instead.
 func (*TileResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{42}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *TileResponse) GetTotals() *TileTotals {
@@ -7350,7 +8525,7 @@ type TileTotals struct {
 
 func (x *TileTotals) Reset() {
 	*x = TileTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7362,7 +8537,7 @@ func (x *TileTotals) String() string {
 func (*TileTotals) ProtoMessage() {}
 
 func (x *TileTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7375,7 +8550,7 @@ func (x *TileTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileTotals.ProtoReflect.Descriptor instead.
 func (*TileTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{43}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *TileTotals) GetInstruction() string {
@@ -7448,7 +8623,7 @@ type TileRow struct {
 
 func (x *TileRow) Reset() {
 	*x = TileRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7460,7 +8635,7 @@ func (x *TileRow) String() string {
 func (*TileRow) ProtoMessage() {}
 
 func (x *TileRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7473,7 +8648,7 @@ func (x *TileRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileRow.ProtoReflect.Descriptor instead.
 func (*TileRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{44}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *TileRow) GetOperand() int64 {
@@ -7594,7 +8769,7 @@ type VerifyRequest struct {
 
 func (x *VerifyRequest) Reset() {
 	*x = VerifyRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7606,7 +8781,7 @@ func (x *VerifyRequest) String() string {
 func (*VerifyRequest) ProtoMessage() {}
 
 func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7619,7 +8794,7 @@ func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{45}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *VerifyRequest) GetPageSize() int32 {
@@ -7690,7 +8865,7 @@ type VerifyResponse struct {
 
 func (x *VerifyResponse) Reset() {
 	*x = VerifyResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7702,7 +8877,7 @@ func (x *VerifyResponse) String() string {
 func (*VerifyResponse) ProtoMessage() {}
 
 func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7715,7 +8890,7 @@ func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyResponse.ProtoReflect.Descriptor instead.
 func (*VerifyResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{46}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *VerifyResponse) GetTotals() *VerifyTotals {
@@ -7768,7 +8943,7 @@ type VerifyTotals struct {
 
 func (x *VerifyTotals) Reset() {
 	*x = VerifyTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7780,7 +8955,7 @@ func (x *VerifyTotals) String() string {
 func (*VerifyTotals) ProtoMessage() {}
 
 func (x *VerifyTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7793,7 +8968,7 @@ func (x *VerifyTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyTotals.ProtoReflect.Descriptor instead.
 func (*VerifyTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{47}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *VerifyTotals) GetModule() string {
@@ -7832,7 +9007,7 @@ type VerifyRow struct {
 
 func (x *VerifyRow) Reset() {
 	*x = VerifyRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7844,7 +9019,7 @@ func (x *VerifyRow) String() string {
 func (*VerifyRow) ProtoMessage() {}
 
 func (x *VerifyRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7857,7 +9032,7 @@ func (x *VerifyRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRow.ProtoReflect.Descriptor instead.
 func (*VerifyRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{48}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *VerifyRow) GetComputation() string {
@@ -7917,7 +9092,7 @@ type ReadsRequest struct {
 
 func (x *ReadsRequest) Reset() {
 	*x = ReadsRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7929,7 +9104,7 @@ func (x *ReadsRequest) String() string {
 func (*ReadsRequest) ProtoMessage() {}
 
 func (x *ReadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7942,7 +9117,7 @@ func (x *ReadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsRequest.ProtoReflect.Descriptor instead.
 func (*ReadsRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{49}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ReadsRequest) GetPageSize() int32 {
@@ -8052,7 +9227,7 @@ type ReadsResponse struct {
 
 func (x *ReadsResponse) Reset() {
 	*x = ReadsResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8064,7 +9239,7 @@ func (x *ReadsResponse) String() string {
 func (*ReadsResponse) ProtoMessage() {}
 
 func (x *ReadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8077,7 +9252,7 @@ func (x *ReadsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsResponse.ProtoReflect.Descriptor instead.
 func (*ReadsResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{50}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ReadsResponse) GetTotals() *ReadsTotals {
@@ -8161,7 +9336,7 @@ type ReadsTotals struct {
 
 func (x *ReadsTotals) Reset() {
 	*x = ReadsTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8173,7 +9348,7 @@ func (x *ReadsTotals) String() string {
 func (*ReadsTotals) ProtoMessage() {}
 
 func (x *ReadsTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8186,7 +9361,7 @@ func (x *ReadsTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsTotals.ProtoReflect.Descriptor instead.
 func (*ReadsTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{51}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ReadsTotals) GetName() string {
@@ -8348,7 +9523,7 @@ type ReadsRow struct {
 
 func (x *ReadsRow) Reset() {
 	*x = ReadsRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8360,7 +9535,7 @@ func (x *ReadsRow) String() string {
 func (*ReadsRow) ProtoMessage() {}
 
 func (x *ReadsRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8373,7 +9548,7 @@ func (x *ReadsRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsRow.ProtoReflect.Descriptor instead.
 func (*ReadsRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{52}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ReadsRow) GetInstruction() string {
@@ -8659,7 +9834,7 @@ type ReadsAccessesRow struct {
 
 func (x *ReadsAccessesRow) Reset() {
 	*x = ReadsAccessesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8671,7 +9846,7 @@ func (x *ReadsAccessesRow) String() string {
 func (*ReadsAccessesRow) ProtoMessage() {}
 
 func (x *ReadsAccessesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8684,7 +9859,7 @@ func (x *ReadsAccessesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsAccessesRow.ProtoReflect.Descriptor instead.
 func (*ReadsAccessesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{53}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ReadsAccessesRow) GetInstruction() string {
@@ -8836,7 +10011,7 @@ type ReadsWritesRow struct {
 
 func (x *ReadsWritesRow) Reset() {
 	*x = ReadsWritesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8848,7 +10023,7 @@ func (x *ReadsWritesRow) String() string {
 func (*ReadsWritesRow) ProtoMessage() {}
 
 func (x *ReadsWritesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8861,7 +10036,7 @@ func (x *ReadsWritesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsWritesRow.ProtoReflect.Descriptor instead.
 func (*ReadsWritesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{54}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ReadsWritesRow) GetInstruction() string {
@@ -8946,7 +10121,7 @@ type ProfileRequest struct {
 
 func (x *ProfileRequest) Reset() {
 	*x = ProfileRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8958,7 +10133,7 @@ func (x *ProfileRequest) String() string {
 func (*ProfileRequest) ProtoMessage() {}
 
 func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8971,7 +10146,7 @@ func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
 func (*ProfileRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{55}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ProfileRequest) GetPageSize() int32 {
@@ -9068,7 +10243,7 @@ type ProfileResponse struct {
 
 func (x *ProfileResponse) Reset() {
 	*x = ProfileResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9080,7 +10255,7 @@ func (x *ProfileResponse) String() string {
 func (*ProfileResponse) ProtoMessage() {}
 
 func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9093,7 +10268,7 @@ func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
 func (*ProfileResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{56}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ProfileResponse) GetTotals() *ProfileTotals {
@@ -9186,7 +10361,7 @@ type ProfileTotals struct {
 
 func (x *ProfileTotals) Reset() {
 	*x = ProfileTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9198,7 +10373,7 @@ func (x *ProfileTotals) String() string {
 func (*ProfileTotals) ProtoMessage() {}
 
 func (x *ProfileTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9211,7 +10386,7 @@ func (x *ProfileTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileTotals.ProtoReflect.Descriptor instead.
 func (*ProfileTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{57}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *ProfileTotals) GetTime() float64 {
@@ -9387,7 +10562,7 @@ type ProfileRow struct {
 
 func (x *ProfileRow) Reset() {
 	*x = ProfileRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9399,7 +10574,7 @@ func (x *ProfileRow) String() string {
 func (*ProfileRow) ProtoMessage() {}
 
 func (x *ProfileRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9412,7 +10587,7 @@ func (x *ProfileRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRow.ProtoReflect.Descriptor instead.
 func (*ProfileRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{58}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *ProfileRow) GetName() string {
@@ -9615,7 +10790,7 @@ type ProfileByRow struct {
 
 func (x *ProfileByRow) Reset() {
 	*x = ProfileByRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9627,7 +10802,7 @@ func (x *ProfileByRow) String() string {
 func (*ProfileByRow) ProtoMessage() {}
 
 func (x *ProfileByRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9640,7 +10815,7 @@ func (x *ProfileByRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileByRow.ProtoReflect.Descriptor instead.
 func (*ProfileByRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{59}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *ProfileByRow) GetKey() string {
@@ -9738,7 +10913,7 @@ type ProfileAgainstRow struct {
 
 func (x *ProfileAgainstRow) Reset() {
 	*x = ProfileAgainstRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[60]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9750,7 +10925,7 @@ func (x *ProfileAgainstRow) String() string {
 func (*ProfileAgainstRow) ProtoMessage() {}
 
 func (x *ProfileAgainstRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[60]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9763,7 +10938,7 @@ func (x *ProfileAgainstRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileAgainstRow.ProtoReflect.Descriptor instead.
 func (*ProfileAgainstRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{60}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ProfileAgainstRow) GetName() string {
@@ -9888,7 +11063,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
 	"\bheadline\x18\x05 \x01(\tR\bheadline\x122\n" +
 	"\x06spaces\x18\x06 \x03(\v2\x1a.xlashape.v1.CostSpacesRowR\x06spaces\x12&\n" +
-	"\x02by\x18\a \x03(\v2\x16.xlashape.v1.CostByRowR\x02by\"\xfe\x05\n" +
+	"\x02by\x18\a \x03(\v2\x16.xlashape.v1.CostByRowR\x02by\"\xc9\x06\n" +
 	"\n" +
 	"CostTotals\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x19\n" +
@@ -9903,12 +11078,13 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06target\x18\t \x01(\x0e2\x13.xlashape.v1.TargetR\x06target\x12\"\n" +
 	"\n" +
 	"least_time\x18\n" +
-	" \x01(\x01H\bR\tleastTime\x88\x01\x01\x12\x1e\n" +
-	"\bis_exact\x18\v \x01(\bH\tR\aisExact\x88\x01\x01\x12(\n" +
-	"\runknown_loops\x18\f \x01(\x03H\n" +
-	"R\funknownLoops\x88\x01\x01\x12'\n" +
-	"\fconditionals\x18\r \x01(\x03H\vR\fconditionals\x88\x01\x01\x126\n" +
-	"\x14unknown_instructions\x18\x0e \x01(\x03H\fR\x13unknownInstructions\x88\x01\x01\x12\x14\n" +
+	" \x01(\x01H\bR\tleastTime\x88\x01\x01\x122\n" +
+	"\x12communication_time\x18\x10 \x01(\x01H\tR\x11communicationTime\x88\x01\x01\x12\x1e\n" +
+	"\bis_exact\x18\v \x01(\bH\n" +
+	"R\aisExact\x88\x01\x01\x12(\n" +
+	"\runknown_loops\x18\f \x01(\x03H\vR\funknownLoops\x88\x01\x01\x12'\n" +
+	"\fconditionals\x18\r \x01(\x03H\fR\fconditionals\x88\x01\x01\x126\n" +
+	"\x14unknown_instructions\x18\x0e \x01(\x03H\rR\x13unknownInstructions\x88\x01\x01\x12\x14\n" +
 	"\x05notes\x18\x0f \x03(\tR\x05notesB\a\n" +
 	"\x05_nameB\b\n" +
 	"\x06_flopsB\x12\n" +
@@ -9919,11 +11095,12 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\r_padded_bytesB\f\n" +
 	"\n" +
 	"_intensityB\r\n" +
-	"\v_least_timeB\v\n" +
+	"\v_least_timeB\x15\n" +
+	"\x13_communication_timeB\v\n" +
 	"\t_is_exactB\x10\n" +
 	"\x0e_unknown_loopsB\x0f\n" +
 	"\r_conditionalsB\x17\n" +
-	"\x15_unknown_instructions\"\x8b\a\n" +
+	"\x15_unknown_instructions\"\xd6\a\n" +
 	"\aCostRow\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1b\n" +
 	"\x06opcode\x18\x02 \x01(\tH\x01R\x06opcode\x88\x01\x01\x12%\n" +
@@ -9943,10 +11120,11 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\tintensity\x18\r \x01(\x01H\vR\tintensity\x88\x01\x01\x12(\n" +
 	"\x05bound\x18\x0e \x01(\x0e2\x12.xlashape.v1.BoundR\x05bound\x12\"\n" +
 	"\n" +
-	"least_time\x18\x0f \x01(\x01H\fR\tleastTime\x88\x01\x01\x12\x19\n" +
-	"\x05share\x18\x10 \x01(\x01H\rR\x05share\x88\x01\x01\x12\x1b\n" +
-	"\x06source\x18\x11 \x01(\tH\x0eR\x06source\x88\x01\x01\x12\x1c\n" +
-	"\aop_name\x18\x12 \x01(\tH\x0fR\x06opName\x88\x01\x01\x1a9\n" +
+	"least_time\x18\x0f \x01(\x01H\fR\tleastTime\x88\x01\x01\x122\n" +
+	"\x12communication_time\x18\x13 \x01(\x01H\rR\x11communicationTime\x88\x01\x01\x12\x19\n" +
+	"\x05share\x18\x10 \x01(\x01H\x0eR\x05share\x88\x01\x01\x12\x1b\n" +
+	"\x06source\x18\x11 \x01(\tH\x0fR\x06source\x88\x01\x01\x12\x1c\n" +
+	"\aop_name\x18\x12 \x01(\tH\x10R\x06opName\x88\x01\x01\x1a9\n" +
 	"\vSpacesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x03R\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\a\n" +
@@ -9963,7 +11141,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\r_padded_bytesB\f\n" +
 	"\n" +
 	"_intensityB\r\n" +
-	"\v_least_timeB\b\n" +
+	"\v_least_timeB\x15\n" +
+	"\x13_communication_timeB\b\n" +
 	"\x06_shareB\t\n" +
 	"\a_sourceB\n" +
 	"\n" +
@@ -10426,7 +11605,160 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05_fitsB\b\n" +
 	"\x06_flopsB\a\n" +
 	"\x05_nameB\a\n" +
-	"\x05_text\"\xba\x02\n" +
+	"\x05_text\"\xb0\x03\n" +
+	"\x12CollectivesRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x120\n" +
+	"\x06module\x18\x03 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x123\n" +
+	"\x05table\x18\x04 \x01(\x0e2\x1d.xlashape.v1.CollectivesTableR\x05table\x12%\n" +
+	"\x02by\x18\x05 \x01(\x0e2\x15.xlashape.v1.GroupingR\x02by\x12\x17\n" +
+	"\x04mesh\x18\x06 \x01(\tH\x00R\x04mesh\x88\x01\x01\x12+\n" +
+	"\x06target\x18\a \x01(\x0e2\x13.xlashape.v1.TargetR\x06target\x12\x1f\n" +
+	"\btopology\x18\b \x01(\tH\x01R\btopology\x88\x01\x01\x12+\n" +
+	"\x06frames\x18\t \x01(\x0e2\x13.xlashape.v1.FramesR\x06frames\x12\x1b\n" +
+	"\x06strict\x18\n" +
+	" \x01(\bH\x02R\x06strict\x88\x01\x01B\a\n" +
+	"\x05_meshB\v\n" +
+	"\t_topologyB\t\n" +
+	"\a_strict\"\xcf\x02\n" +
+	"\x13CollectivesResponse\x126\n" +
+	"\x06totals\x18\x01 \x01(\v2\x1e.xlashape.v1.CollectivesTotalsR\x06totals\x12/\n" +
+	"\x04rows\x18\x02 \x03(\v2\x1b.xlashape.v1.CollectivesRowR\x04rows\x12\x1b\n" +
+	"\trow_count\x18\x03 \x01(\x03R\browCount\x12&\n" +
+	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
+	"\bheadline\x18\x05 \x01(\tR\bheadline\x12-\n" +
+	"\x02by\x18\x06 \x03(\v2\x1d.xlashape.v1.CollectivesByRowR\x02by\x12?\n" +
+	"\bfindings\x18\a \x03(\v2#.xlashape.v1.CollectivesFindingsRowR\bfindings\"\xa1\x04\n" +
+	"\x11CollectivesTotals\x12\x1b\n" +
+	"\x06module\x18\x01 \x01(\tH\x00R\x06module\x88\x01\x01\x12\x19\n" +
+	"\x05count\x18\x02 \x01(\x03H\x01R\x05count\x88\x01\x01\x12#\n" +
+	"\n" +
+	"executions\x18\x03 \x01(\x03H\x02R\n" +
+	"executions\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"sent_bytes\x18\x04 \x01(\x03H\x03R\tsentBytes\x88\x01\x01\x12*\n" +
+	"\x0ereceived_bytes\x18\x05 \x01(\x03H\x04R\rreceivedBytes\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"least_time\x18\x06 \x01(\x01H\x05R\tleastTime\x88\x01\x01\x12\x1d\n" +
+	"\aexposed\x18\a \x01(\x01H\x06R\aexposed\x88\x01\x01\x12\x1d\n" +
+	"\adevices\x18\b \x01(\x03H\aR\adevices\x88\x01\x01\x12\x17\n" +
+	"\x04mesh\x18\t \x01(\tH\bR\x04mesh\x88\x01\x01\x12+\n" +
+	"\x06target\x18\n" +
+	" \x01(\x0e2\x13.xlashape.v1.TargetR\x06target\x12\x1e\n" +
+	"\bis_exact\x18\v \x01(\bH\tR\aisExact\x88\x01\x01\x12\x14\n" +
+	"\x05notes\x18\f \x03(\tR\x05notesB\t\n" +
+	"\a_moduleB\b\n" +
+	"\x06_countB\r\n" +
+	"\v_executionsB\r\n" +
+	"\v_sent_bytesB\x11\n" +
+	"\x0f_received_bytesB\r\n" +
+	"\v_least_timeB\n" +
+	"\n" +
+	"\b_exposedB\n" +
+	"\n" +
+	"\b_devicesB\a\n" +
+	"\x05_meshB\v\n" +
+	"\t_is_exact\"\xd5\n" +
+	"\n" +
+	"\x0eCollectivesRow\x12\x17\n" +
+	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1b\n" +
+	"\x06opcode\x18\x02 \x01(\tH\x01R\x06opcode\x88\x01\x01\x12/\n" +
+	"\x04kind\x18\x03 \x01(\x0e2\x1b.xlashape.v1.CollectiveKindR\x04kind\x12\"\n" +
+	"\n" +
+	"group_size\x18\x04 \x01(\x03H\x02R\tgroupSize\x88\x01\x01\x12\x1b\n" +
+	"\x06groups\x18\x05 \x01(\x03H\x03R\x06groups\x88\x01\x01\x12\x1b\n" +
+	"\tmesh_axes\x18\x06 \x03(\tR\bmeshAxes\x12*\n" +
+	"\x04mode\x18\a \x01(\x0e2\x16.xlashape.v1.GroupModeR\x04mode\x12\x19\n" +
+	"\x05bytes\x18\b \x01(\x03H\x04R\x05bytes\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"sent_bytes\x18\t \x01(\x03H\x05R\tsentBytes\x88\x01\x01\x12*\n" +
+	"\x0ereceived_bytes\x18\n" +
+	" \x01(\x03H\x06R\rreceivedBytes\x88\x01\x01\x12\x1e\n" +
+	"\bsent_all\x18\v \x01(\x03H\aR\asentAll\x88\x01\x01\x12&\n" +
+	"\freceived_all\x18\f \x01(\x03H\bR\vreceivedAll\x88\x01\x01\x12\x1c\n" +
+	"\aat_most\x18\r \x01(\bH\tR\x06atMost\x88\x01\x01\x12\x19\n" +
+	"\x05times\x18\x0e \x01(\x03H\n" +
+	"R\x05times\x88\x01\x01\x12\x1e\n" +
+	"\bis_exact\x18\x0f \x01(\bH\vR\aisExact\x88\x01\x01\x12\x1b\n" +
+	"\x06branch\x18\x10 \x01(\bH\fR\x06branch\x88\x01\x01\x12,\n" +
+	"\x0fis_asynchronous\x18\x11 \x01(\bH\rR\x0eisAsynchronous\x88\x01\x01\x12\x18\n" +
+	"\abetween\x18\x12 \x03(\tR\abetween\x12(\n" +
+	"\rbetween_flops\x18\x13 \x01(\x03H\x0eR\fbetweenFlops\x88\x01\x01\x12(\n" +
+	"\rbetween_bytes\x18\x14 \x01(\x03H\x0fR\fbetweenBytes\x88\x01\x01\x12&\n" +
+	"\fbetween_time\x18\x15 \x01(\x01H\x10R\vbetweenTime\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"least_time\x18\x16 \x01(\x01H\x11R\tleastTime\x88\x01\x01\x12\x1d\n" +
+	"\aexposed\x18\x17 \x01(\x01H\x12R\aexposed\x88\x01\x01\x12\x17\n" +
+	"\x04spmd\x18\x18 \x01(\bH\x13R\x04spmd\x88\x01\x01\x12\x19\n" +
+	"\x05cause\x18\x19 \x01(\tH\x14R\x05cause\x88\x01\x01\x12#\n" +
+	"\n" +
+	"suggestion\x18\x1a \x01(\tH\x15R\n" +
+	"suggestion\x88\x01\x01\x12\x1b\n" +
+	"\x06source\x18\x1b \x01(\tH\x16R\x06source\x88\x01\x01\x12\x1c\n" +
+	"\aop_name\x18\x1c \x01(\tH\x17R\x06opName\x88\x01\x01\x12\x14\n" +
+	"\x05names\x18\x1d \x03(\tR\x05names\x12%\n" +
+	"\vcomputation\x18\x1e \x01(\tH\x18R\vcomputation\x88\x01\x01B\a\n" +
+	"\x05_nameB\t\n" +
+	"\a_opcodeB\r\n" +
+	"\v_group_sizeB\t\n" +
+	"\a_groupsB\b\n" +
+	"\x06_bytesB\r\n" +
+	"\v_sent_bytesB\x11\n" +
+	"\x0f_received_bytesB\v\n" +
+	"\t_sent_allB\x0f\n" +
+	"\r_received_allB\n" +
+	"\n" +
+	"\b_at_mostB\b\n" +
+	"\x06_timesB\v\n" +
+	"\t_is_exactB\t\n" +
+	"\a_branchB\x12\n" +
+	"\x10_is_asynchronousB\x10\n" +
+	"\x0e_between_flopsB\x10\n" +
+	"\x0e_between_bytesB\x0f\n" +
+	"\r_between_timeB\r\n" +
+	"\v_least_timeB\n" +
+	"\n" +
+	"\b_exposedB\a\n" +
+	"\x05_spmdB\b\n" +
+	"\x06_causeB\r\n" +
+	"\v_suggestionB\t\n" +
+	"\a_sourceB\n" +
+	"\n" +
+	"\b_op_nameB\x0e\n" +
+	"\f_computation\"\xe0\x02\n" +
+	"\x10CollectivesByRow\x12\x19\n" +
+	"\x05group\x18\x01 \x01(\tH\x00R\x05group\x88\x01\x01\x12\x19\n" +
+	"\x05count\x18\x02 \x01(\x03H\x01R\x05count\x88\x01\x01\x12#\n" +
+	"\n" +
+	"executions\x18\x03 \x01(\x03H\x02R\n" +
+	"executions\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"sent_bytes\x18\x04 \x01(\x03H\x03R\tsentBytes\x88\x01\x01\x12*\n" +
+	"\x0ereceived_bytes\x18\x05 \x01(\x03H\x04R\rreceivedBytes\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"least_time\x18\x06 \x01(\x01H\x05R\tleastTime\x88\x01\x01\x12\x1d\n" +
+	"\aexposed\x18\a \x01(\x01H\x06R\aexposed\x88\x01\x01B\b\n" +
+	"\x06_groupB\b\n" +
+	"\x06_countB\r\n" +
+	"\v_executionsB\r\n" +
+	"\v_sent_bytesB\x11\n" +
+	"\x0f_received_bytesB\r\n" +
+	"\v_least_timeB\n" +
+	"\n" +
+	"\b_exposed\"\x82\x02\n" +
+	"\x16CollectivesFindingsRow\x126\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\".xlashape.v1.CollectiveFindingKindR\x04kind\x12$\n" +
+	"\vsaved_bytes\x18\x02 \x01(\x03H\x00R\n" +
+	"savedBytes\x88\x01\x01\x12\x19\n" +
+	"\x05count\x18\x03 \x01(\x03H\x01R\x05count\x88\x01\x01\x12\x17\n" +
+	"\x04text\x18\x04 \x01(\tH\x02R\x04text\x88\x01\x01\x12\x15\n" +
+	"\x03fix\x18\x05 \x01(\tH\x03R\x03fix\x88\x01\x01\x12\x14\n" +
+	"\x05names\x18\x06 \x03(\tR\x05namesB\x0e\n" +
+	"\f_saved_bytesB\b\n" +
+	"\x06_countB\a\n" +
+	"\x05_textB\x06\n" +
+	"\x04_fix\"\xba\x02\n" +
 	"\vDiffRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -11237,7 +12569,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\n" +
 	"FRAMES_OWN\x10\x01\x12\x0e\n" +
 	"\n" +
-	"FRAMES_ALL\x10\x02*\xe1\x01\n" +
+	"FRAMES_ALL\x10\x02*\xf9\x01\n" +
 	"\bGrouping\x12\x18\n" +
 	"\x14GROUPING_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fGROUPING_SOURCE\x10\x01\x12\x14\n" +
@@ -11248,11 +12580,14 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\rGROUPING_KIND\x10\x06\x12\x12\n" +
 	"\x0eGROUPING_SPACE\x10\a\x12\x13\n" +
 	"\x0fGROUPING_MODULE\x10\b\x12\x11\n" +
-	"\rGROUPING_STEP\x10\t*C\n" +
+	"\rGROUPING_STEP\x10\t\x12\x16\n" +
+	"\x12GROUPING_MESH_AXES\x10\n" +
+	"*\\\n" +
 	"\x05Bound\x12\x15\n" +
 	"\x11BOUND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rBOUND_COMPUTE\x10\x01\x12\x10\n" +
-	"\fBOUND_MEMORY\x10\x02*f\n" +
+	"\fBOUND_MEMORY\x10\x02\x12\x17\n" +
+	"\x13BOUND_COMMUNICATION\x10\x03*f\n" +
 	"\tCostTable\x12\x1a\n" +
 	"\x16COST_TABLE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fCOST_TABLE_ROWS\x10\x01\x12\x15\n" +
@@ -11326,7 +12661,39 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x13MEMORY_TABLE_SPACES\x10\x03\x12\x13\n" +
 	"\x0fMEMORY_TABLE_BY\x10\x04\x12\x13\n" +
 	"\x0fMEMORY_TABLE_AT\x10\x05\x12\x14\n" +
-	"\x10MEMORY_TABLE_FIT\x10\x06*\x89\x01\n" +
+	"\x10MEMORY_TABLE_FIT\x10\x06*\x89\x03\n" +
+	"\x0eCollectiveKind\x12\x1f\n" +
+	"\x1bCOLLECTIVE_KIND_UNSPECIFIED\x10\x00\x12\x1e\n" +
+	"\x1aCOLLECTIVE_KIND_ALL_GATHER\x10\x01\x12\x1e\n" +
+	"\x1aCOLLECTIVE_KIND_ALL_REDUCE\x10\x02\x12\"\n" +
+	"\x1eCOLLECTIVE_KIND_REDUCE_SCATTER\x10\x03\x12\x1e\n" +
+	"\x1aCOLLECTIVE_KIND_ALL_TO_ALL\x10\x04\x12%\n" +
+	"!COLLECTIVE_KIND_RAGGED_ALL_TO_ALL\x10\x05\x12&\n" +
+	"\"COLLECTIVE_KIND_COLLECTIVE_PERMUTE\x10\x06\x12(\n" +
+	"$COLLECTIVE_KIND_COLLECTIVE_BROADCAST\x10\a\x12%\n" +
+	"!COLLECTIVE_KIND_COLLECTIVE_REDUCE\x10\b\x12\x18\n" +
+	"\x14COLLECTIVE_KIND_SEND\x10\t\x12\x18\n" +
+	"\x14COLLECTIVE_KIND_RECV\x10\n" +
+	"*\xab\x01\n" +
+	"\tGroupMode\x12\x1a\n" +
+	"\x16GROUP_MODE_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18GROUP_MODE_CROSS_REPLICA\x10\x01\x12\x1e\n" +
+	"\x1aGROUP_MODE_CROSS_PARTITION\x10\x02\x12*\n" +
+	"&GROUP_MODE_CROSS_REPLICA_AND_PARTITION\x10\x03\x12\x18\n" +
+	"\x14GROUP_MODE_FLATTENED\x10\x04*\x9f\x02\n" +
+	"\x15CollectiveFindingKind\x12'\n" +
+	"#COLLECTIVE_FINDING_KIND_UNSPECIFIED\x10\x00\x12$\n" +
+	" COLLECTIVE_FINDING_KIND_REPEATED\x10\x01\x12%\n" +
+	"!COLLECTIVE_FINDING_KIND_INVARIANT\x10\x02\x12'\n" +
+	"#COLLECTIVE_FINDING_KIND_ACCUMULATED\x10\x03\x12 \n" +
+	"\x1cCOLLECTIVE_FINDING_KIND_WIDE\x10\x04\x12\"\n" +
+	"\x1eCOLLECTIVE_FINDING_KIND_SLICED\x10\x05\x12!\n" +
+	"\x1dCOLLECTIVE_FINDING_KIND_SMALL\x10\x06*\x8b\x01\n" +
+	"\x10CollectivesTable\x12!\n" +
+	"\x1dCOLLECTIVES_TABLE_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16COLLECTIVES_TABLE_ROWS\x10\x01\x12\x18\n" +
+	"\x14COLLECTIVES_TABLE_BY\x10\x02\x12\x1e\n" +
+	"\x1aCOLLECTIVES_TABLE_FINDINGS\x10\x03*\x89\x01\n" +
 	"\n" +
 	"ChangeKind\x12\x1b\n" +
 	"\x17CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -11400,13 +12767,14 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x19PROFILE_TABLE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12PROFILE_TABLE_ROWS\x10\x01\x12\x14\n" +
 	"\x10PROFILE_TABLE_BY\x10\x02\x12\x19\n" +
-	"\x15PROFILE_TABLE_AGAINST\x10\x032\xfd\x05\n" +
+	"\x15PROFILE_TABLE_AGAINST\x10\x032\xd4\x06\n" +
 	"\rReportService\x12=\n" +
 	"\x03Why\x12\x17.xlashape.v1.WhyRequest\x1a\x18.xlashape.v1.WhyResponse\"\x03\x90\x02\x01\x12@\n" +
 	"\x04Size\x12\x18.xlashape.v1.SizeRequest\x1a\x19.xlashape.v1.SizeResponse\"\x03\x90\x02\x01\x12F\n" +
 	"\x06Memory\x12\x1a.xlashape.v1.MemoryRequest\x1a\x1b.xlashape.v1.MemoryResponse\"\x03\x90\x02\x01\x12F\n" +
 	"\x06Copies\x12\x1a.xlashape.v1.CopiesRequest\x1a\x1b.xlashape.v1.CopiesResponse\"\x03\x90\x02\x01\x12@\n" +
-	"\x04Cost\x12\x18.xlashape.v1.CostRequest\x1a\x19.xlashape.v1.CostResponse\"\x03\x90\x02\x01\x12C\n" +
+	"\x04Cost\x12\x18.xlashape.v1.CostRequest\x1a\x19.xlashape.v1.CostResponse\"\x03\x90\x02\x01\x12U\n" +
+	"\vCollectives\x12\x1f.xlashape.v1.CollectivesRequest\x1a .xlashape.v1.CollectivesResponse\"\x03\x90\x02\x01\x12C\n" +
 	"\x05Reads\x12\x19.xlashape.v1.ReadsRequest\x1a\x1a.xlashape.v1.ReadsResponse\"\x03\x90\x02\x01\x12I\n" +
 	"\aProfile\x12\x1b.xlashape.v1.ProfileRequest\x1a\x1c.xlashape.v1.ProfileResponse\"\x03\x90\x02\x01\x12@\n" +
 	"\x04Diff\x12\x18.xlashape.v1.DiffRequest\x1a\x19.xlashape.v1.DiffResponse\"\x03\x90\x02\x01\x12=\n" +
@@ -11427,240 +12795,265 @@ func file_xlashape_v1_report_service_proto_rawDescGZIP() []byte {
 	return file_xlashape_v1_report_service_proto_rawDescData
 }
 
-var file_xlashape_v1_report_service_proto_enumTypes = make([]protoimpl.EnumInfo, 24)
-var file_xlashape_v1_report_service_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_xlashape_v1_report_service_proto_enumTypes = make([]protoimpl.EnumInfo, 28)
+var file_xlashape_v1_report_service_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_xlashape_v1_report_service_proto_goTypes = []any{
-	(Target)(0),                  // 0: xlashape.v1.Target
-	(Frames)(0),                  // 1: xlashape.v1.Frames
-	(Grouping)(0),                // 2: xlashape.v1.Grouping
-	(Bound)(0),                   // 3: xlashape.v1.Bound
-	(CostTable)(0),               // 4: xlashape.v1.CostTable
-	(SizeOrder)(0),               // 5: xlashape.v1.SizeOrder
-	(WhySubject)(0),              // 6: xlashape.v1.WhySubject
-	(WhyCauseKind)(0),            // 7: xlashape.v1.WhyCauseKind
-	(WhySuggestionKind)(0),       // 8: xlashape.v1.WhySuggestionKind
-	(AliasKind)(0),               // 9: xlashape.v1.AliasKind
-	(WhyTable)(0),                // 10: xlashape.v1.WhyTable
-	(BufferKind)(0),              // 11: xlashape.v1.BufferKind
-	(PeakChangeKind)(0),          // 12: xlashape.v1.PeakChangeKind
-	(MemoryTable)(0),             // 13: xlashape.v1.MemoryTable
-	(ChangeKind)(0),              // 14: xlashape.v1.ChangeKind
-	(DiffTable)(0),               // 15: xlashape.v1.DiffTable
-	(CopyCauseKind)(0),           // 16: xlashape.v1.CopyCauseKind
-	(TimesBound)(0),              // 17: xlashape.v1.TimesBound
-	(CopyEditKind)(0),            // 18: xlashape.v1.CopyEditKind
-	(CopiesTable)(0),             // 19: xlashape.v1.CopiesTable
-	(AccessKind)(0),              // 20: xlashape.v1.AccessKind
-	(Relayout)(0),                // 21: xlashape.v1.Relayout
-	(ReadsTable)(0),              // 22: xlashape.v1.ReadsTable
-	(ProfileTable)(0),            // 23: xlashape.v1.ProfileTable
-	(*CostRequest)(nil),          // 24: xlashape.v1.CostRequest
-	(*CostResponse)(nil),         // 25: xlashape.v1.CostResponse
-	(*CostTotals)(nil),           // 26: xlashape.v1.CostTotals
-	(*CostRow)(nil),              // 27: xlashape.v1.CostRow
-	(*CostSpacesRow)(nil),        // 28: xlashape.v1.CostSpacesRow
-	(*CostByRow)(nil),            // 29: xlashape.v1.CostByRow
-	(*SizeRequest)(nil),          // 30: xlashape.v1.SizeRequest
-	(*SizeResponse)(nil),         // 31: xlashape.v1.SizeResponse
-	(*SizeTotals)(nil),           // 32: xlashape.v1.SizeTotals
-	(*SizeRow)(nil),              // 33: xlashape.v1.SizeRow
-	(*WhyRequest)(nil),           // 34: xlashape.v1.WhyRequest
-	(*WhyResponse)(nil),          // 35: xlashape.v1.WhyResponse
-	(*WhyTotals)(nil),            // 36: xlashape.v1.WhyTotals
-	(*WhyRow)(nil),               // 37: xlashape.v1.WhyRow
-	(*WhyCausesRow)(nil),         // 38: xlashape.v1.WhyCausesRow
-	(*WhySuggestionsRow)(nil),    // 39: xlashape.v1.WhySuggestionsRow
-	(*WhyDonatedRow)(nil),        // 40: xlashape.v1.WhyDonatedRow
-	(*WhyStatedRow)(nil),         // 41: xlashape.v1.WhyStatedRow
-	(*MemoryRequest)(nil),        // 42: xlashape.v1.MemoryRequest
-	(*MemoryResponse)(nil),       // 43: xlashape.v1.MemoryResponse
-	(*MemoryTotals)(nil),         // 44: xlashape.v1.MemoryTotals
-	(*MemoryRow)(nil),            // 45: xlashape.v1.MemoryRow
-	(*MemoryTimelineRow)(nil),    // 46: xlashape.v1.MemoryTimelineRow
-	(*MemorySpacesRow)(nil),      // 47: xlashape.v1.MemorySpacesRow
-	(*MemoryByRow)(nil),          // 48: xlashape.v1.MemoryByRow
-	(*MemoryFitRow)(nil),         // 49: xlashape.v1.MemoryFitRow
-	(*DiffRequest)(nil),          // 50: xlashape.v1.DiffRequest
-	(*DiffResponse)(nil),         // 51: xlashape.v1.DiffResponse
-	(*DiffTotals)(nil),           // 52: xlashape.v1.DiffTotals
-	(*DiffRow)(nil),              // 53: xlashape.v1.DiffRow
-	(*DiffMeasuresRow)(nil),      // 54: xlashape.v1.DiffMeasuresRow
-	(*CopiesRequest)(nil),        // 55: xlashape.v1.CopiesRequest
-	(*CopiesResponse)(nil),       // 56: xlashape.v1.CopiesResponse
-	(*CopiesTotals)(nil),         // 57: xlashape.v1.CopiesTotals
-	(*CopiesRow)(nil),            // 58: xlashape.v1.CopiesRow
-	(*CopiesCausesRow)(nil),      // 59: xlashape.v1.CopiesCausesRow
-	(*CopiesSuggestionsRow)(nil), // 60: xlashape.v1.CopiesSuggestionsRow
-	(*MapRequest)(nil),           // 61: xlashape.v1.MapRequest
-	(*MapResponse)(nil),          // 62: xlashape.v1.MapResponse
-	(*MapTotals)(nil),            // 63: xlashape.v1.MapTotals
-	(*MapRow)(nil),               // 64: xlashape.v1.MapRow
-	(*TileRequest)(nil),          // 65: xlashape.v1.TileRequest
-	(*TileResponse)(nil),         // 66: xlashape.v1.TileResponse
-	(*TileTotals)(nil),           // 67: xlashape.v1.TileTotals
-	(*TileRow)(nil),              // 68: xlashape.v1.TileRow
-	(*VerifyRequest)(nil),        // 69: xlashape.v1.VerifyRequest
-	(*VerifyResponse)(nil),       // 70: xlashape.v1.VerifyResponse
-	(*VerifyTotals)(nil),         // 71: xlashape.v1.VerifyTotals
-	(*VerifyRow)(nil),            // 72: xlashape.v1.VerifyRow
-	(*ReadsRequest)(nil),         // 73: xlashape.v1.ReadsRequest
-	(*ReadsResponse)(nil),        // 74: xlashape.v1.ReadsResponse
-	(*ReadsTotals)(nil),          // 75: xlashape.v1.ReadsTotals
-	(*ReadsRow)(nil),             // 76: xlashape.v1.ReadsRow
-	(*ReadsAccessesRow)(nil),     // 77: xlashape.v1.ReadsAccessesRow
-	(*ReadsWritesRow)(nil),       // 78: xlashape.v1.ReadsWritesRow
-	(*ProfileRequest)(nil),       // 79: xlashape.v1.ProfileRequest
-	(*ProfileResponse)(nil),      // 80: xlashape.v1.ProfileResponse
-	(*ProfileTotals)(nil),        // 81: xlashape.v1.ProfileTotals
-	(*ProfileRow)(nil),           // 82: xlashape.v1.ProfileRow
-	(*ProfileByRow)(nil),         // 83: xlashape.v1.ProfileByRow
-	(*ProfileAgainstRow)(nil),    // 84: xlashape.v1.ProfileAgainstRow
-	nil,                          // 85: xlashape.v1.CostRow.SpacesEntry
-	nil,                          // 86: xlashape.v1.MemoryTimelineRow.SpacesEntry
-	(*ModuleInput)(nil),          // 87: xlashape.v1.ModuleInput
-	(*ShapeInput)(nil),           // 88: xlashape.v1.ShapeInput
-	(Direction)(0),               // 89: xlashape.v1.Direction
-	(TextStyle)(0),               // 90: xlashape.v1.TextStyle
-	(Knowledge)(0),               // 91: xlashape.v1.Knowledge
+	(Target)(0),                    // 0: xlashape.v1.Target
+	(Frames)(0),                    // 1: xlashape.v1.Frames
+	(Grouping)(0),                  // 2: xlashape.v1.Grouping
+	(Bound)(0),                     // 3: xlashape.v1.Bound
+	(CostTable)(0),                 // 4: xlashape.v1.CostTable
+	(SizeOrder)(0),                 // 5: xlashape.v1.SizeOrder
+	(WhySubject)(0),                // 6: xlashape.v1.WhySubject
+	(WhyCauseKind)(0),              // 7: xlashape.v1.WhyCauseKind
+	(WhySuggestionKind)(0),         // 8: xlashape.v1.WhySuggestionKind
+	(AliasKind)(0),                 // 9: xlashape.v1.AliasKind
+	(WhyTable)(0),                  // 10: xlashape.v1.WhyTable
+	(BufferKind)(0),                // 11: xlashape.v1.BufferKind
+	(PeakChangeKind)(0),            // 12: xlashape.v1.PeakChangeKind
+	(MemoryTable)(0),               // 13: xlashape.v1.MemoryTable
+	(CollectiveKind)(0),            // 14: xlashape.v1.CollectiveKind
+	(GroupMode)(0),                 // 15: xlashape.v1.GroupMode
+	(CollectiveFindingKind)(0),     // 16: xlashape.v1.CollectiveFindingKind
+	(CollectivesTable)(0),          // 17: xlashape.v1.CollectivesTable
+	(ChangeKind)(0),                // 18: xlashape.v1.ChangeKind
+	(DiffTable)(0),                 // 19: xlashape.v1.DiffTable
+	(CopyCauseKind)(0),             // 20: xlashape.v1.CopyCauseKind
+	(TimesBound)(0),                // 21: xlashape.v1.TimesBound
+	(CopyEditKind)(0),              // 22: xlashape.v1.CopyEditKind
+	(CopiesTable)(0),               // 23: xlashape.v1.CopiesTable
+	(AccessKind)(0),                // 24: xlashape.v1.AccessKind
+	(Relayout)(0),                  // 25: xlashape.v1.Relayout
+	(ReadsTable)(0),                // 26: xlashape.v1.ReadsTable
+	(ProfileTable)(0),              // 27: xlashape.v1.ProfileTable
+	(*CostRequest)(nil),            // 28: xlashape.v1.CostRequest
+	(*CostResponse)(nil),           // 29: xlashape.v1.CostResponse
+	(*CostTotals)(nil),             // 30: xlashape.v1.CostTotals
+	(*CostRow)(nil),                // 31: xlashape.v1.CostRow
+	(*CostSpacesRow)(nil),          // 32: xlashape.v1.CostSpacesRow
+	(*CostByRow)(nil),              // 33: xlashape.v1.CostByRow
+	(*SizeRequest)(nil),            // 34: xlashape.v1.SizeRequest
+	(*SizeResponse)(nil),           // 35: xlashape.v1.SizeResponse
+	(*SizeTotals)(nil),             // 36: xlashape.v1.SizeTotals
+	(*SizeRow)(nil),                // 37: xlashape.v1.SizeRow
+	(*WhyRequest)(nil),             // 38: xlashape.v1.WhyRequest
+	(*WhyResponse)(nil),            // 39: xlashape.v1.WhyResponse
+	(*WhyTotals)(nil),              // 40: xlashape.v1.WhyTotals
+	(*WhyRow)(nil),                 // 41: xlashape.v1.WhyRow
+	(*WhyCausesRow)(nil),           // 42: xlashape.v1.WhyCausesRow
+	(*WhySuggestionsRow)(nil),      // 43: xlashape.v1.WhySuggestionsRow
+	(*WhyDonatedRow)(nil),          // 44: xlashape.v1.WhyDonatedRow
+	(*WhyStatedRow)(nil),           // 45: xlashape.v1.WhyStatedRow
+	(*MemoryRequest)(nil),          // 46: xlashape.v1.MemoryRequest
+	(*MemoryResponse)(nil),         // 47: xlashape.v1.MemoryResponse
+	(*MemoryTotals)(nil),           // 48: xlashape.v1.MemoryTotals
+	(*MemoryRow)(nil),              // 49: xlashape.v1.MemoryRow
+	(*MemoryTimelineRow)(nil),      // 50: xlashape.v1.MemoryTimelineRow
+	(*MemorySpacesRow)(nil),        // 51: xlashape.v1.MemorySpacesRow
+	(*MemoryByRow)(nil),            // 52: xlashape.v1.MemoryByRow
+	(*MemoryFitRow)(nil),           // 53: xlashape.v1.MemoryFitRow
+	(*CollectivesRequest)(nil),     // 54: xlashape.v1.CollectivesRequest
+	(*CollectivesResponse)(nil),    // 55: xlashape.v1.CollectivesResponse
+	(*CollectivesTotals)(nil),      // 56: xlashape.v1.CollectivesTotals
+	(*CollectivesRow)(nil),         // 57: xlashape.v1.CollectivesRow
+	(*CollectivesByRow)(nil),       // 58: xlashape.v1.CollectivesByRow
+	(*CollectivesFindingsRow)(nil), // 59: xlashape.v1.CollectivesFindingsRow
+	(*DiffRequest)(nil),            // 60: xlashape.v1.DiffRequest
+	(*DiffResponse)(nil),           // 61: xlashape.v1.DiffResponse
+	(*DiffTotals)(nil),             // 62: xlashape.v1.DiffTotals
+	(*DiffRow)(nil),                // 63: xlashape.v1.DiffRow
+	(*DiffMeasuresRow)(nil),        // 64: xlashape.v1.DiffMeasuresRow
+	(*CopiesRequest)(nil),          // 65: xlashape.v1.CopiesRequest
+	(*CopiesResponse)(nil),         // 66: xlashape.v1.CopiesResponse
+	(*CopiesTotals)(nil),           // 67: xlashape.v1.CopiesTotals
+	(*CopiesRow)(nil),              // 68: xlashape.v1.CopiesRow
+	(*CopiesCausesRow)(nil),        // 69: xlashape.v1.CopiesCausesRow
+	(*CopiesSuggestionsRow)(nil),   // 70: xlashape.v1.CopiesSuggestionsRow
+	(*MapRequest)(nil),             // 71: xlashape.v1.MapRequest
+	(*MapResponse)(nil),            // 72: xlashape.v1.MapResponse
+	(*MapTotals)(nil),              // 73: xlashape.v1.MapTotals
+	(*MapRow)(nil),                 // 74: xlashape.v1.MapRow
+	(*TileRequest)(nil),            // 75: xlashape.v1.TileRequest
+	(*TileResponse)(nil),           // 76: xlashape.v1.TileResponse
+	(*TileTotals)(nil),             // 77: xlashape.v1.TileTotals
+	(*TileRow)(nil),                // 78: xlashape.v1.TileRow
+	(*VerifyRequest)(nil),          // 79: xlashape.v1.VerifyRequest
+	(*VerifyResponse)(nil),         // 80: xlashape.v1.VerifyResponse
+	(*VerifyTotals)(nil),           // 81: xlashape.v1.VerifyTotals
+	(*VerifyRow)(nil),              // 82: xlashape.v1.VerifyRow
+	(*ReadsRequest)(nil),           // 83: xlashape.v1.ReadsRequest
+	(*ReadsResponse)(nil),          // 84: xlashape.v1.ReadsResponse
+	(*ReadsTotals)(nil),            // 85: xlashape.v1.ReadsTotals
+	(*ReadsRow)(nil),               // 86: xlashape.v1.ReadsRow
+	(*ReadsAccessesRow)(nil),       // 87: xlashape.v1.ReadsAccessesRow
+	(*ReadsWritesRow)(nil),         // 88: xlashape.v1.ReadsWritesRow
+	(*ProfileRequest)(nil),         // 89: xlashape.v1.ProfileRequest
+	(*ProfileResponse)(nil),        // 90: xlashape.v1.ProfileResponse
+	(*ProfileTotals)(nil),          // 91: xlashape.v1.ProfileTotals
+	(*ProfileRow)(nil),             // 92: xlashape.v1.ProfileRow
+	(*ProfileByRow)(nil),           // 93: xlashape.v1.ProfileByRow
+	(*ProfileAgainstRow)(nil),      // 94: xlashape.v1.ProfileAgainstRow
+	nil,                            // 95: xlashape.v1.CostRow.SpacesEntry
+	nil,                            // 96: xlashape.v1.MemoryTimelineRow.SpacesEntry
+	(*ModuleInput)(nil),            // 97: xlashape.v1.ModuleInput
+	(*ShapeInput)(nil),             // 98: xlashape.v1.ShapeInput
+	(Direction)(0),                 // 99: xlashape.v1.Direction
+	(TextStyle)(0),                 // 100: xlashape.v1.TextStyle
+	(Knowledge)(0),                 // 101: xlashape.v1.Knowledge
 }
 var file_xlashape_v1_report_service_proto_depIdxs = []int32{
-	87,  // 0: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
+	97,  // 0: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
 	4,   // 1: xlashape.v1.CostRequest.table:type_name -> xlashape.v1.CostTable
 	2,   // 2: xlashape.v1.CostRequest.by:type_name -> xlashape.v1.Grouping
 	0,   // 3: xlashape.v1.CostRequest.target:type_name -> xlashape.v1.Target
 	1,   // 4: xlashape.v1.CostRequest.frames:type_name -> xlashape.v1.Frames
-	26,  // 5: xlashape.v1.CostResponse.totals:type_name -> xlashape.v1.CostTotals
-	27,  // 6: xlashape.v1.CostResponse.rows:type_name -> xlashape.v1.CostRow
-	28,  // 7: xlashape.v1.CostResponse.spaces:type_name -> xlashape.v1.CostSpacesRow
-	29,  // 8: xlashape.v1.CostResponse.by:type_name -> xlashape.v1.CostByRow
+	30,  // 5: xlashape.v1.CostResponse.totals:type_name -> xlashape.v1.CostTotals
+	31,  // 6: xlashape.v1.CostResponse.rows:type_name -> xlashape.v1.CostRow
+	32,  // 7: xlashape.v1.CostResponse.spaces:type_name -> xlashape.v1.CostSpacesRow
+	33,  // 8: xlashape.v1.CostResponse.by:type_name -> xlashape.v1.CostByRow
 	0,   // 9: xlashape.v1.CostTotals.target:type_name -> xlashape.v1.Target
-	85,  // 10: xlashape.v1.CostRow.spaces:type_name -> xlashape.v1.CostRow.SpacesEntry
+	95,  // 10: xlashape.v1.CostRow.spaces:type_name -> xlashape.v1.CostRow.SpacesEntry
 	3,   // 11: xlashape.v1.CostRow.bound:type_name -> xlashape.v1.Bound
-	87,  // 12: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
-	88,  // 13: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
+	97,  // 12: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
+	98,  // 13: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
 	0,   // 14: xlashape.v1.SizeRequest.target:type_name -> xlashape.v1.Target
 	5,   // 15: xlashape.v1.SizeRequest.order:type_name -> xlashape.v1.SizeOrder
 	1,   // 16: xlashape.v1.SizeRequest.frames:type_name -> xlashape.v1.Frames
-	32,  // 17: xlashape.v1.SizeResponse.totals:type_name -> xlashape.v1.SizeTotals
-	33,  // 18: xlashape.v1.SizeResponse.buffers:type_name -> xlashape.v1.SizeRow
+	36,  // 17: xlashape.v1.SizeResponse.totals:type_name -> xlashape.v1.SizeTotals
+	37,  // 18: xlashape.v1.SizeResponse.buffers:type_name -> xlashape.v1.SizeRow
 	0,   // 19: xlashape.v1.SizeTotals.target:type_name -> xlashape.v1.Target
-	87,  // 20: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
-	88,  // 21: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
+	97,  // 20: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
+	98,  // 21: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
 	10,  // 22: xlashape.v1.WhyRequest.table:type_name -> xlashape.v1.WhyTable
 	0,   // 23: xlashape.v1.WhyRequest.target:type_name -> xlashape.v1.Target
 	1,   // 24: xlashape.v1.WhyRequest.frames:type_name -> xlashape.v1.Frames
-	36,  // 25: xlashape.v1.WhyResponse.totals:type_name -> xlashape.v1.WhyTotals
-	37,  // 26: xlashape.v1.WhyResponse.buffers:type_name -> xlashape.v1.WhyRow
-	38,  // 27: xlashape.v1.WhyResponse.causes:type_name -> xlashape.v1.WhyCausesRow
-	39,  // 28: xlashape.v1.WhyResponse.suggestions:type_name -> xlashape.v1.WhySuggestionsRow
-	40,  // 29: xlashape.v1.WhyResponse.donated:type_name -> xlashape.v1.WhyDonatedRow
-	41,  // 30: xlashape.v1.WhyResponse.stated:type_name -> xlashape.v1.WhyStatedRow
+	40,  // 25: xlashape.v1.WhyResponse.totals:type_name -> xlashape.v1.WhyTotals
+	41,  // 26: xlashape.v1.WhyResponse.buffers:type_name -> xlashape.v1.WhyRow
+	42,  // 27: xlashape.v1.WhyResponse.causes:type_name -> xlashape.v1.WhyCausesRow
+	43,  // 28: xlashape.v1.WhyResponse.suggestions:type_name -> xlashape.v1.WhySuggestionsRow
+	44,  // 29: xlashape.v1.WhyResponse.donated:type_name -> xlashape.v1.WhyDonatedRow
+	45,  // 30: xlashape.v1.WhyResponse.stated:type_name -> xlashape.v1.WhyStatedRow
 	6,   // 31: xlashape.v1.WhyTotals.kind:type_name -> xlashape.v1.WhySubject
 	0,   // 32: xlashape.v1.WhyTotals.target:type_name -> xlashape.v1.Target
 	7,   // 33: xlashape.v1.WhyCausesRow.kind:type_name -> xlashape.v1.WhyCauseKind
 	8,   // 34: xlashape.v1.WhySuggestionsRow.kind:type_name -> xlashape.v1.WhySuggestionKind
 	9,   // 35: xlashape.v1.WhyDonatedRow.kind:type_name -> xlashape.v1.AliasKind
-	87,  // 36: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
+	97,  // 36: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
 	13,  // 37: xlashape.v1.MemoryRequest.table:type_name -> xlashape.v1.MemoryTable
 	2,   // 38: xlashape.v1.MemoryRequest.by:type_name -> xlashape.v1.Grouping
 	0,   // 39: xlashape.v1.MemoryRequest.target:type_name -> xlashape.v1.Target
 	1,   // 40: xlashape.v1.MemoryRequest.frames:type_name -> xlashape.v1.Frames
-	44,  // 41: xlashape.v1.MemoryResponse.totals:type_name -> xlashape.v1.MemoryTotals
-	45,  // 42: xlashape.v1.MemoryResponse.peak_buffers:type_name -> xlashape.v1.MemoryRow
-	46,  // 43: xlashape.v1.MemoryResponse.timeline:type_name -> xlashape.v1.MemoryTimelineRow
-	47,  // 44: xlashape.v1.MemoryResponse.spaces:type_name -> xlashape.v1.MemorySpacesRow
-	48,  // 45: xlashape.v1.MemoryResponse.by:type_name -> xlashape.v1.MemoryByRow
-	45,  // 46: xlashape.v1.MemoryResponse.at:type_name -> xlashape.v1.MemoryRow
-	49,  // 47: xlashape.v1.MemoryResponse.fit:type_name -> xlashape.v1.MemoryFitRow
+	48,  // 41: xlashape.v1.MemoryResponse.totals:type_name -> xlashape.v1.MemoryTotals
+	49,  // 42: xlashape.v1.MemoryResponse.peak_buffers:type_name -> xlashape.v1.MemoryRow
+	50,  // 43: xlashape.v1.MemoryResponse.timeline:type_name -> xlashape.v1.MemoryTimelineRow
+	51,  // 44: xlashape.v1.MemoryResponse.spaces:type_name -> xlashape.v1.MemorySpacesRow
+	52,  // 45: xlashape.v1.MemoryResponse.by:type_name -> xlashape.v1.MemoryByRow
+	49,  // 46: xlashape.v1.MemoryResponse.at:type_name -> xlashape.v1.MemoryRow
+	53,  // 47: xlashape.v1.MemoryResponse.fit:type_name -> xlashape.v1.MemoryFitRow
 	0,   // 48: xlashape.v1.MemoryTotals.target:type_name -> xlashape.v1.Target
 	11,  // 49: xlashape.v1.MemoryRow.kind:type_name -> xlashape.v1.BufferKind
-	86,  // 50: xlashape.v1.MemoryTimelineRow.spaces:type_name -> xlashape.v1.MemoryTimelineRow.SpacesEntry
+	96,  // 50: xlashape.v1.MemoryTimelineRow.spaces:type_name -> xlashape.v1.MemoryTimelineRow.SpacesEntry
 	12,  // 51: xlashape.v1.MemoryFitRow.change:type_name -> xlashape.v1.PeakChangeKind
-	87,  // 52: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
-	87,  // 53: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
-	15,  // 54: xlashape.v1.DiffRequest.table:type_name -> xlashape.v1.DiffTable
-	1,   // 55: xlashape.v1.DiffRequest.frames:type_name -> xlashape.v1.Frames
-	52,  // 56: xlashape.v1.DiffResponse.totals:type_name -> xlashape.v1.DiffTotals
-	53,  // 57: xlashape.v1.DiffResponse.changes:type_name -> xlashape.v1.DiffRow
-	54,  // 58: xlashape.v1.DiffResponse.measures:type_name -> xlashape.v1.DiffMeasuresRow
-	14,  // 59: xlashape.v1.DiffRow.kind:type_name -> xlashape.v1.ChangeKind
-	87,  // 60: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
-	19,  // 61: xlashape.v1.CopiesRequest.table:type_name -> xlashape.v1.CopiesTable
-	1,   // 62: xlashape.v1.CopiesRequest.frames:type_name -> xlashape.v1.Frames
-	57,  // 63: xlashape.v1.CopiesResponse.totals:type_name -> xlashape.v1.CopiesTotals
-	58,  // 64: xlashape.v1.CopiesResponse.rows:type_name -> xlashape.v1.CopiesRow
-	59,  // 65: xlashape.v1.CopiesResponse.causes:type_name -> xlashape.v1.CopiesCausesRow
-	60,  // 66: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
-	16,  // 67: xlashape.v1.CopiesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
-	17,  // 68: xlashape.v1.CopiesRow.times_bound:type_name -> xlashape.v1.TimesBound
-	16,  // 69: xlashape.v1.CopiesCausesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
-	18,  // 70: xlashape.v1.CopiesSuggestionsRow.kinds:type_name -> xlashape.v1.CopyEditKind
-	87,  // 71: xlashape.v1.MapRequest.module:type_name -> xlashape.v1.ModuleInput
-	89,  // 72: xlashape.v1.MapRequest.direction:type_name -> xlashape.v1.Direction
-	90,  // 73: xlashape.v1.MapRequest.style:type_name -> xlashape.v1.TextStyle
-	63,  // 74: xlashape.v1.MapResponse.totals:type_name -> xlashape.v1.MapTotals
-	64,  // 75: xlashape.v1.MapResponse.maps:type_name -> xlashape.v1.MapRow
-	89,  // 76: xlashape.v1.MapTotals.direction:type_name -> xlashape.v1.Direction
-	89,  // 77: xlashape.v1.MapRow.direction:type_name -> xlashape.v1.Direction
-	91,  // 78: xlashape.v1.MapRow.knowledge:type_name -> xlashape.v1.Knowledge
-	87,  // 79: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
-	90,  // 80: xlashape.v1.TileRequest.style:type_name -> xlashape.v1.TextStyle
-	67,  // 81: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
-	68,  // 82: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
-	87,  // 83: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
-	71,  // 84: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
-	72,  // 85: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
-	87,  // 86: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
-	22,  // 87: xlashape.v1.ReadsRequest.table:type_name -> xlashape.v1.ReadsTable
-	0,   // 88: xlashape.v1.ReadsRequest.target:type_name -> xlashape.v1.Target
-	1,   // 89: xlashape.v1.ReadsRequest.frames:type_name -> xlashape.v1.Frames
-	75,  // 90: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
-	76,  // 91: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
-	77,  // 92: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
-	78,  // 93: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
-	0,   // 94: xlashape.v1.ReadsTotals.target:type_name -> xlashape.v1.Target
-	20,  // 95: xlashape.v1.ReadsRow.access:type_name -> xlashape.v1.AccessKind
-	21,  // 96: xlashape.v1.ReadsRow.relayout:type_name -> xlashape.v1.Relayout
-	91,  // 97: xlashape.v1.ReadsRow.knowledge:type_name -> xlashape.v1.Knowledge
-	20,  // 98: xlashape.v1.ReadsAccessesRow.access:type_name -> xlashape.v1.AccessKind
-	21,  // 99: xlashape.v1.ReadsAccessesRow.relayout:type_name -> xlashape.v1.Relayout
-	23,  // 100: xlashape.v1.ProfileRequest.table:type_name -> xlashape.v1.ProfileTable
-	2,   // 101: xlashape.v1.ProfileRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 102: xlashape.v1.ProfileRequest.target:type_name -> xlashape.v1.Target
-	1,   // 103: xlashape.v1.ProfileRequest.frames:type_name -> xlashape.v1.Frames
-	81,  // 104: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
-	82,  // 105: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
-	83,  // 106: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
-	84,  // 107: xlashape.v1.ProfileResponse.against:type_name -> xlashape.v1.ProfileAgainstRow
-	0,   // 108: xlashape.v1.ProfileTotals.target:type_name -> xlashape.v1.Target
-	3,   // 109: xlashape.v1.ProfileRow.bound:type_name -> xlashape.v1.Bound
-	34,  // 110: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
-	30,  // 111: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
-	42,  // 112: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
-	55,  // 113: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
-	24,  // 114: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
-	73,  // 115: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
-	79,  // 116: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
-	50,  // 117: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
-	61,  // 118: xlashape.v1.ReportService.Map:input_type -> xlashape.v1.MapRequest
-	65,  // 119: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
-	69,  // 120: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
-	35,  // 121: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
-	31,  // 122: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
-	43,  // 123: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
-	56,  // 124: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
-	25,  // 125: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
-	74,  // 126: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
-	80,  // 127: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
-	51,  // 128: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
-	62,  // 129: xlashape.v1.ReportService.Map:output_type -> xlashape.v1.MapResponse
-	66,  // 130: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
-	70,  // 131: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
-	121, // [121:132] is the sub-list for method output_type
-	110, // [110:121] is the sub-list for method input_type
-	110, // [110:110] is the sub-list for extension type_name
-	110, // [110:110] is the sub-list for extension extendee
-	0,   // [0:110] is the sub-list for field type_name
+	97,  // 52: xlashape.v1.CollectivesRequest.module:type_name -> xlashape.v1.ModuleInput
+	17,  // 53: xlashape.v1.CollectivesRequest.table:type_name -> xlashape.v1.CollectivesTable
+	2,   // 54: xlashape.v1.CollectivesRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 55: xlashape.v1.CollectivesRequest.target:type_name -> xlashape.v1.Target
+	1,   // 56: xlashape.v1.CollectivesRequest.frames:type_name -> xlashape.v1.Frames
+	56,  // 57: xlashape.v1.CollectivesResponse.totals:type_name -> xlashape.v1.CollectivesTotals
+	57,  // 58: xlashape.v1.CollectivesResponse.rows:type_name -> xlashape.v1.CollectivesRow
+	58,  // 59: xlashape.v1.CollectivesResponse.by:type_name -> xlashape.v1.CollectivesByRow
+	59,  // 60: xlashape.v1.CollectivesResponse.findings:type_name -> xlashape.v1.CollectivesFindingsRow
+	0,   // 61: xlashape.v1.CollectivesTotals.target:type_name -> xlashape.v1.Target
+	14,  // 62: xlashape.v1.CollectivesRow.kind:type_name -> xlashape.v1.CollectiveKind
+	15,  // 63: xlashape.v1.CollectivesRow.mode:type_name -> xlashape.v1.GroupMode
+	16,  // 64: xlashape.v1.CollectivesFindingsRow.kind:type_name -> xlashape.v1.CollectiveFindingKind
+	97,  // 65: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
+	97,  // 66: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
+	19,  // 67: xlashape.v1.DiffRequest.table:type_name -> xlashape.v1.DiffTable
+	1,   // 68: xlashape.v1.DiffRequest.frames:type_name -> xlashape.v1.Frames
+	62,  // 69: xlashape.v1.DiffResponse.totals:type_name -> xlashape.v1.DiffTotals
+	63,  // 70: xlashape.v1.DiffResponse.changes:type_name -> xlashape.v1.DiffRow
+	64,  // 71: xlashape.v1.DiffResponse.measures:type_name -> xlashape.v1.DiffMeasuresRow
+	18,  // 72: xlashape.v1.DiffRow.kind:type_name -> xlashape.v1.ChangeKind
+	97,  // 73: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
+	23,  // 74: xlashape.v1.CopiesRequest.table:type_name -> xlashape.v1.CopiesTable
+	1,   // 75: xlashape.v1.CopiesRequest.frames:type_name -> xlashape.v1.Frames
+	67,  // 76: xlashape.v1.CopiesResponse.totals:type_name -> xlashape.v1.CopiesTotals
+	68,  // 77: xlashape.v1.CopiesResponse.rows:type_name -> xlashape.v1.CopiesRow
+	69,  // 78: xlashape.v1.CopiesResponse.causes:type_name -> xlashape.v1.CopiesCausesRow
+	70,  // 79: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
+	20,  // 80: xlashape.v1.CopiesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
+	21,  // 81: xlashape.v1.CopiesRow.times_bound:type_name -> xlashape.v1.TimesBound
+	20,  // 82: xlashape.v1.CopiesCausesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
+	22,  // 83: xlashape.v1.CopiesSuggestionsRow.kinds:type_name -> xlashape.v1.CopyEditKind
+	97,  // 84: xlashape.v1.MapRequest.module:type_name -> xlashape.v1.ModuleInput
+	99,  // 85: xlashape.v1.MapRequest.direction:type_name -> xlashape.v1.Direction
+	100, // 86: xlashape.v1.MapRequest.style:type_name -> xlashape.v1.TextStyle
+	73,  // 87: xlashape.v1.MapResponse.totals:type_name -> xlashape.v1.MapTotals
+	74,  // 88: xlashape.v1.MapResponse.maps:type_name -> xlashape.v1.MapRow
+	99,  // 89: xlashape.v1.MapTotals.direction:type_name -> xlashape.v1.Direction
+	99,  // 90: xlashape.v1.MapRow.direction:type_name -> xlashape.v1.Direction
+	101, // 91: xlashape.v1.MapRow.knowledge:type_name -> xlashape.v1.Knowledge
+	97,  // 92: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
+	100, // 93: xlashape.v1.TileRequest.style:type_name -> xlashape.v1.TextStyle
+	77,  // 94: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
+	78,  // 95: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
+	97,  // 96: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
+	81,  // 97: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
+	82,  // 98: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
+	97,  // 99: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
+	26,  // 100: xlashape.v1.ReadsRequest.table:type_name -> xlashape.v1.ReadsTable
+	0,   // 101: xlashape.v1.ReadsRequest.target:type_name -> xlashape.v1.Target
+	1,   // 102: xlashape.v1.ReadsRequest.frames:type_name -> xlashape.v1.Frames
+	85,  // 103: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
+	86,  // 104: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
+	87,  // 105: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
+	88,  // 106: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
+	0,   // 107: xlashape.v1.ReadsTotals.target:type_name -> xlashape.v1.Target
+	24,  // 108: xlashape.v1.ReadsRow.access:type_name -> xlashape.v1.AccessKind
+	25,  // 109: xlashape.v1.ReadsRow.relayout:type_name -> xlashape.v1.Relayout
+	101, // 110: xlashape.v1.ReadsRow.knowledge:type_name -> xlashape.v1.Knowledge
+	24,  // 111: xlashape.v1.ReadsAccessesRow.access:type_name -> xlashape.v1.AccessKind
+	25,  // 112: xlashape.v1.ReadsAccessesRow.relayout:type_name -> xlashape.v1.Relayout
+	27,  // 113: xlashape.v1.ProfileRequest.table:type_name -> xlashape.v1.ProfileTable
+	2,   // 114: xlashape.v1.ProfileRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 115: xlashape.v1.ProfileRequest.target:type_name -> xlashape.v1.Target
+	1,   // 116: xlashape.v1.ProfileRequest.frames:type_name -> xlashape.v1.Frames
+	91,  // 117: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
+	92,  // 118: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
+	93,  // 119: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
+	94,  // 120: xlashape.v1.ProfileResponse.against:type_name -> xlashape.v1.ProfileAgainstRow
+	0,   // 121: xlashape.v1.ProfileTotals.target:type_name -> xlashape.v1.Target
+	3,   // 122: xlashape.v1.ProfileRow.bound:type_name -> xlashape.v1.Bound
+	38,  // 123: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
+	34,  // 124: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
+	46,  // 125: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
+	65,  // 126: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
+	28,  // 127: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
+	54,  // 128: xlashape.v1.ReportService.Collectives:input_type -> xlashape.v1.CollectivesRequest
+	83,  // 129: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
+	89,  // 130: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
+	60,  // 131: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
+	71,  // 132: xlashape.v1.ReportService.Map:input_type -> xlashape.v1.MapRequest
+	75,  // 133: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
+	79,  // 134: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
+	39,  // 135: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
+	35,  // 136: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
+	47,  // 137: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
+	66,  // 138: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
+	29,  // 139: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
+	55,  // 140: xlashape.v1.ReportService.Collectives:output_type -> xlashape.v1.CollectivesResponse
+	84,  // 141: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
+	90,  // 142: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
+	61,  // 143: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
+	72,  // 144: xlashape.v1.ReportService.Map:output_type -> xlashape.v1.MapResponse
+	76,  // 145: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
+	80,  // 146: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
+	135, // [135:147] is the sub-list for method output_type
+	123, // [123:135] is the sub-list for method input_type
+	123, // [123:123] is the sub-list for extension type_name
+	123, // [123:123] is the sub-list for extension extendee
+	0,   // [0:123] is the sub-list for field type_name
 }
 
 func init() { file_xlashape_v1_report_service_proto_init() }
@@ -11703,7 +13096,7 @@ func file_xlashape_v1_report_service_proto_init() {
 	file_xlashape_v1_report_service_proto_msgTypes[29].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[30].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[31].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[33].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[32].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[34].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[35].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[36].OneofWrappers = []any{}
@@ -11711,14 +13104,14 @@ func file_xlashape_v1_report_service_proto_init() {
 	file_xlashape_v1_report_service_proto_msgTypes[39].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[40].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[41].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[42].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[43].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[44].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[45].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[46].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[47].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[48].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[49].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[50].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[51].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[52].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[53].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[54].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[55].OneofWrappers = []any{}
@@ -11726,13 +13119,18 @@ func file_xlashape_v1_report_service_proto_init() {
 	file_xlashape_v1_report_service_proto_msgTypes[58].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[59].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[60].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[61].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[63].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[64].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[65].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[66].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_xlashape_v1_report_service_proto_rawDesc), len(file_xlashape_v1_report_service_proto_rawDesc)),
-			NumEnums:      24,
-			NumMessages:   63,
+			NumEnums:      28,
+			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,17 +21,18 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ReportService_Why_FullMethodName     = "/xlashape.v1.ReportService/Why"
-	ReportService_Size_FullMethodName    = "/xlashape.v1.ReportService/Size"
-	ReportService_Memory_FullMethodName  = "/xlashape.v1.ReportService/Memory"
-	ReportService_Copies_FullMethodName  = "/xlashape.v1.ReportService/Copies"
-	ReportService_Cost_FullMethodName    = "/xlashape.v1.ReportService/Cost"
-	ReportService_Reads_FullMethodName   = "/xlashape.v1.ReportService/Reads"
-	ReportService_Profile_FullMethodName = "/xlashape.v1.ReportService/Profile"
-	ReportService_Diff_FullMethodName    = "/xlashape.v1.ReportService/Diff"
-	ReportService_Map_FullMethodName     = "/xlashape.v1.ReportService/Map"
-	ReportService_Tile_FullMethodName    = "/xlashape.v1.ReportService/Tile"
-	ReportService_Verify_FullMethodName  = "/xlashape.v1.ReportService/Verify"
+	ReportService_Why_FullMethodName         = "/xlashape.v1.ReportService/Why"
+	ReportService_Size_FullMethodName        = "/xlashape.v1.ReportService/Size"
+	ReportService_Memory_FullMethodName      = "/xlashape.v1.ReportService/Memory"
+	ReportService_Copies_FullMethodName      = "/xlashape.v1.ReportService/Copies"
+	ReportService_Cost_FullMethodName        = "/xlashape.v1.ReportService/Cost"
+	ReportService_Collectives_FullMethodName = "/xlashape.v1.ReportService/Collectives"
+	ReportService_Reads_FullMethodName       = "/xlashape.v1.ReportService/Reads"
+	ReportService_Profile_FullMethodName     = "/xlashape.v1.ReportService/Profile"
+	ReportService_Diff_FullMethodName        = "/xlashape.v1.ReportService/Diff"
+	ReportService_Map_FullMethodName         = "/xlashape.v1.ReportService/Map"
+	ReportService_Tile_FullMethodName        = "/xlashape.v1.ReportService/Tile"
+	ReportService_Verify_FullMethodName      = "/xlashape.v1.ReportService/Verify"
 )
 
 // ReportServiceClient is the client API for ReportService service.
@@ -51,6 +52,8 @@ type ReportServiceClient interface {
 	Copies(ctx context.Context, in *CopiesRequest, opts ...grpc.CallOption) (*CopiesResponse, error)
 	// Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
 	Cost(ctx context.Context, in *CostRequest, opts ...grpc.CallOption) (*CostResponse, error)
+	// Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it.
+	Collectives(ctx context.Context, in *CollectivesRequest, opts ...grpc.CallOption) (*CollectivesResponse, error)
 	// Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
 	Reads(ctx context.Context, in *ReadsRequest, opts ...grpc.CallOption) (*ReadsResponse, error)
 	// Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
@@ -117,6 +120,16 @@ func (c *reportServiceClient) Cost(ctx context.Context, in *CostRequest, opts ..
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CostResponse)
 	err := c.cc.Invoke(ctx, ReportService_Cost_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *reportServiceClient) Collectives(ctx context.Context, in *CollectivesRequest, opts ...grpc.CallOption) (*CollectivesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CollectivesResponse)
+	err := c.cc.Invoke(ctx, ReportService_Collectives_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -200,6 +213,8 @@ type ReportServiceServer interface {
 	Copies(context.Context, *CopiesRequest) (*CopiesResponse, error)
 	// Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
 	Cost(context.Context, *CostRequest) (*CostResponse, error)
+	// Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it.
+	Collectives(context.Context, *CollectivesRequest) (*CollectivesResponse, error)
 	// Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
 	Reads(context.Context, *ReadsRequest) (*ReadsResponse, error)
 	// Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
@@ -236,6 +251,9 @@ func (UnimplementedReportServiceServer) Copies(context.Context, *CopiesRequest) 
 }
 func (UnimplementedReportServiceServer) Cost(context.Context, *CostRequest) (*CostResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cost not implemented")
+}
+func (UnimplementedReportServiceServer) Collectives(context.Context, *CollectivesRequest) (*CollectivesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Collectives not implemented")
 }
 func (UnimplementedReportServiceServer) Reads(context.Context, *ReadsRequest) (*ReadsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Reads not implemented")
@@ -362,6 +380,24 @@ func _ReportService_Cost_Handler(srv interface{}, ctx context.Context, dec func(
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ReportServiceServer).Cost(ctx, req.(*CostRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ReportService_Collectives_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CollectivesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReportServiceServer).Collectives(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReportService_Collectives_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReportServiceServer).Collectives(ctx, req.(*CollectivesRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -500,6 +536,10 @@ var ReportService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Cost",
 			Handler:    _ReportService_Cost_Handler,
+		},
+		{
+			MethodName: "Collectives",
+			Handler:    _ReportService_Collectives_Handler,
 		},
 		{
 			MethodName: "Reads",

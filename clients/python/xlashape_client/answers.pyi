@@ -24,6 +24,7 @@ class ReceivedCostRow(ReceivedRow):
     intensity: float | None
     bound: str | None
     least_time: float | None
+    communication_time: float | None
     share: float | None
     source: str
     op_name: str
@@ -55,6 +56,7 @@ class ReceivedCost(Received[ReceivedCostRow]):
     intensity: float | None
     target: str | None
     least_time: float | None
+    communication_time: float | None
     is_exact: bool
     unknown_loops: int
     conditionals: int
@@ -270,6 +272,71 @@ class ReceivedMemory(Received[ReceivedMemoryRow]):
     by: Sequence[ReceivedMemoryByRow]
     at: Sequence[ReceivedMemoryAtRow]
     fit: Sequence[ReceivedMemoryFitRow]
+
+class ReceivedCollectivesRow(ReceivedRow):
+    name: str
+    opcode: str
+    kind: str
+    group_size: int
+    groups: int
+    mesh_axes: list[str]
+    mode: str
+    bytes: int
+    sent_bytes: int
+    received_bytes: int
+    sent_all: int
+    received_all: int
+    at_most: bool
+    times: int
+    is_exact: bool
+    branch: bool
+    is_asynchronous: bool
+    between: list[str]
+    between_flops: int | None
+    between_bytes: int | None
+    between_time: float | None
+    least_time: float | None
+    exposed: float | None
+    spmd: bool
+    cause: str
+    suggestion: str | None
+    source: str
+    op_name: str
+    names: list[str]
+    computation: str
+
+class ReceivedCollectivesByRow(ReceivedRow):
+    group: str
+    count: int
+    executions: int
+    sent_bytes: int
+    received_bytes: int
+    least_time: float | None
+    exposed: float | None
+
+class ReceivedCollectivesFindingsRow(ReceivedRow):
+    kind: str
+    saved_bytes: int
+    count: int
+    text: str
+    fix: str
+    names: list[str]
+
+class ReceivedCollectives(Received[ReceivedCollectivesRow]):
+    module: str
+    count: int
+    executions: int
+    sent_bytes: int
+    received_bytes: int
+    least_time: float | None
+    exposed: float | None
+    devices: int
+    mesh: str | None
+    target: str | None
+    is_exact: bool
+    rows: Sequence[ReceivedCollectivesRow]
+    by: Sequence[ReceivedCollectivesByRow]
+    findings: Sequence[ReceivedCollectivesFindingsRow]
 
 class ReceivedDiffRow(ReceivedRow):
     kind: str

@@ -11,16 +11,16 @@ use crate::v1::report_service_client::ReportServiceClient;
 use crate::v1::shape_service_client::ShapeServiceClient;
 use crate::v1::view_service_client::ViewServiceClient;
 use crate::v1::{
-    ByteSizeRequest, ByteSizesRequest, ComposeMapsRequest, CopiesRequest, CopiesResponse, CostRequest, CostResponse,
-    DeleteModuleRequest, DescribeShapeRequest, DiffRequest, DiffResponse, DrawRequest, DrawResponse,
-    EvaluateMapBatchRequest, EvaluateMapRequest, GetModuleRequest, GetTextRequest, GetTextResponse, GraphRequest,
-    GraphResponse, IndexingMapsRequest, IndexingMapsResponse, Instruction, InstructionMapsRequest,
-    InstructionMapsResponse, InstructionSize, LinearIndexRequest, LinearIndicesRequest, LinearOrder,
-    ListInstructionsRequest, MapChain, MapInput, MapOutput, MapRequest, MapResponse, MemoryRequest, MemoryResponse,
-    Module, MultiIndexRequest, MultiIndicesRequest, OperandReadsRequest, OperandReadsResponse, OperandTilesRequest,
-    OperandTilesResponse, ParseMapRequest, ProfileRequest, ProfileResponse, ReadsRequest, ReadsResponse,
-    RecognizeRequest, RecognizeResponse, ShapeDescription, ShapeInput, ShapeSize, SimplifyMapRequest, SizeRequest,
-    SizeResponse, TileRequest, TileResponse, VerifyRequest, VerifyResponse, WhyRequest, WhyResponse,
+    ByteSizeRequest, ByteSizesRequest, CollectivesRequest, CollectivesResponse, ComposeMapsRequest, CopiesRequest,
+    CopiesResponse, CostRequest, CostResponse, DeleteModuleRequest, DescribeShapeRequest, DiffRequest, DiffResponse,
+    DrawRequest, DrawResponse, EvaluateMapBatchRequest, EvaluateMapRequest, GetModuleRequest, GetTextRequest,
+    GetTextResponse, GraphRequest, GraphResponse, IndexingMapsRequest, IndexingMapsResponse, Instruction,
+    InstructionMapsRequest, InstructionMapsResponse, InstructionSize, LinearIndexRequest, LinearIndicesRequest,
+    LinearOrder, ListInstructionsRequest, MapChain, MapInput, MapOutput, MapRequest, MapResponse, MemoryRequest,
+    MemoryResponse, Module, MultiIndexRequest, MultiIndicesRequest, OperandReadsRequest, OperandReadsResponse,
+    OperandTilesRequest, OperandTilesResponse, ParseMapRequest, ProfileRequest, ProfileResponse, ReadsRequest,
+    ReadsResponse, RecognizeRequest, RecognizeResponse, ShapeDescription, ShapeInput, ShapeSize, SimplifyMapRequest,
+    SizeRequest, SizeResponse, TileRequest, TileResponse, VerifyRequest, VerifyResponse, WhyRequest, WhyResponse,
 };
 use crate::{Channel, Client, Result};
 
@@ -314,6 +314,11 @@ impl Client {
     /// Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
     pub async fn cost(&self, request: CostRequest) -> Result<CostResponse> {
         ask!(self, reports.cost, request)
+    }
+
+    /// Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it.
+    pub async fn collectives(&self, request: CollectivesRequest) -> Result<CollectivesResponse> {
+        ask!(self, reports.collectives, request)
     }
 
     /// Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.

@@ -15,9 +15,10 @@ import {
   type OperandReadsResponse, type OperandTilesRequest, type OperandTilesResponse,
 } from "./gen/xlashape/v1/indexing_service_pb.js";
 import {
-  type CopiesRequest, type CopiesResponse, type CostRequest, type CostResponse, DiffRequestSchema, type DiffResponse, type MapRequest, type MapResponse,
-  type MemoryRequest, type MemoryResponse, ProfileRequestSchema, type ProfileResponse, type ReadsRequest, type ReadsResponse, ReportService, type SizeRequest,
-  type SizeResponse, type TileRequest, type TileResponse, type VerifyRequest, type VerifyResponse, type WhyRequest, type WhyResponse,
+  type CollectivesRequest, type CollectivesResponse, type CopiesRequest, type CopiesResponse, type CostRequest, type CostResponse, DiffRequestSchema,
+  type DiffResponse, type MapRequest, type MapResponse, type MemoryRequest, type MemoryResponse, ProfileRequestSchema, type ProfileResponse, type ReadsRequest,
+  type ReadsResponse, ReportService, type SizeRequest, type SizeResponse, type TileRequest, type TileResponse, type VerifyRequest, type VerifyResponse,
+  type WhyRequest, type WhyResponse,
 } from "./gen/xlashape/v1/report_service_pb.js";
 import { type LinearOrder, type ShapeDescription, ShapeService, type ShapeSize } from "./gen/xlashape/v1/shape_service_pb.js";
 import type { MapInput, MapOutput } from "./gen/xlashape/v1/types_pb.js";
@@ -249,6 +250,11 @@ export abstract class ClientMethods {
   /** Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip. */
   async cost(request: About<CostRequest>, options?: CallOptions): Promise<CostResponse> {
     return await this.reports.cost({ ...request, module: moduleInput(request.module) }, options);
+  }
+
+  /** Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it. */
+  async collectives(request: About<CollectivesRequest>, options?: CallOptions): Promise<CollectivesResponse> {
+    return await this.reports.collectives({ ...request, module: moduleInput(request.module) }, options);
   }
 
   /** Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain. */

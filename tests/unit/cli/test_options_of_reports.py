@@ -53,6 +53,23 @@ def test_a_cost_by_something(key):
     assert sum(row["flops"] for row in found) == xs.cost(MODULE).flops
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "changed"),
+    [("--mesh", "x=8", "mesh"), ("--target", "h100", "least_time"), ("--topology", "h100x4", "target")],
+)
+def test_the_collectives(tmp_path, option, value, changed):
+    path = tmp_path / "exchange.hlo"
+    path.write_text(
+        "HloModule m, num_partitions=8 ENTRY e { p = f32[64] parameter(0) ROOT r = f32[64] all-to-all(p), "
+        "channel_id=1, replica_groups={{0,1,2,3,4,5,6,7}}, dimensions={0} }"
+    )
+    wanted = xs.collectives(path, **{option.strip("-"): value})
+    totals = document("collectives", path, option, value)["totals"]
+    assert totals == json.loads(json.dumps(wanted.totals))
+    assert totals[changed] != xs.collectives(path).totals[changed]
+    assert rows("collectives", path, option, value, "--by", "mesh_axes") == as_json(wanted.section("by", "mesh_axes"))
+
+
 def test_the_memory_on_a_target():
     found = document("memory", MODULE, "--target", "tpu-v5e")["totals"]
     wanted = xs.memory(MODULE, target="tpu-v5e")

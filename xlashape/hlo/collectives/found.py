@@ -19,7 +19,7 @@ from xlashape.base.math import ceil_div, product
 from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData
 from xlashape.hlo.ops.exchange import REDUCE_SCATTER, ExchangeRule, GroupNumbers
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import AsyncStep
+from xlashape.hlo.ops.operation import AsyncStep, ResultSource
 from xlashape.limits import spend
 from xlashape.shape import Shape
 from xlashape.shape.xla_util.shape_util import element_size_in_bits
@@ -44,6 +44,8 @@ class Collective(NamedTuple):
     """What waits for its end. None where `begin` does, and where it is in another computation."""
     parts: tuple[HloInstruction, ...]
     """All instructions that are this collective, but for those that only wait for its end."""
+    is_in_branch: bool = False
+    """Whether it is in a branch of a conditional."""
 
     @property
     def size(self) -> int:
@@ -89,6 +91,8 @@ def find_collectives(module: ModuleData) -> list[Collective]:
                 chains[key].append((instruction, carrier))
     for members in chains.values():
         found += _chain(members)
+    in_branch = {each: _is_in_branch(each, callers) for each in {each.begin.computation for each in found}}
+    found = [each._replace(is_in_branch=in_branch[each.begin.computation]) for each in found]
     positions = {each: number for number, each in enumerate(module.computations)}
     found.sort(key=lambda each: (positions[each.instruction.computation], each.instruction.index))
     return found
@@ -109,6 +113,15 @@ def _callers(module: ModuleData) -> dict[HloComputation, HloInstruction | None]:
                         callers[called] = instruction
                         pending.append(called)
     return callers
+
+
+def _is_in_branch(computation: HloComputation, callers: dict[HloComputation, HloInstruction | None]) -> bool:
+    caller = callers[computation]
+    while caller is not None:
+        if caller.kind.row.source is ResultSource.BRANCH:
+            return True
+        caller = callers[caller.computation]
+    return False
 
 
 def _outermost(fusion: HloInstruction, callers: dict[HloComputation, HloInstruction | None]) -> HloInstruction:

@@ -67,6 +67,9 @@ class DeviceMesh(NamedTuple):
             raise InvalidArgumentError(f"expected a mesh such as 'data=4,model=2', found {x[:200]!r}", field="mesh")
         return _checked([(each[1], int(each[2])) for each in axes if each is not None])
 
+    def __str__(self) -> str:
+        return ",".join([f"{name}={size}" for name, size in zip(self.names, self.sizes, strict=True)])
+
     @property
     def device_count(self) -> int:
         """The number of devices."""

@@ -5,6 +5,7 @@ xla_traffic  bytes as XLA's HloCostAnalysis counts them
 arithmetic   FLOPs and transcendentals of an instruction
 traffic      bytes read and written, each once, with padding and by memory space
 targets      chips: peaks and bandwidths as published
+links        the links between devices as published, and the least time of a collective on them
 program      every executed instruction, how often it runs, and the sums
 report       the declaration of the report, its answer `Cost`, and the function `cost`
 """

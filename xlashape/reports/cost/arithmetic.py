@@ -401,7 +401,14 @@ COUNTED: Final = _ELEMENTWISE | _INLINED | _UNKNOWN_OPERATIONS | frozenset(_COUN
 
 _CONVOLUTIONS: Final = tuple(f"__cudnn$conv{each}" for each in ("Forward", "BiasActivationForward", "ForwardGraph"))
 _MARKS: Final = frozenset(
-    (*WITHOUT_DATA, "AssumeGatherIndicesInBound", "ConcatBitcast", "GatherScatterIndicesBitpacked")
+    (
+        *WITHOUT_DATA,
+        "AssumeGatherIndicesInBound",
+        "AsyncCollectiveDone",
+        "AsyncCollectiveStart",
+        "ConcatBitcast",
+        "GatherScatterIndicesBitpacked",
+    )
 )
 """The targets by which TPU compilers get, join or name arrays. Those that begin with `X64` split and join numbers."""
 

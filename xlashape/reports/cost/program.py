@@ -24,11 +24,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from xlashape.errors import InvalidModuleError, SizeOverflowError
 from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
+from xlashape.hlo.collectives import Collective, DeviceGrid, device_grid, find_collectives, groups_of
 from xlashape.hlo.ops.calls import Arguments
 from xlashape.hlo.ops.operation import Operation, ResultSource
 from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.limits import spend
 from xlashape.reports.cost.arithmetic import NOTHING, Arithmetic, arithmetic_of
+from xlashape.reports.cost.links import link_seconds
 from xlashape.reports.cost.targets import Roof
 from xlashape.reports.cost.traffic import NO_TRAFFIC, Traffic, traffic_of
 from xlashape.reports.cost.xla_traffic import xla_bytes
@@ -51,6 +53,8 @@ class Sums(NamedTuple):
     xla_bytes: int = 0
     seconds: float = 0.0
     """The sum of the least times of instructions that run one after the other, in the quickest branches."""
+    link_seconds: float = 0.0
+    """The sum of the least times of collectives on the links between devices, in the branches with the least of it."""
     is_complete: bool = True
     """Whether all FLOPs are known. What is not known counts 0, also in the seconds."""
 
@@ -58,12 +62,13 @@ class Sums(NamedTuple):
         """The sum of this and `count` times the other."""
         sums = [mine + count * its for mine, its in zip(self[:6], other[:6], strict=True)]
         is_complete = self.is_complete and (other.is_complete or not count)
-        return Sums(*sums, seconds=self.seconds + count * other.seconds, is_complete=is_complete)
+        seconds, links = self.seconds + count * other.seconds, self.link_seconds + count * other.link_seconds
+        return Sums(*sums, seconds=seconds, link_seconds=links, is_complete=is_complete)
 
     def either(self, other: Sums) -> Sums:
         """The larger one of each number of both, but for the seconds, which are 0."""
         numbers = [max(mine, its) for mine, its in zip(self[:6], other[:6], strict=True)]
-        return Sums(*numbers, seconds=0.0, is_complete=self.is_complete and other.is_complete)
+        return Sums(*numbers, is_complete=self.is_complete and other.is_complete)
 
 
 class Execution(NamedTuple):
@@ -73,11 +78,15 @@ class Execution(NamedTuple):
     traffic: Traffic
     xla_bytes: int
     seconds: float | None
-    """The least time: that of the arithmetic or that of the bytes, whichever is longer. None without a peak and a
-    bandwidth, and where the FLOPs are not known.
+    """The least time: that of the arithmetic, of the bytes or of a collective on the links between devices, whichever
+    is longest. None without a peak and a bandwidth, and where the FLOPs are not known.
     """
     compute_seconds: float | None
     """The least time of the arithmetic alone."""
+    link_seconds: float | None
+    """The least time of a collective on the links. None where that is not known, and for other instructions."""
+    is_collective: bool
+    """Whether it sends to other devices or receives from them."""
     is_beside: bool
     """Whether it runs beside the instructions after it, until their `-done`: no sum of times includes its time."""
     weight: float
@@ -87,6 +96,22 @@ class Execution(NamedTuple):
     """Whether the weight is all of its cost: false where it is a time and the FLOPs are not known."""
     is_listed: bool
     """Whether it calculates or moves anything, or may do so, as a custom call may."""
+
+    @property
+    def sums(self) -> Sums:
+        """The cost of an execution as sums."""
+        arithmetic, traffic = self.arithmetic, self.traffic
+        return Sums(
+            arithmetic.flops,
+            arithmetic.transcendentals,
+            traffic.bytes_read,
+            traffic.bytes_written,
+            traffic.padded_bytes,
+            self.xla_bytes,
+            0.0 if self.is_beside else self.seconds or 0.0,
+            self.link_seconds or 0.0,
+            arithmetic.is_complete,
+        )
 
 
 class ComputationRuns(NamedTuple):
@@ -143,12 +168,20 @@ def flops_of(module: HloModule) -> Flops:
     return _Walk(module, Roof(None, None, None), as_xla=False).flops()
 
 
-def runs_of(module: HloModule) -> dict[HloComputation, int]:
-    """Computation that is executed or fused → how often it runs in one run of the program. Those of which that is not
-    known are left out.
+class Runs(NamedTuple):
+    """How often computations run in one run of a program."""
+
+    times: dict[HloComputation, int]
+    """Computation that is executed or fused → how often it runs. Loops of unknown length count once, and every branch
+    counts as taken.
     """
-    times, exact = _Walk(module, Roof(None, None, None), as_xla=False).times(fused=True)
-    return {computation: times[computation] for computation in exact}
+    exact: set[HloComputation]
+    """Those of which the number is certain."""
+
+
+def runs_of(module: HloModule) -> Runs:
+    """How often each computation that is executed or fused runs in one run of the program."""
+    return Runs(*_Walk(module, Roof(None, None, None), as_xla=False).times(fused=True))
 
 
 def program_of(module: HloModule, roof: Roof, *, as_xla: bool) -> Program:
@@ -202,6 +235,9 @@ class _Walk:
         """What one execution of each computation calculates, with everything that it calls."""
         self._seconds: dict[HloComputation, tuple[float, float]] = {}
         self._trips: dict[HloInstruction, int | None] = {}
+        self._collectives: dict[HloInstruction, Collective] | None = None
+        """The instruction that each collective's cost is counted with → the collective."""
+        self._grid = DeviceGrid(1, 1)
         self._branches: dict[HloInstruction, int] = {}
         """Executed conditional → the number of the branch that counts. Filled by `_called`."""
 
@@ -218,7 +254,7 @@ class _Walk:
             spend(4 * len(computation.instructions))
             total = Sums()
             for number, count in counts.items():
-                total = total.plus(_sums(self._execution(number)), count)
+                total = total.plus(self._execution(number).sums, count)
             for each in self._callers[computation]:
                 with_called = self._called(each, sums)
                 if with_called is not None:
@@ -281,6 +317,7 @@ class _Walk:
             return branches[self._branches[instruction]]._replace(
                 transcendentals=max([each.transcendentals for each in branches]),
                 seconds=min([each.seconds for each in branches]),
+                link_seconds=min([each.link_seconds for each in branches]),
                 is_complete=all(each.is_complete for each in branches),
             )
         if _runs_once(row) and called:
@@ -413,20 +450,52 @@ class _Walk:
             bytes_as_xla = _checked(instruction, xla_bytes) if self._as_xla else 0
             compute: float | None = None
             seconds: float | None = None
+            links: float | None = None
+            collective: Collective | None = None
             weight = float(max(0, bytes_as_xla) + traffic.bytes_read + traffic.bytes_written)
             is_timed = self._roof.is_known and not self._as_xla
             if is_timed:
                 weight = traffic.main_bytes / (self._roof.bandwidth or 1.0)
+                collective = self._collective(instruction)
+                links = None if collective is None else self._link_seconds(collective)
+                weight = max(weight, links or 0.0)
                 if arithmetic.is_complete:
                     compute = max(self._compute_seconds(instruction, arithmetic))
                     seconds = weight = max(compute, weight)
             is_listed = any((*arithmetic[:2], traffic.padded_bytes, bytes_as_xla, row.opcode == Opcode.CUSTOM_CALL))
-            has_share, is_beside = seconds is not None or not is_timed, row.begins_asynchronously
+            has_share = seconds is not None or not is_timed
+            is_beside = row.begins_asynchronously or (collective is not None and collective.is_asynchronous)
+            is_listed = is_listed or collective is not None
             found = Execution(
-                arithmetic, traffic, bytes_as_xla, seconds, compute, is_beside, weight, has_share, is_listed
+                arithmetic,
+                traffic,
+                bytes_as_xla,
+                seconds,
+                compute,
+                links,
+                collective is not None,
+                is_beside,
+                weight,
+                has_share,
+                is_listed,
             )
             self._executions[number] = found
         return found
+
+    def _collective(self, instruction: HloInstruction) -> Collective | None:
+        """The collective that sends anything and that an instruction is, or that begins with this fusion."""
+        if self._collectives is None:
+            found = find_collectives(self._module)
+            self._grid = device_grid(self._module, found)
+            self._collectives = {
+                each.begin if each.begin.kind.row.fuses_called_computation else each.instruction: each for each in found
+            }
+        collective = self._collectives.get(instruction)
+        return collective if collective and any(groups_of(collective, self._grid).moved(collective)) else None
+
+    def _link_seconds(self, collective: Collective) -> float | None:
+        links = self._roof.links
+        return None if links is None else link_seconds(collective, groups_of(collective, self._grid), links)
 
     def _compute_seconds(self, instruction: HloInstruction, arithmetic: Arithmetic) -> tuple[float, float]:
         """The least times in matrix units and in vector units. Both work at once, so the larger counts."""
@@ -457,21 +526,6 @@ class _Walk:
                 matrix, vector = matrix + of_called[0], vector + of_called[1]
             self._seconds[each] = matrix, vector
         return self._seconds[computation]
-
-
-def _sums(once: Execution) -> Sums:
-    """The cost of an execution as sums."""
-    arithmetic, traffic = once.arithmetic, once.traffic
-    return Sums(
-        arithmetic.flops,
-        arithmetic.transcendentals,
-        traffic.bytes_read,
-        traffic.bytes_written,
-        traffic.padded_bytes,
-        once.xla_bytes,
-        0.0 if once.is_beside else once.seconds or 0.0,
-        arithmetic.is_complete,
-    )
 
 
 def _runs_once(row: Operation) -> bool:

@@ -60,6 +60,7 @@ REPORT: Final = Report(
         Column("intensity", ColumnKind.NUMBER, "FLOPs for each byte", "flops/byte", rank=4),
         Column("bound", ColumnKind.TEXT, "what limits it on the target", rank=2, choices=vocabularies.BOUNDS),
         Column("least_time", ColumnKind.NUMBER, "the least time of one execution on the target", "seconds", rank=2),
+        Column("communication_time", ColumnKind.NUMBER, "of a collective the least time of one execution on the links between devices, without latency", "seconds"),
         Column("share", ColumnKind.NUMBER, "the share of its executions in the sum of all least times, or without a target of all bytes", "fraction", rank=3),
         Column("source", ColumnKind.TEXT, "the line of the program that it comes from", rank=2),
         Column("op_name", ColumnKind.TEXT, "the operation of the program that it comes from"),
@@ -75,6 +76,7 @@ REPORT: Final = Report(
         Column("intensity", ColumnKind.NUMBER, "FLOPs for each byte", "flops/byte"),
         Column("target", ColumnKind.TEXT, "the device that was asked for, whose peaks give the times", choices=TARGET_NAMES),
         Column("least_time", ColumnKind.NUMBER, "the least time of one run: the sum over instructions that run one after the other, in the quickest branch of each conditional", "seconds"),
+        Column("communication_time", ColumnKind.NUMBER, "the least time of all collectives of one run on the links between devices, without latency; docs/cost.md has the links", "seconds", heading="communication"),
         Column("is_exact", ColumnKind.BOOLEAN, "whether the sums are exact: no loop of unknown length, no branches, nothing unknown", heading="exact"),
         Column("unknown_loops", ColumnKind.INTEGER, "loops whose number of iterations is not known; they count one iteration"),
         Column("conditionals", ColumnKind.INTEGER, "conditionals; in FLOPs, bytes and rows the branch with the most FLOPs counts, of equal FLOPs the one that moves the most bytes"),
@@ -117,6 +119,7 @@ class InstructionCost(NamedTuple):
     intensity: float | None
     bound: str | None
     least_time: float | None
+    communication_time: float | None
     share: float | None
     source: str
     op_name: str
@@ -234,11 +237,21 @@ class Cost(Answer[InstructionCost], Frozen):
     @property
     def least_time(self) -> float | None:
         """Seconds that one run takes at least, if its instructions run one after the other and nothing stays in caches;
-        of a conditional the quickest branch counts. None with `as_xla`, where no peak and bandwidth are given, and
-        where FLOPs are not known.
+        of a conditional the quickest branch counts. Asynchronous collectives run beside other instructions, but no run
+        is shorter than `communication_time`. None with `as_xla`, where no peak and bandwidth are given, and where FLOPs
+        are not known.
         """
         sums = self.program.sums
-        return sums.seconds if self.roof.is_known and not self.as_xla and sums.is_complete else None
+        is_known = self.roof.is_known and not self.as_xla and sums.is_complete
+        return max(sums.seconds, sums.link_seconds) if is_known else None
+
+    @property
+    def communication_time(self) -> float | None:
+        """Seconds that all collectives of one run take at least on the links between devices, wherever these are.
+        Latency, and collectives of which that is not known, count 0. None where the links are not known.
+        """
+        is_known = self.roof.is_known and self.roof.links is not None and not self.as_xla
+        return self.program.sums.link_seconds if is_known else None
 
     @property
     def is_exact(self) -> bool:
@@ -300,6 +313,8 @@ class Cost(Answer[InstructionCost], Frozen):
             first = f"at least {cell_text(_GROUPS[6], least)} a run on {self.target or 'the device'}"
         else:
             first = f"{moved} read and written in a run"
+        if self.communication_time:
+            first += f"; at least {cell_text(_GROUPS[6], self.communication_time)} of communication"
         lines = [f"{self.name}: {first}"]
         if self.flops or self.transcendentals:
             rate = f", {self.intensity:.4g} for each byte" if self.intensity else ""
@@ -378,6 +393,8 @@ def _values(
     bound = None
     if once.seconds and once.compute_seconds is not None:
         bound = "compute" if once.compute_seconds >= once.seconds else "memory"
+    if once.is_collective:
+        bound = "communication"
     return (
         str(instruction.opcode),
         instruction.computation.name,
@@ -393,6 +410,7 @@ def _values(
         flops / moved if flops is not None and moved > 0 else None,
         bound,
         once.seconds,
+        once.link_seconds,
         share,
     )
 

@@ -12,6 +12,7 @@ from math import inf
 from typing import Final, NamedTuple
 
 from xlashape.errors import InvalidArgumentError
+from xlashape.reports.cost.links import LINKS, Links
 from xlashape.shape import PrimitiveType
 from xlashape.shape.parts.target import Target
 
@@ -178,6 +179,11 @@ class Roof(NamedTuple):
     def bandwidth(self) -> float | None:
         """Bytes/s of the main memory; None where neither a bandwidth nor a chip is given."""
         return self.own_bandwidth if self.own_bandwidth is not None else self.chip.bandwidth if self.chip else None
+
+    @property
+    def links(self) -> Links | None:
+        """The links to other devices; None without a chip, and for a chip whose links are not known."""
+        return LINKS.get(self.chip.name) if self.chip is not None else None
 
     def peak(self, kind: PrimitiveType, *, is_matrix: bool) -> float | None:
         """FLOP/s for an element type; None where neither a peak nor a chip is given."""

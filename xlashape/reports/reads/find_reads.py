@@ -147,7 +147,8 @@ class _Finder:
         self._output = output
         self._is_one = is_one
         self._analysis = Analysis()
-        self._runs = runs_of(module)
+        runs = runs_of(module)
+        self._runs = {computation: runs.times[computation] for computation in runs.exact}
         self._sizes: dict[Shape, tuple[str, int | None, int | None]] = {}
         self._opcodes: dict[Any, frozenset[str]] = {}
         self._known: dict[Any, tuple[OperandIndexingSet, Measured]] = {}

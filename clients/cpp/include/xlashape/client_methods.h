@@ -126,6 +126,9 @@ class ClientMethods {
   /// Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
   v1::CostResponse Cost(const v1::CostRequest& request) const;
 
+  /// Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it.
+  v1::CollectivesResponse Collectives(const v1::CollectivesRequest& request) const;
+
   /// Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
   v1::ReadsResponse Reads(const v1::ReadsRequest& request) const;
 

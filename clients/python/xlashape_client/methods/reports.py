@@ -19,6 +19,7 @@ from xlashape.reports.selection import bytes_of
 from xlashape.reports.tiles import integers_of
 from xlashape.shape import Shape
 from xlashape_client.answers import (
+    ReceivedCollectives,
     ReceivedCopies,
     ReceivedCost,
     ReceivedDiff,
@@ -190,6 +191,40 @@ class ReportMethods(Methods):
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
         options: dict[str, Any] = {"frames": frames, "strict": strict}
         return await _received(self._transport, "copies", inputs, options, sections, "", timeout)
+
+    @answer
+    async def collectives(
+        self,
+        module: AnyModule,
+        *,
+        mesh: str = "",
+        target: str = "",
+        topology: str = "",
+        frames: str | None = None,
+        strict: bool = False,
+        sections: Iterable[str] = ("",),
+        argument: str | int = "",
+        timeout: float | None = None,
+    ) -> ReceivedCollectives:
+        """What a program sends between devices: the answer of `xlashape.collectives`, with plain values.
+
+        `mesh` names the axes of the mesh, as `data=4,model=2`. `target` is a device of the table of targets, whose
+        links give least times, and `topology` says where the devices are, as `4x4`. `frames`, `strict` and `argument`
+        are those of `memory`. The sections are "", "findings" and "by".
+
+        >>> report = client.collectives(MODULE)
+        >>> report.count, report.sent_bytes
+        (0, 0)
+        """
+        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
+        options: dict[str, Any] = {
+            "mesh": mesh or None,
+            "target": target or None,
+            "topology": topology or None,
+            "frames": frames,
+            "strict": strict,
+        }
+        return await _received(self._transport, "collectives", inputs, options, sections, argument, timeout)
 
     @answer
     async def cost(

@@ -254,6 +254,7 @@ async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
             "IndexingService/EvaluateMapBatch" => both_streams!(indexing, evaluate_map_batch),
             "ReportService/Copies" => unary!(reports, copies),
             "ReportService/Cost" => unary!(reports, cost),
+            "ReportService/Collectives" => unary!(reports, collectives),
             "ReportService/Reads" => unary!(reports, reads),
             "ReportService/Diff" => unary!(reports, diff),
             "ReportService/Map" => unary!(reports, map),

@@ -4,6 +4,8 @@ package io.github.xlashape;
 
 import com.google.common.primitives.Longs;
 import io.github.xlashape.v1.ByteSizeRequest;
+import io.github.xlashape.v1.CollectivesRequest;
+import io.github.xlashape.v1.CollectivesResponse;
 import io.github.xlashape.v1.ComposeMapsRequest;
 import io.github.xlashape.v1.CopiesRequest;
 import io.github.xlashape.v1.CopiesResponse;
@@ -349,6 +351,17 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<CostResponse> cost(CostRequest request) {
     return calls.askAsync(ReportServiceGrpc.getCostMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it.
+   *
+   * @param request the request of the report {@code collectives}: what a program sends between devices: which ones, how often, behind what, and what
+   *     would shrink it
+   * @return the answer of the report {@code collectives}: rows of {@code table}, rows if it is not set
+   */
+  public CompletableFuture<CollectivesResponse> collectives(CollectivesRequest request) {
+    return calls.askAsync(ReportServiceGrpc.getCollectivesMethod(), request, answer -> answer);
   }
 
   /**

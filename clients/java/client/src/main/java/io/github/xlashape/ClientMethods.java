@@ -6,6 +6,8 @@ import com.google.common.primitives.Longs;
 import io.github.xlashape.v1.ByteSizeRequest;
 import io.github.xlashape.v1.ByteSizesRequest;
 import io.github.xlashape.v1.ByteSizesResponse;
+import io.github.xlashape.v1.CollectivesRequest;
+import io.github.xlashape.v1.CollectivesResponse;
 import io.github.xlashape.v1.ComposeMapsRequest;
 import io.github.xlashape.v1.CopiesRequest;
 import io.github.xlashape.v1.CopiesResponse;
@@ -396,6 +398,18 @@ abstract class ClientMethods {
   }
 
   /**
+   * Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it.
+   *
+   * @param request the request of the report {@code collectives}: what a program sends between devices: which ones, how often, behind what, and what
+   *     would shrink it
+   * @return the answer of the report {@code collectives}: rows of {@code table}, rows if it is not set
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public CollectivesResponse collectives(CollectivesRequest request) {
+    return calls.ask(ReportServiceGrpc.getCollectivesMethod(), request, answer -> answer);
+  }
+
+  /**
    * Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
    *
    * @param request the request of the report {@code reads}: what the instructions of a program read from memory, and how well: those first that fetch
@@ -533,6 +547,7 @@ abstract class ClientMethods {
       Map.of("service", "xlashape.v1.ReportService", "method", "Memory"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Copies"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Cost"),
+      Map.of("service", "xlashape.v1.ReportService", "method", "Collectives"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Reads"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Profile"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Diff"),

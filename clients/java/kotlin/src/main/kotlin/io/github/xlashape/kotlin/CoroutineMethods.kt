@@ -6,6 +6,8 @@ import io.github.xlashape.ElementIndices
 import io.github.xlashape.MapValues
 import io.github.xlashape.XlashapeClient
 import io.github.xlashape.v1.ByteSizesRequest
+import io.github.xlashape.v1.CollectivesRequest
+import io.github.xlashape.v1.CollectivesResponse
 import io.github.xlashape.v1.CopiesRequest
 import io.github.xlashape.v1.CopiesResponse
 import io.github.xlashape.v1.CostRequest
@@ -297,6 +299,16 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * @return the answer of the report `cost`: rows of `table`, rows if it is not set
      */
     public suspend fun cost(request: CostRequest): CostResponse = async.cost(request).await()
+
+    /**
+     * Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it.
+     *
+     * @param request the request of the report `collectives`: what a program sends between devices: which ones, how
+     * often, behind what, and what would shrink it
+     * @return the answer of the report `collectives`: rows of `table`, rows if it is not set
+     */
+    public suspend fun collectives(request: CollectivesRequest): CollectivesResponse =
+        async.collectives(request).await()
 
     /**
      * Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.

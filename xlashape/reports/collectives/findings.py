@@ -1,0 +1,277 @@
+"""What sends more than it has to, or more often, and what removes that. A finding is given only where it follows from
+the module:
+
+    repeated      two collectives of one computation and kind, with the same groups, have the same operands
+    invariant     all operands of a collective in a loop are the same in every iteration
+    accumulated   a loop's state has a sum to which each iteration adds the result of an all-reduce, and nothing else
+                  uses either
+    wide          the operand is a conversion to a wider type, or a fusion that ends in one
+    sliced        each user of an all-reduce or all-gather takes the part of it that its device's number says
+    small         all-reduces of less than 1 MiB with the same groups, none of which needs another one
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from xlashape.base.math import counted
+from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
+from xlashape.hlo.collectives import Collective
+from xlashape.hlo.flow import Flow
+from xlashape.hlo.flow.steps import Value
+from xlashape.hlo.ops.exchange import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Exchanged
+from xlashape.hlo.ops.operation import ResultSource
+from xlashape.limits import spend
+from xlashape.reports.cost.program import Runs
+from xlashape.reports.text import short_bytes
+
+_SMALL: Final = 1 << 20
+_MOST_STEPS: Final = 400
+
+
+class Sent(NamedTuple):
+    """A collective with what it moves and how often it runs."""
+
+    collective: Collective
+    moved: Exchanged
+    group_size: int
+    times: int
+
+
+class Found(NamedTuple):
+    """A finding: the fields of `CollectiveFinding`, with the collectives themselves."""
+
+    kind: str
+    saved_bytes: int
+    collectives: tuple[Collective, ...]
+    text: str
+    fix: str
+
+
+def findings_of(module: HloModule, sent: Sequence[Sent], runs: Runs) -> list[Found]:
+    """The findings, those first that save the most."""
+    sending = [each for each in sent if any(each.moved)]
+    if not sending:
+        return []
+    flow = Flow(module)
+    found = [*_repeated(sending), *_small(sending)]
+    for each in sending:
+        if each.collective.begin is each.collective.instruction and each.times:
+            loop = _loop_of(each.collective.instruction.computation, flow, runs)
+            finding = None if loop is None else _invariant(each, loop, flow) or _accumulated(each, loop)
+            finding = finding or _wide(each)
+            found += [finding] if finding is not None else []
+    return sorted(found, key=lambda each: -each.saved_bytes)
+
+
+def _name(each: Sent) -> str:
+    return each.collective.instruction.name
+
+
+def _repeated(sent: Sequence[Sent]) -> Iterable[Found]:
+    groups: dict[tuple[object, ...], list[Sent]] = defaultdict(list)
+    for each in sent:
+        instruction = each.collective.instruction
+        if each.collective.begin is instruction and not each.collective.exchange.is_one_sided:
+            key = instruction.computation, instruction.kind, instruction.operands, instruction.called_computations
+            groups[key].append(each)
+    for same in groups.values():
+        if len(same) > 1:
+            again = same[1:]
+            yield Found(
+                "repeated",
+                sum([each.moved.sent * each.times for each in again]),
+                tuple([each.collective for each in again]),
+                f"{', '.join(map(_name, same[:4]))}{', …' if len(same) > 4 else ''} exchange the same operand.",
+                f"Use the result of {_name(same[0])} for all.",
+            )
+
+
+def _small(sent: Sequence[Sent]) -> Iterable[Found]:
+    """All-reduces of one computation that are small and do not need each other, so that one of a tuple would do."""
+    groups: dict[tuple[object, ...], list[Sent]] = defaultdict(list)
+    written: dict[object, tuple[object, ...]] = {}
+    for each in sent:
+        instruction = each.collective.instruction
+        if each.collective.exchange is ALL_REDUCE and each.collective.size < _SMALL:
+            kind = instruction.kind
+            if kind not in written:
+                is_global = kind.message.use_global_device_ids
+                written[kind] = instruction.replica_groups.groups, bool(instruction.channel), is_global
+            where = each.collective.begin.computation, each.collective.begin is instruction
+            groups[(*where, *written[kind], _reduction(instruction))].append(each)
+    for members in groups.values():
+        if len(members) < 2:
+            continue
+        rounds = _rounds([each.collective.begin for each in members])
+        if rounds < len(members):
+            total = sum([each.collective.size for each in members])
+            yield Found(
+                "small",
+                0,
+                tuple([each.collective for each in members]),
+                f"{counted(len(members), 'all-reduce')} of less than 1 MiB over the same devices, {short_bytes(total)} "
+                f"together, need only {counted(rounds, 'round')}.",
+                "A higher threshold combines them, such as --xla_gpu_all_reduce_combine_threshold_bytes; the bytes "
+                "stay, and less may run beside them.",
+            )
+
+
+def _reduction(instruction: HloInstruction) -> object:
+    """The opcode by which an all-reduce combines two values."""
+    return instruction.called_computations[0].root.opcode if instruction.called_computations else None
+
+
+def _rounds(members: Sequence[HloInstruction]) -> int:
+    """The longest chain of members each of which needs the one before it."""
+    chosen = set(members)
+    longest: dict[HloInstruction, int] = {}
+    instructions = members[0].computation.instructions
+    spend(len(instructions))
+    for each in instructions:
+        before = max([longest.get(operand, 0) for operand in each.operands], default=0)
+        longest[each] = before + (each in chosen)
+    return max(longest.values())
+
+
+# -- loops -------------------------------------------------------------------------------------
+
+
+class _Loop(NamedTuple):
+    """The only loop that runs a computation as its body."""
+
+    begins: int
+    """How often the loop begins in one run of the program."""
+    trips: int
+    """How many iterations it has each time."""
+
+
+def _loop_of(body: HloComputation, flow: Flow, runs: Runs) -> _Loop | None:
+    """The loop of a body, if it has several iterations."""
+    loop = flow.caller(body)
+    if loop is None or loop.kind.row.source is not ResultSource.STATE or loop.called_computations[:1] != (body,):
+        return None
+    begins = runs.times.get(loop.computation, 0)
+    is_known = body in runs.exact and begins > 0 and runs.times[body] > begins
+    return _Loop(begins, runs.times[body] // begins) if is_known else None
+
+
+def _invariant(each: Sent, loop: _Loop, flow: Flow) -> Found | None:
+    operands = each.collective.instruction.operands
+    if each.collective.exchange.is_one_sided or not all(_is_invariant(operand, flow) for operand in operands):
+        return None
+    held = short_bytes(each.collective.result_bytes)
+    return Found(
+        "invariant",
+        each.moved.sent * (each.times - loop.begins),
+        (each.collective,),
+        f"{_name(each)} exchanges the same value in each of {loop.trips:,} iterations.",
+        f"Exchange it before the loop, which then holds {held} on each device.",
+    )
+
+
+def _is_invariant(value: HloInstruction, flow: Flow) -> bool:
+    """Whether a value of a loop's body is the same in every iteration: made of parts of the state that no iteration
+    changes, and of constants."""
+    body = value.computation
+    outside = set[HloComputation]()
+    loop = flow.caller(body)
+    while loop is not None:
+        outside.add(loop.computation)
+        loop = flow.caller(loop.computation)
+    pending, seen = [Value(value, ())], set[Value]()
+    while pending:
+        spend()
+        here = pending.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        made = flow.definition(*here).instruction
+        if made.computation in outside:
+            continue
+        row = made.kind.row
+        changes = row.source is ResultSource.ARGUMENT or row.has_effect or made.opcode is Opcode.RNG
+        calls = made.called_computations and not row.fuses_called_computation and row.runs_called_instructions
+        if made.computation is not body or changes or calls or len(seen) > _MOST_STEPS:
+            return False
+        pending += [Value(operand, ()) for operand in made.operands]
+    return True
+
+
+def _accumulated(each: Sent, loop: _Loop) -> Found | None:
+    """An all-reduce that adds up, of which the only user adds it to an element of the loop's state that has no other
+    use."""
+    instruction = each.collective.instruction
+    is_sum = each.collective.exchange is ALL_REDUCE and _reduction(instruction) is Opcode.ADD
+    if not is_sum or len(instruction.users) != 1 or instruction.is_root:
+        return None
+    (user,) = instruction.users
+    root = instruction.computation.root
+    others = [operand for operand in user.operands if operand is not instruction]
+    if user.opcode is not Opcode.ADD or len(others) != 1 or root.opcode is not Opcode.TUPLE:
+        return None
+    (state,) = others
+    is_part = state.opcode is Opcode.GET_TUPLE_ELEMENT and state.operands[0].opcode is Opcode.PARAMETER
+    if not is_part or state.users != (user,) or user.users != (root,):
+        return None
+    number = state.details.tuple_index
+    uses = [use for use in state.operands[0].users if use.opcode is not Opcode.GET_TUPLE_ELEMENT]
+    uses += [use for use in state.operands[0].users if use is not state and use.details.tuple_index == number]
+    if uses or [place for place, operand in enumerate(root.operands) if operand is user] != [number]:
+        return None
+    return Found(
+        "accumulated",
+        each.moved.sent * (each.times - loop.begins),
+        (each.collective,),
+        f"{_name(each)} is reduced in each of {loop.trips:,} iterations, and only the sum is used.",
+        "Add up what each device has, and reduce the sum once after the loop; floats may differ in the last bits.",
+    )
+
+
+# -- types and slices --------------------------------------------------------------------------
+
+
+def _wide(each: Sent) -> Found | None:
+    """A collective of one array that is a conversion of a narrower one."""
+    instruction = each.collective.instruction
+    if len(instruction.operands) != 1 or each.collective.exchange.is_one_sided:
+        return None
+    made = instruction.operands[0]
+    if made.kind.row.fuses_called_computation and made.called_computations:
+        made = made.called_computations[0].root
+    if made.opcode is not Opcode.CONVERT or not made.shape.is_array:
+        return None
+    narrow, wide = made.operands[0].shape.element_type, made.shape.element_type
+    if not narrow.bit_width < wide.bit_width or narrow.text == "pred":
+        return None
+    kept = each.moved.sent * narrow.bit_width // wide.bit_width
+    exact = each.collective.exchange not in (ALL_REDUCE, REDUCE_SCATTER)
+    loss = "" if exact else f"; sums are then rounded to {narrow.text}"
+    return Found(
+        "wide",
+        (each.moved.sent - kept) * each.times,
+        (each.collective,),
+        f"{_name(each)} exchanges {wide.text} that were {narrow.text} just before.",
+        f"Exchange {narrow.text} and convert after{loss}.",
+    )
+
+
+def cause_of(collective: Collective, axes: tuple[str, ...] | None) -> str:
+    """What a collective exchanges, in words."""
+    instruction, kind = collective.instruction, collective.exchange.kind
+    over = f" over {', '.join(axes)}" if axes else ""
+    dimensions = list(instruction.details.dimensions)
+    where = f"dimension {dimensions[0]}" if dimensions else "parts"
+    if collective.exchange is ALL_GATHER:
+        said = f"{where} is divided{over}, and each device wants it whole"
+    elif collective.exchange is REDUCE_SCATTER:
+        said = f"each device has a summand{over}, and wants its part of the sum"
+    elif collective.exchange is ALL_REDUCE:
+        said = f"each device has a summand{over}, and wants the sum"
+    else:
+        said = f"{kind}{over}"
+    if instruction.details.frontend_attributes.map.get("is_spmd_generated") == "true":
+        said += "; the partitioner made it"
+    return said
