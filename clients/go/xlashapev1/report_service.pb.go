@@ -10339,6 +10339,11 @@ type ProfileTotals struct {
 	CopyTime *float64 `protobuf:"fixed64,7,opt,name=copy_time,json=copyTime,proto3,oneof" json:"copy_time,omitempty"`
 	// The time of copies ÷ the time of all instructions.
 	CopyShare *float64 `protobuf:"fixed64,8,opt,name=copy_share,json=copyShare,proto3,oneof" json:"copy_share,omitempty"`
+	// The time of collectives, their begins and their ends, in seconds.
+	CommunicationTime *float64 `protobuf:"fixed64,17,opt,name=communication_time,json=communicationTime,proto3,oneof" json:"communication_time,omitempty"`
+	// The part of that time in which the device runs nothing else: known for TPUs, which run one instruction after the
+	// other, in seconds.
+	ExposedTime *float64 `protobuf:"fixed64,18,opt,name=exposed_time,json=exposedTime,proto3,oneof" json:"exposed_time,omitempty"`
 	// The time that layouts cost: copies, padding, and what reads fetch in vain, in seconds.
 	LayoutTime *float64 `protobuf:"fixed64,9,opt,name=layout_time,json=layoutTime,proto3,oneof" json:"layout_time,omitempty"`
 	// The time of kernels that the profile gives no instruction for, in seconds.
@@ -10445,6 +10450,20 @@ func (x *ProfileTotals) GetCopyShare() float64 {
 	return 0
 }
 
+func (x *ProfileTotals) GetCommunicationTime() float64 {
+	if x != nil && x.CommunicationTime != nil {
+		return *x.CommunicationTime
+	}
+	return 0
+}
+
+func (x *ProfileTotals) GetExposedTime() float64 {
+	if x != nil && x.ExposedTime != nil {
+		return *x.ExposedTime
+	}
+	return 0
+}
+
 func (x *ProfileTotals) GetLayoutTime() float64 {
 	if x != nil && x.LayoutTime != nil {
 		return *x.LayoutTime
@@ -10541,6 +10560,10 @@ type ProfileRow struct {
 	Bandwidth *float64 `protobuf:"fixed64,17,opt,name=bandwidth,proto3,oneof" json:"bandwidth,omitempty"`
 	// FLOPs of all executions ÷ time, in flops/s.
 	FlopRate *float64 `protobuf:"fixed64,18,opt,name=flop_rate,json=flopRate,proto3,oneof" json:"flop_rate,omitempty"`
+	// Bytes that the busiest device sends in one execution of a collective.
+	SentBytes *int64 `protobuf:"varint,26,opt,name=sent_bytes,json=sentBytes,proto3,oneof" json:"sent_bytes,omitempty"`
+	// Sent bytes of all executions ÷ time: the bus bandwidth of nccl-tests, in bytes/s.
+	SendRate *float64 `protobuf:"fixed64,27,opt,name=send_rate,json=sendRate,proto3,oneof" json:"send_rate,omitempty"`
 	// What limits it on the target.
 	Bound Bound `protobuf:"varint,19,opt,name=bound,proto3,enum=xlashape.v1.Bound" json:"bound,omitempty"`
 	// The least time of one execution on the target, in seconds.
@@ -10550,6 +10573,8 @@ type ProfileRow struct {
 	// The time that its layout costs: all of a copy's, and otherwise the share of wasted_bytes in the bytes that it
 	// moves, in seconds.
 	LayoutTime *float64 `protobuf:"fixed64,22,opt,name=layout_time,json=layoutTime,proto3,oneof" json:"layout_time,omitempty"`
+	// Whether it is a collective, or begins or ends one.
+	IsCollective *bool `protobuf:"varint,28,opt,name=is_collective,json=isCollective,proto3,oneof" json:"is_collective,omitempty"`
 	// Whether it moves data only: copies, transposes, and fusions of nothing else.
 	IsCopy *bool `protobuf:"varint,23,opt,name=is_copy,json=isCopy,proto3,oneof" json:"is_copy,omitempty"`
 	// The line of the program that it comes from.
@@ -10716,6 +10741,20 @@ func (x *ProfileRow) GetFlopRate() float64 {
 	return 0
 }
 
+func (x *ProfileRow) GetSentBytes() int64 {
+	if x != nil && x.SentBytes != nil {
+		return *x.SentBytes
+	}
+	return 0
+}
+
+func (x *ProfileRow) GetSendRate() float64 {
+	if x != nil && x.SendRate != nil {
+		return *x.SendRate
+	}
+	return 0
+}
+
 func (x *ProfileRow) GetBound() Bound {
 	if x != nil {
 		return x.Bound
@@ -10742,6 +10781,13 @@ func (x *ProfileRow) GetLayoutTime() float64 {
 		return *x.LayoutTime
 	}
 	return 0
+}
+
+func (x *ProfileRow) GetIsCollective() bool {
+	if x != nil && x.IsCollective != nil {
+		return *x.IsCollective
+	}
+	return false
 }
 
 func (x *ProfileRow) GetIsCopy() bool {
@@ -12390,7 +12436,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
 	"\bheadline\x18\x05 \x01(\tR\bheadline\x12)\n" +
 	"\x02by\x18\x06 \x03(\v2\x19.xlashape.v1.ProfileByRowR\x02by\x128\n" +
-	"\aagainst\x18\a \x03(\v2\x1e.xlashape.v1.ProfileAgainstRowR\aagainst\"\xe9\x05\n" +
+	"\aagainst\x18\a \x03(\v2\x1e.xlashape.v1.ProfileAgainstRowR\aagainst\"\xed\x06\n" +
 	"\rProfileTotals\x12\x17\n" +
 	"\x04time\x18\x01 \x01(\x01H\x00R\x04time\x88\x01\x01\x12\x1b\n" +
 	"\x06events\x18\x02 \x01(\x03H\x01R\x06events\x88\x01\x01\x12\x18\n" +
@@ -12400,31 +12446,35 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06target\x18\x06 \x01(\x0e2\x13.xlashape.v1.TargetR\x06target\x12 \n" +
 	"\tcopy_time\x18\a \x01(\x01H\x03R\bcopyTime\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"copy_share\x18\b \x01(\x01H\x04R\tcopyShare\x88\x01\x01\x12$\n" +
-	"\vlayout_time\x18\t \x01(\x01H\x05R\n" +
+	"copy_share\x18\b \x01(\x01H\x04R\tcopyShare\x88\x01\x01\x122\n" +
+	"\x12communication_time\x18\x11 \x01(\x01H\x05R\x11communicationTime\x88\x01\x01\x12&\n" +
+	"\fexposed_time\x18\x12 \x01(\x01H\x06R\vexposedTime\x88\x01\x01\x12$\n" +
+	"\vlayout_time\x18\t \x01(\x01H\aR\n" +
 	"layoutTime\x88\x01\x01\x12 \n" +
 	"\tlost_time\x18\n" +
-	" \x01(\x01H\x06R\blostTime\x88\x01\x01\x12&\n" +
-	"\flost_kernels\x18\v \x01(\x03H\aR\vlostKernels\x88\x01\x01\x12)\n" +
-	"\x0elost_in_graphs\x18\f \x01(\x03H\bR\flostInGraphs\x88\x01\x01\x12*\n" +
-	"\x0eshared_kernels\x18\r \x01(\x03H\tR\rsharedKernels\x88\x01\x01\x12%\n" +
+	" \x01(\x01H\bR\blostTime\x88\x01\x01\x12&\n" +
+	"\flost_kernels\x18\v \x01(\x03H\tR\vlostKernels\x88\x01\x01\x12)\n" +
+	"\x0elost_in_graphs\x18\f \x01(\x03H\n" +
+	"R\flostInGraphs\x88\x01\x01\x12*\n" +
+	"\x0eshared_kernels\x18\r \x01(\x03H\vR\rsharedKernels\x88\x01\x01\x12%\n" +
 	"\x0ewithout_module\x18\x0e \x03(\tR\rwithoutModule\x124\n" +
-	"\x13without_instruction\x18\x0f \x01(\x03H\n" +
-	"R\x12withoutInstruction\x88\x01\x01\x12\x14\n" +
+	"\x13without_instruction\x18\x0f \x01(\x03H\fR\x12withoutInstruction\x88\x01\x01\x12\x14\n" +
 	"\x05notes\x18\x10 \x03(\tR\x05notesB\a\n" +
 	"\x05_timeB\t\n" +
 	"\a_eventsB\b\n" +
 	"\x06_stepsB\f\n" +
 	"\n" +
 	"_copy_timeB\r\n" +
-	"\v_copy_shareB\x0e\n" +
+	"\v_copy_shareB\x15\n" +
+	"\x13_communication_timeB\x0f\n" +
+	"\r_exposed_timeB\x0e\n" +
 	"\f_layout_timeB\f\n" +
 	"\n" +
 	"_lost_timeB\x0f\n" +
 	"\r_lost_kernelsB\x11\n" +
 	"\x0f_lost_in_graphsB\x11\n" +
 	"\x0f_shared_kernelsB\x16\n" +
-	"\x14_without_instruction\"\xd6\b\n" +
+	"\x14_without_instruction\"\xf5\t\n" +
 	"\n" +
 	"ProfileRow\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1b\n" +
@@ -12449,18 +12499,22 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\fwasted_bytes\x18\x0f \x01(\x03H\x0eR\vwastedBytes\x88\x01\x01\x12\x19\n" +
 	"\x05flops\x18\x10 \x01(\x03H\x0fR\x05flops\x88\x01\x01\x12!\n" +
 	"\tbandwidth\x18\x11 \x01(\x01H\x10R\tbandwidth\x88\x01\x01\x12 \n" +
-	"\tflop_rate\x18\x12 \x01(\x01H\x11R\bflopRate\x88\x01\x01\x12(\n" +
+	"\tflop_rate\x18\x12 \x01(\x01H\x11R\bflopRate\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"sent_bytes\x18\x1a \x01(\x03H\x12R\tsentBytes\x88\x01\x01\x12 \n" +
+	"\tsend_rate\x18\x1b \x01(\x01H\x13R\bsendRate\x88\x01\x01\x12(\n" +
 	"\x05bound\x18\x13 \x01(\x0e2\x12.xlashape.v1.BoundR\x05bound\x12\"\n" +
 	"\n" +
-	"least_time\x18\x14 \x01(\x01H\x12R\tleastTime\x88\x01\x01\x12#\n" +
+	"least_time\x18\x14 \x01(\x01H\x14R\tleastTime\x88\x01\x01\x12#\n" +
 	"\n" +
-	"efficiency\x18\x15 \x01(\x01H\x13R\n" +
+	"efficiency\x18\x15 \x01(\x01H\x15R\n" +
 	"efficiency\x88\x01\x01\x12$\n" +
-	"\vlayout_time\x18\x16 \x01(\x01H\x14R\n" +
-	"layoutTime\x88\x01\x01\x12\x1c\n" +
-	"\ais_copy\x18\x17 \x01(\bH\x15R\x06isCopy\x88\x01\x01\x12\x1b\n" +
-	"\x06source\x18\x18 \x01(\tH\x16R\x06source\x88\x01\x01\x12\x1c\n" +
-	"\aop_name\x18\x19 \x01(\tH\x17R\x06opName\x88\x01\x01B\a\n" +
+	"\vlayout_time\x18\x16 \x01(\x01H\x16R\n" +
+	"layoutTime\x88\x01\x01\x12(\n" +
+	"\ris_collective\x18\x1c \x01(\bH\x17R\fisCollective\x88\x01\x01\x12\x1c\n" +
+	"\ais_copy\x18\x17 \x01(\bH\x18R\x06isCopy\x88\x01\x01\x12\x1b\n" +
+	"\x06source\x18\x18 \x01(\tH\x19R\x06source\x88\x01\x01\x12\x1c\n" +
+	"\aop_name\x18\x19 \x01(\tH\x1aR\x06opName\x88\x01\x01B\a\n" +
 	"\x05_nameB\t\n" +
 	"\a_moduleB\r\n" +
 	"\v_program_idB\t\n" +
@@ -12482,9 +12536,13 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"_bandwidthB\f\n" +
 	"\n" +
 	"_flop_rateB\r\n" +
+	"\v_sent_bytesB\f\n" +
+	"\n" +
+	"_send_rateB\r\n" +
 	"\v_least_timeB\r\n" +
 	"\v_efficiencyB\x0e\n" +
-	"\f_layout_timeB\n" +
+	"\f_layout_timeB\x10\n" +
+	"\x0e_is_collectiveB\n" +
 	"\n" +
 	"\b_is_copyB\t\n" +
 	"\a_sourceB\n" +

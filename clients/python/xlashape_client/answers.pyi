@@ -606,10 +606,13 @@ class ReceivedProfileRow(ReceivedRow):
     flops: int | None
     bandwidth: float | None
     flop_rate: float | None
+    sent_bytes: int | None
+    send_rate: float | None
     bound: str | None
     least_time: float | None
     efficiency: float | None
     layout_time: float | None
+    is_collective: bool
     is_copy: bool
     source: str
     op_name: str
@@ -648,6 +651,8 @@ class ReceivedProfile(Received[ReceivedProfileRow]):
     target: str | None
     copy_time: float | None
     copy_share: float | None
+    communication_time: float | None
+    exposed_time: float | None
     layout_time: float | None
     lost_time: float | None
     lost_kernels: int

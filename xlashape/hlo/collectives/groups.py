@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from xlashape.base.math import ceil_div
 from xlashape.errors import InvalidModuleError, ParseError
 from xlashape.hlo.collectives.found import Collective
 from xlashape.hlo.ir import HloInstruction, ModuleData
@@ -86,14 +87,14 @@ def device_grid(module: ModuleData, collectives: Iterable[Collective], mesh_size
     replicas, partitions = max(1, config.replica_count), max(1, config.num_partitions)
     if replicas * partitions > 1:
         return DeviceGrid(replicas, partitions)
-    partitions = mesh_size
+    named = {"flattened": mesh_size, "cross_partition": 1}
     for each in {each.instruction.kind: each for each in collectives}.values():
         lists = _lists(each.instruction, each.exchange.numbers)
+        mode = _mode(each.instruction, each.exchange.numbers)
         most = max([number for numbers in lists for number in numbers], default=0) + 1
-        if _mode(each.instruction, each.exchange.numbers) in ("flattened", "cross_partition"):
-            partitions = max(partitions, most)
-        else:
-            replicas = max(replicas, most)
+        named[mode] = max(named.get(mode, 1), most)
+    replicas = max(named.get("cross_replica", 1), named.get("cross_replica_and_partition", 1))
+    partitions = max(named["cross_partition"], ceil_div(named["flattened"], replicas))
     check("devices of a module", replicas * partitions, _MOST_DEVICES)
     return DeviceGrid(replicas, partitions, is_stated=False)
 

@@ -18,8 +18,10 @@ from typing import Final, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
+from xlashape.hlo.collectives import device_grid, find_collectives, groups_of
 from xlashape.hlo.ops.operation import Movement, ReadPattern, ResultSource
 from xlashape.hlo.ops.registry import operation_of
+from xlashape.reports.cost.links import link_seconds
 from xlashape.reports.cost.program import ComputationRuns, Execution, program_of
 from xlashape.reports.cost.targets import Roof
 from xlashape.reports.origin import source_of
@@ -45,6 +47,12 @@ class Static(NamedTuple):
     """The least time of the arithmetic on the device."""
     wasted_bytes: int | None = None
     """The bytes that are moved beside the elements: padding, and bytes that reads fetch in vain."""
+    sent_bytes: int | None = None
+    """The bytes that the busiest device sends in a collective; None for the end of one and for other instructions."""
+    link_seconds: float | None = None
+    """The least time of a collective on the links between devices."""
+    is_collective: bool = False
+    """Whether it is a collective, or the begin or end of one."""
 
 
 _NOTHING: Final = Static(None, None, None, None, None)
@@ -167,6 +175,8 @@ class Costs:
         self._called: dict[HloInstruction, Static] = {}
         self._wasted: dict[HloInstruction, int] = {}
         self._measured: set[str] = set()
+        self._sent: dict[HloInstruction, tuple[int | None, float | None]] = {}
+        """Begin or end of a collective → the bytes that a device sends, and the least time on the links."""
         try:
             program = program_of(module, roof, as_xla=False)
         except XlashapeError as error:
@@ -180,6 +190,15 @@ class Costs:
             padding = max(0, sums.padded_bytes - moved)
             flops = sums.flops if sums.is_complete else None
             self._called[instruction] = Static(flops, moved, sums.padded_bytes, sums.padded_bytes, None, padding)
+        found = find_collectives(module)
+        grid = device_grid(module, found)
+        for each in found:
+            groups = groups_of(each, grid)
+            seconds = None if roof.links is None else link_seconds(each, groups, roof.links)
+            for begin in (each.instruction, each.begin):
+                self._sent[begin] = groups.moved(each).sent, seconds
+            if each.end is not None:
+                self._sent[each.end] = None, None
 
     def measure(self, timed: set[str], target: str | None) -> None:
         """Finds how many bytes the reads of instructions with these names waste on a device: `cpu`, `gpu` or `tpu`."""
@@ -197,6 +216,13 @@ class Costs:
         instructions that it runs, unless these have times too: then the loop or call has no cost of its own. `timed`
         has the names of the instructions with times.
         """
+        static = self._of(instruction, timed)
+        if instruction not in self._sent:
+            return static
+        sent, seconds = self._sent[instruction]
+        return (static or _NOTHING)._replace(sent_bytes=sent, link_seconds=seconds, is_collective=True)
+
+    def _of(self, instruction: HloInstruction, timed: set[str]) -> Static | None:
         if instruction in self._called:
             inner = [each.name in timed for called in instruction.called_computations for each in called.instructions]
             return _NOTHING if any(inner) else self._called[instruction]
@@ -226,7 +252,7 @@ def join(tally: Tally, modules: ProfileModules) -> Join:
     for operation in tally.operations:
         programs.setdefault((operation.module, operation.program_id), []).append(operation)
     rows: list[Joined] = []
-    target = _target_of(tally)
+    target = device_kind(tally)
     unknown: list[str] = []
     missing: list[str] = []
     shared = 0
@@ -274,7 +300,7 @@ def join(tally: Tally, modules: ProfileModules) -> Join:
     return Join(tuple(rows), shared, tuple(unknown), tuple(missing), same)
 
 
-def _target_of(tally: Tally) -> str | None:
+def device_kind(tally: Tally) -> str | None:
     """The kind of the devices that have times: `cpu`, `gpu` or `tpu`; None where they are of several kinds."""
     found = [_PLANE.match(plane) for plane in tally.planes]
     kinds = {(each[1] or each[2]).lower() if each is not None else None for each in found}

@@ -15,7 +15,7 @@ from xlashape.reports import vocabularies
 from xlashape.reports.cost.targets import Roof, roof_of
 from xlashape.reports.profile.changes import CHANGES, TimeChange, changes_of
 from xlashape.reports.profile.events import EventTimes, Tally
-from xlashape.reports.profile.joined import Join, Joined, ProfileModules, join
+from xlashape.reports.profile.joined import Join, Joined, ProfileModules, device_kind, join
 from xlashape.reports.profile.sources import opened
 from xlashape.reports.report import FRAMES, NOTES, Answer, Option, Report, Section
 from xlashape.reports.text import cell_text
@@ -83,10 +83,13 @@ REPORT: Final = Report(
         Column("flops", ColumnKind.INTEGER, "FLOPs of one execution", "flops", rank=5),
         Column("bandwidth", ColumnKind.NUMBER, "padded bytes in main memory of all executions ÷ time", "bytes/s", rank=3),
         Column("flop_rate", ColumnKind.NUMBER, "FLOPs of all executions ÷ time", "flops/s", rank=4),
+        Column("sent_bytes", ColumnKind.INTEGER, "bytes that the busiest device sends in one execution of a collective", "bytes"),
+        Column("send_rate", ColumnKind.NUMBER, "sent bytes of all executions ÷ time: the bus bandwidth of nccl-tests", "bytes/s", rank=5),
         Column("bound", ColumnKind.TEXT, "what limits it on the target", rank=1, choices=vocabularies.BOUNDS),
         Column("least_time", ColumnKind.NUMBER, "the least time of one execution on the target", "seconds"),
         Column("efficiency", ColumnKind.NUMBER, "the least time of all executions ÷ their time", "fraction", rank=1, heading="roof"),
         Column("layout_time", ColumnKind.NUMBER, "the time that its layout costs: all of a copy's, and otherwise the share of wasted_bytes in the bytes that it moves", "seconds", rank=1, heading="layout"),
+        Column("is_collective", ColumnKind.BOOLEAN, "whether it is a collective, or begins or ends one"),
         Column("is_copy", ColumnKind.BOOLEAN, "whether it moves data only: copies, transposes, and fusions of nothing else"),
         Column("source", ColumnKind.TEXT, "the line of the program that it comes from", rank=2),
         Column("op_name", ColumnKind.TEXT, "the operation of the program that it comes from"),
@@ -100,6 +103,8 @@ REPORT: Final = Report(
         Column("target", ColumnKind.TEXT, "the device that was asked for, whose peaks give the times", choices=TARGET_NAMES),
         Column("copy_time", ColumnKind.NUMBER, "the time of copies and transposes", "seconds"),
         Column("copy_share", ColumnKind.NUMBER, "the time of copies ÷ the time of all instructions", "fraction"),
+        Column("communication_time", ColumnKind.NUMBER, "the time of collectives, their begins and their ends", "seconds"),
+        Column("exposed_time", ColumnKind.NUMBER, "the part of that time in which the device runs nothing else: known for TPUs, which run one instruction after the other", "seconds"),
         Column("layout_time", ColumnKind.NUMBER, "the time that layouts cost: copies, padding, and what reads fetch in vain", "seconds"),
         Column("lost_time", ColumnKind.NUMBER, "the time of kernels that the profile gives no instruction for", "seconds"),
         Column("lost_kernels", ColumnKind.INTEGER, "how many kernels the profile gives no instruction for"),
@@ -153,10 +158,13 @@ class InstructionTime:
     flops: int | None
     bandwidth: float | None
     flop_rate: float | None
+    sent_bytes: int | None
+    send_rate: float | None
     bound: str | None
     least_time: float | None
     efficiency: float | None
     layout_time: float | None
+    is_collective: bool
     is_copy: bool
     source: str
     op_name: str
@@ -240,6 +248,18 @@ class Profile(Answer[InstructionTime], Frozen):
     def copy_share(self) -> float | None:
         """The time of copies ÷ the time of all instructions; None for a profile without instructions."""
         return self.copy_time / self.time if self.time else None
+
+    @property
+    def communication_time(self) -> float:
+        """Seconds of collectives, their begins and their ends."""
+        return sum([row.self_time for row in self.rows if row.is_collective])
+
+    @property
+    def exposed_time(self) -> float | None:
+        """Seconds of collectives in which their device runs nothing else; None where the profile does not tell, as for
+        GPUs, which run several streams at once.
+        """
+        return self.communication_time if device_kind(self.tally) == "tpu" else None
 
     @property
     def layout_time(self) -> float:
@@ -354,6 +374,9 @@ class Profile(Answer[InstructionTime], Frozen):
         wasted = self.layout_time - self.copy_time
         if wasted > 1e-3 * self.time:
             costs.append(f"{_seconds(wasted)} ({100 * wasted / self.time:.1f}%) padding and wasted bytes of others")
+        if self.communication_time:
+            share = 100 * self.communication_time / self.time
+            costs.append(f"{_seconds(self.communication_time)} ({share:.1f}%) collectives")
         lines += [", ".join(costs)] if costs else []
         if self.roof.chip is not None:
             lines.append(f"Least times are those of {self.roof.chip.name}.")
@@ -469,10 +492,13 @@ def _row(each: Joined, total: float, roof: Roof) -> InstructionTime:
         flops,
         bandwidth,
         flops * each.executions / seconds if flops and seconds else None,
+        static.sent_bytes,
+        static.sent_bytes * each.executions / seconds if static.sent_bytes and seconds else None,
         bound,
         least,
         least * each.executions / seconds if least is not None and seconds else None,
         own if each.is_copy else own * share if known else None,
+        static.is_collective,
         each.is_copy,
         each.source,
         each.op_name,
@@ -489,6 +515,8 @@ def _least(each: Joined, roof: Roof) -> tuple[float | None, str | None]:
         peak = roof.own_peak or (max(roof.chip.matrix.values()) if roof.chip is not None else 1.0)
         compute = static.flops / peak
     memory = static.main_bytes / (roof.bandwidth or 1.0)
+    if static.sent_bytes:
+        return max(compute, memory, static.link_seconds or 0.0), "communication"
     if not compute and not memory:
         return None, None
     return max(compute, memory), "compute" if compute >= memory else "memory"
