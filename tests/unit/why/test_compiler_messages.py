@@ -53,20 +53,28 @@ WORDINGS = (
 
 @pytest.mark.parametrize("wording", WORDINGS)
 @pytest.mark.parametrize(
-    ("one", "other", "before", "after"),
+    ("one", "other", "part", "after", "lacked", "advice"),
     [
-        ("{devices=[2,1,4]<=[4,2]T(1,0)}", "{devices=[1,8,1]<=[8]}", 1 << 27, 1 << 27),
-        ("{devices=[2,1,1,4]<=[8] last_tile_dim_replicate}", "{devices=[1,8,1]<=[8]}", 1 << 29, 1 << 27),
-        ("{replicated}", "{devices=[8,1,1]<=[8]}", 1 << 30, 1 << 27),
+        # jax#21562 as jaxlib 0.12.0.1 and 0.4.35 say it, with the sizes that were measured
+        ("{devices=[2,1,4]<=[4,2]T(1,0)}", "{devices=[1,8,1]<=[8]}", "f32[8,16,4]", 2048, 1792, "{devices=[2,4,1]<=[4,2]T(1,0)} in between, it takes all-to-all, all-to-all, 2.50 KiB."),
+        ("{mesh['x'=4,'y'=2], [{'y'}, {}, {'x'}]}", "{mesh['x'=4,'y'=2], [{}, {'x', 'y'}, {}]}", "f32[8,16,4]", 2048, 1792, "P('y', 'x', None) in between, it takes all-to-all, all-to-all, 2.50 KiB."),
+        ("{devices=[2,1,1,4]<=[8] last_tile_dim_replicate}", "{devices=[1,8,1]<=[8]}", "f32[8,16,16]", 2048, 1024, "{devices=[8,1,1]<=[8]} in between, it takes slice, all-to-all, 1.75 KiB."),
+        ("{replicated}", "{devices=[8,1,1]<=[8]}", "f32[16,16,16]", 2048, 0, ""),
     ],
-)
-def test_what_the_partitioner_gathers(wording: str, one: str, other: str, before: int, after: int) -> None:
-    text = wording.format(one=one, other=other, shape="f32[4096,4096,16]{2,1,0}")
+)  # fmt: skip
+def test_what_the_partitioner_gathers(
+    wording: str, one: str, other: str, part: str, after: int, lacked: int, advice: str
+) -> None:
+    """The shape in the message is that of one device."""
+    text = wording.format(one=one, other=other, shape=f"{part}{{2,1,0}}")
     answer = xs.why(f"E0101 10:00:00.000000 7 spmd_partitioner.cc:621] {text}")
+    before = xs.shape_util.byte_size_of(xs.Shape.parse(part))
     assert [(each.name, each.bytes) for each in answer.stated] == [
-        ("before", before), ("between", 1 << 30), ("after", after),
+        ("before", before), ("between", 1 << 14), ("after", after), ("gathered", (1 << 14) - before), ("lacked", lacked),
     ]  # fmt: skip
-    assert answer.headline().startswith("add.1, f32[4096,4096,16]{2,1,0}, is ")
+    headline = " ".join(answer.headline().split())
+    assert headline.startswith("add.1, f32[16,16,16]{2,1,0} in all, is ")
+    assert headline.partition("Constrained to ")[2] == advice
 
 
 def test_a_report_of_vmem_without_sizes() -> None:

@@ -14,7 +14,8 @@ imported: a `jax.sharding.NamedSharding` has `mesh` and `spec`, others have `_to
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import Any, Final, cast
 
 from xlashape.base.math import product
@@ -28,6 +29,7 @@ _ONE: Final = re.compile(
     r"|mesh<\[(?P<axes>[^\]<>]{0,4000})\](?:, ?device_ids ?= ?\[(?P<ids>[\d, ]{0,100000})\])?>)"
     r", ?(?P<rest>\[[^<>\[\]]{0,4000}\][^<>\[\]]{0,4000})>"
 )
+_MOST_AXES: Final = 5
 _PRIORITY: Final = re.compile(r"\}p\d{1,9}")
 
 
@@ -102,6 +104,38 @@ def _of_shardy(text: str, mesh: Any) -> Sharding:
 def _mesh_text(mesh: DeviceMesh) -> str:
     axes = ",".join([f"'{name}'={size}" for name, size in zip(mesh.names, mesh.sizes, strict=True)])
     return f"mesh[{axes}]" + (f", device_ids=({','.join(map(str, mesh.devices))})" if mesh.devices else "")
+
+
+def spec_of(sharding: Sharding, mesh: DeviceMesh) -> str | None:
+    """The PartitionSpec of JAX that gives a sharding of tiles on a mesh; None where no axes of the mesh give it.
+
+    >>> spec_of(of("{devices=[1,8]<=[2,4]T(1,0)}"), DeviceMesh.of("x=2,y=4"))
+    "P(None, ('y', 'x'))"
+    """
+    counts = sharding.tile_counts
+    if sharding.kind == "replicated" or counts is None or len(mesh.names) > _MOST_AXES:
+        return "P()" if sharding.kind == "replicated" else None
+    for axes in _divided(counts, tuple(zip(mesh.names, mesh.sizes, strict=True))):
+        dims = ", ".join([f"{{{', '.join([repr(name) for name in names])}}}" for names in axes])
+        spelled = Sharding.parse(f"{{{_mesh_text(mesh)}, [{dims}]}}")
+        holders = [list(map(sorted, each.holders or [])) for each in (spelled, sharding)]
+        if holders[0] == holders[1]:
+            texts = [repr(names[0]) if len(names) == 1 else repr(names) if names else "None" for names in axes]
+            return f"P({', '.join(texts)})"
+    return None
+
+
+def _divided(counts: Sequence[int], axes: tuple[tuple[str, int], ...]) -> Iterator[tuple[tuple[str, ...], ...]]:
+    """The ways to give each dimension axes, in an order, whose sizes have its number of tiles as their product."""
+    if not counts:
+        yield ()
+        return
+    for length in range(len(axes) + 1):
+        for chosen in permutations([each for each in axes if each[1] > 1], length):
+            if product([size for _, size in chosen]) == counts[0]:
+                rest = tuple([each for each in axes if each not in chosen])
+                for following in _divided(counts[1:], rest):
+                    yield (tuple([name for name, _ in chosen]), *following)
 
 
 def device_count(sharding: Sharding) -> int | None:

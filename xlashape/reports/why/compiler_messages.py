@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from xlashape.base.math import byte_text, ceil_div, counted
 from xlashape.errors import XlashapeError
-from xlashape.hlo.values.sharding import Sharding
 from xlashape.limits import spend
 from xlashape.reports.oom_text import SIZE_PATTERN, ReportedAmount, ReportedTotals, parse_size, read_report
 from xlashape.reports.text import cut_middle
 from xlashape.shape import Shape
-from xlashape.shape.xla_util.shape_util import byte_size_of
+
+if TYPE_CHECKING:
+    from xlashape.indexing.sharding.resharding import Reshard
 
 _MOST_MESSAGES: Final = 100
 _SHOWN: Final = 5
@@ -111,6 +112,39 @@ def _scoped(cleaned: str) -> Messages | None:
     return Messages(tuple(said), tuple(amounts), totals)
 
 
+class _Change(NamedTuple):
+    """A change of sharding in a message."""
+
+    whole: Shape
+    """The array. The message has the shape of the part that one device holds."""
+    made: Reshard
+    advice: str
+    """The shardings on the way that need no full rematerialization, in a sentence; empty where none are known."""
+
+    @staticmethod
+    def of(part: Shape, one: str, other: str) -> _Change:
+        # start-up time: it loads maps, and few messages are about shardings
+        from xlashape.hlo.collectives.meshes import DeviceMesh
+        from xlashape.indexing.sharding.resharding import reshard
+        from xlashape.indexing.sharding.spelled import of, spec_of
+
+        before = of(one)
+        counts = before.counts_for(part)
+        whole = part.replace(dimensions=[size * count for size, count in zip(part.dimensions, counts, strict=True)])
+        made = reshard(whole, before, other)
+        steps = made.steps or ()
+        total = sum([step.received_bytes for step in steps])
+        if len(steps) < 2 or total >= made.gathered_bytes:
+            return _Change(whole, made, "")
+        mesh = DeviceMesh.of(one[1:].partition("], ")[0] + "]") if one.startswith("{mesh[") else None
+        shown = [
+            (spec_of(step.sharding, mesh) if mesh is not None else None) or str(step.sharding) for step in steps[:-1]
+        ]
+        kinds = ", ".join([step.kind for step in steps])
+        advice = f" Constrained to {', then '.join(shown)} in between, it takes {kinds}, {_short(total)}."
+        return _Change(whole, made, advice)
+
+
 def _remats(cleaned: str) -> Messages | None:
     said: list[str] = []
     amounts: list[ReportedAmount] = []
@@ -128,19 +162,26 @@ def _remats(cleaned: str) -> Messages | None:
         one, other = cleaned[before.end() : end], cleaned[after.end() : stop]
         name = operation[1]
         try:
-            array = Shape.parse(shape[0])
-            parts = [byte_size_of(Sharding.parse(each).shard_shape(array)) for each in (one, other)]
+            change = _Change.of(Shape.parse(shape[0]), one, other)
         except XlashapeError as error:
             said.append(
                 f"{name} goes from sharding {one} to {other} by way of the whole array on each device: {error.message}"
             )
             continue
-        whole = byte_size_of(array)
+        sizes = change.made
         said.append(
-            f"{name}, {array}, is {_short(parts[0])} on each device before and {_short(parts[1])} after, and between "
-            f"them the whole {_short(whole)} on each: the partitioner gathers it to go from {one} to {other}."
+            f"{name}, {change.whole} in all, is {_short(sizes.before_bytes)} on each device before and "
+            f"{_short(sizes.after_bytes)} after, and between them the whole {_short(sizes.whole_bytes)} on each: the "
+            f"partitioner gathers it to go from {one} to {other}. A device receives {_short(sizes.gathered_bytes)}, and "
+            f"lacks {_short(sizes.received_bytes)}.{change.advice}"
         )
-        for what, size in (("before", parts[0]), ("between", whole), ("after", parts[1])):
+        for what, size in (
+            ("before", sizes.before_bytes),
+            ("between", sizes.whole_bytes),
+            ("after", sizes.after_bytes),
+            ("gathered", sizes.gathered_bytes),
+            ("lacked", sizes.received_bytes),
+        ):
             amounts.append(ReportedAmount("bytes on each device", what, byte_text(size), size, name))
     if not said:
         return None
