@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 import xlashape as xs
@@ -75,6 +80,21 @@ def test_what_the_partitioner_gathers(
     headline = " ".join(answer.headline().split())
     assert headline.startswith("add.1, f32[16,16,16]{2,1,0} in all, is ")
     assert headline.partition("Constrained to ")[2] == advice
+
+
+REMATS = Path(__file__).resolve().parents[2] / "vectors/collectives/remats.jsonl.gz"
+
+
+@pytest.mark.parametrize("row", [json.loads(line) for line in gzip.decompress(REMATS.read_bytes()).splitlines()])
+def test_shardings_on_the_way_were_tried(row: dict[str, Any]) -> None:
+    """Messages of jaxlib 0.12.0.1; each program was compiled again with the named shardings in between: XLA logged no
+    message then, and each device received `received` bytes."""
+    headline = " ".join(xs.why(row["message"]).headline().split())
+    assert f"Constrained to {', then '.join(row['between'])} in between" in headline
+    before, _, after = row["message"].partition("from sharding ")[2].partition(" efficiently")[0].partition(" to ")
+    made = xs.sharding.reshard(row["shape"], before, after)
+    assert sum(step.received_bytes for step in made.steps or ()) == row["received"] < row["received_before"]
+    assert row["messages"] == 0
 
 
 def test_a_report_of_vmem_without_sizes() -> None:
