@@ -253,7 +253,6 @@ COLLECTIVE_FINDINGS: Final = Vocabulary(
         "invariant": "every iteration of a loop exchanges the same value",
         "accumulated": "every iteration of a loop adds up what is reduced, and only the sum is used",
         "wide": "the operand was converted to a wider type just before",
-        "sliced": "every device uses only its part of the result",
         "small": "several small ones do not depend on each other, and one could do",
     },
 )

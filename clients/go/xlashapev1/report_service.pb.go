@@ -1149,10 +1149,8 @@ const (
 	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_ACCUMULATED CollectiveFindingKind = 3
 	// The operand was converted to a wider type just before.
 	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_WIDE CollectiveFindingKind = 4
-	// Every device uses only its part of the result.
-	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_SLICED CollectiveFindingKind = 5
 	// Several small ones do not depend on each other, and one could do.
-	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_SMALL CollectiveFindingKind = 6
+	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_SMALL CollectiveFindingKind = 5
 )
 
 // Enum value maps for CollectiveFindingKind.
@@ -1163,8 +1161,7 @@ var (
 		2: "COLLECTIVE_FINDING_KIND_INVARIANT",
 		3: "COLLECTIVE_FINDING_KIND_ACCUMULATED",
 		4: "COLLECTIVE_FINDING_KIND_WIDE",
-		5: "COLLECTIVE_FINDING_KIND_SLICED",
-		6: "COLLECTIVE_FINDING_KIND_SMALL",
+		5: "COLLECTIVE_FINDING_KIND_SMALL",
 	}
 	CollectiveFindingKind_value = map[string]int32{
 		"COLLECTIVE_FINDING_KIND_UNSPECIFIED": 0,
@@ -1172,8 +1169,7 @@ var (
 		"COLLECTIVE_FINDING_KIND_INVARIANT":   2,
 		"COLLECTIVE_FINDING_KIND_ACCUMULATED": 3,
 		"COLLECTIVE_FINDING_KIND_WIDE":        4,
-		"COLLECTIVE_FINDING_KIND_SLICED":      5,
-		"COLLECTIVE_FINDING_KIND_SMALL":       6,
+		"COLLECTIVE_FINDING_KIND_SMALL":       5,
 	}
 )
 
@@ -12738,15 +12734,14 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x18GROUP_MODE_CROSS_REPLICA\x10\x01\x12\x1e\n" +
 	"\x1aGROUP_MODE_CROSS_PARTITION\x10\x02\x12*\n" +
 	"&GROUP_MODE_CROSS_REPLICA_AND_PARTITION\x10\x03\x12\x18\n" +
-	"\x14GROUP_MODE_FLATTENED\x10\x04*\x9f\x02\n" +
+	"\x14GROUP_MODE_FLATTENED\x10\x04*\xfb\x01\n" +
 	"\x15CollectiveFindingKind\x12'\n" +
 	"#COLLECTIVE_FINDING_KIND_UNSPECIFIED\x10\x00\x12$\n" +
 	" COLLECTIVE_FINDING_KIND_REPEATED\x10\x01\x12%\n" +
 	"!COLLECTIVE_FINDING_KIND_INVARIANT\x10\x02\x12'\n" +
 	"#COLLECTIVE_FINDING_KIND_ACCUMULATED\x10\x03\x12 \n" +
-	"\x1cCOLLECTIVE_FINDING_KIND_WIDE\x10\x04\x12\"\n" +
-	"\x1eCOLLECTIVE_FINDING_KIND_SLICED\x10\x05\x12!\n" +
-	"\x1dCOLLECTIVE_FINDING_KIND_SMALL\x10\x06*\x8b\x01\n" +
+	"\x1cCOLLECTIVE_FINDING_KIND_WIDE\x10\x04\x12!\n" +
+	"\x1dCOLLECTIVE_FINDING_KIND_SMALL\x10\x05*\x8b\x01\n" +
 	"\x10CollectivesTable\x12!\n" +
 	"\x1dCOLLECTIVES_TABLE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16COLLECTIVES_TABLE_ROWS\x10\x01\x12\x18\n" +

@@ -98,7 +98,8 @@ class _Finder:
             for each in self._found
             for known in [self._known(each)]
         ]
-        findings = findings_of(module, sent, runs)
+        target = self._roof.target
+        findings = findings_of(module, sent, runs, sends_floats=target is not None and target.kind != "cpu")
         fixes = {each: finding.fix for finding in reversed(findings) for each in finding.collectives}
         rows = [self._row(each, runs, fixes.get(each.collective)) for each in sent]
         rows.sort(key=lambda row: -row.sent_bytes * row.times)

@@ -5,8 +5,8 @@ the module:
     invariant     all operands of a collective in a loop are the same in every iteration
     accumulated   a loop's state has a sum to which each iteration adds the result of an all-reduce, and nothing else
                   uses either
-    wide          the operand is a conversion to a wider type, or a fusion that ends in one
-    sliced        each user of an all-reduce or all-gather takes the part of it that its device's number says
+    wide          the operand is a conversion to a wider type, or a fusion that ends in one. Of floats only with a
+                  target that is no CPU, since the CPU's compiler converts by itself
     small         all-reduces of less than 1 MiB with the same groups, none of which needs another one
 """
 
@@ -29,6 +29,7 @@ from xlashape.reports.text import short_bytes
 
 _SMALL: Final = 1 << 20
 _MOST_STEPS: Final = 400
+_PROMOTED: Final = "promoted"
 
 
 class Sent(NamedTuple):
@@ -50,8 +51,10 @@ class Found(NamedTuple):
     fix: str
 
 
-def findings_of(module: HloModule, sent: Sequence[Sent], runs: Runs) -> list[Found]:
-    """The findings, those first that save the most."""
+def findings_of(module: HloModule, sent: Sequence[Sent], runs: Runs, *, sends_floats: bool) -> list[Found]:
+    """The findings, those first that save the most. `sends_floats`: whether the device is known to exchange floats of
+    16 bits and less as they are. XLA's CPU backend widens them first.
+    """
     sending = [each for each in sent if any(each.moved)]
     if not sending:
         return []
@@ -61,7 +64,7 @@ def findings_of(module: HloModule, sent: Sequence[Sent], runs: Runs) -> list[Fou
         if each.collective.begin is each.collective.instruction and each.times:
             loop = _loop_of(each.collective.instruction.computation, flow, runs)
             finding = None if loop is None else _invariant(each, loop, flow) or _accumulated(each, loop)
-            finding = finding or _wide(each)
+            finding = finding or _wide(each, sends_floats)
             found += [finding] if finding is not None else []
     return sorted(found, key=lambda each: -each.saved_bytes)
 
@@ -230,13 +233,15 @@ def _accumulated(each: Sent, loop: _Loop) -> Found | None:
     )
 
 
-# -- types and slices --------------------------------------------------------------------------
+# -- types -----------------------------------------------------------------------------------
 
 
-def _wide(each: Sent) -> Found | None:
+def _wide(each: Sent, sends_floats: bool) -> Found | None:
     """A collective of one array that is a conversion of a narrower one."""
     instruction = each.collective.instruction
-    if len(instruction.operands) != 1 or each.collective.exchange.is_one_sided:
+    # XLA's AllReducePromotion converts for backends that cannot add up narrow types, and names what it made.
+    is_promoted = any(_PROMOTED in called.name for called in instruction.called_computations)
+    if len(instruction.operands) != 1 or each.collective.exchange.is_one_sided or is_promoted:
         return None
     made = instruction.operands[0]
     if made.kind.row.fuses_called_computation and made.called_computations:
@@ -244,11 +249,12 @@ def _wide(each: Sent) -> Found | None:
     if made.opcode is not Opcode.CONVERT or not made.shape.is_array:
         return None
     narrow, wide = made.operands[0].shape.element_type, made.shape.element_type
-    if not narrow.bit_width < wide.bit_width or narrow.text == "pred":
+    is_left = narrow.text.startswith(("f", "bf")) and not sends_floats
+    if not narrow.bit_width < wide.bit_width or narrow.text == "pred" or is_left:
         return None
     kept = each.moved.sent * narrow.bit_width // wide.bit_width
     exact = each.collective.exchange not in (ALL_REDUCE, REDUCE_SCATTER)
-    loss = "" if exact else f"; sums are then rounded to {narrow.text}"
+    loss = "" if exact else f"; sums are then in {narrow.text}"
     return Found(
         "wide",
         (each.moved.sent - kept) * each.times,

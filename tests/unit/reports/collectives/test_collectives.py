@@ -280,8 +280,8 @@ def test_a_loop_multiplies_the_time_of_its_collectives():
 # -- findings ----------------------------------------------------------------------------------
 
 
-def findings(body: str, head: str = "num_partitions=4") -> list[tuple[str, int, tuple[str, ...]]]:
-    report = xs.collectives(f"HloModule m, {head}\n{ADD}{body}")
+def findings(body: str, target: str | None = "h100") -> list[tuple[str, int, tuple[str, ...]]]:
+    report = xs.collectives(f"HloModule m, num_partitions=4\n{ADD}{body}", target=target)
     return [(each.kind, each.saved_bytes, each.names) for each in report.findings]
 
 
@@ -328,11 +328,18 @@ def test_a_sum_that_only_its_sum_uses():
 def test_a_conversion_that_could_come_after():
     wide = f"""ENTRY e {{ p = bf16[8] parameter(0) c = f32[8] convert(p) ROOT g = f32[32] all-gather(c), {AG} }}"""
     assert findings(wide) == [("wide", 48, ("g",))]
-    report = xs.collectives(f"HloModule m, num_partitions=4\n{ADD}{wide}")
+    assert findings(wide, None) == findings(wide, "cpu") == []  # the CPU's compiler converts by itself
+    assert findings(wide.replace("bf16", "s16").replace("f32", "s32"), None) == [("wide", 48, ("g",))]
+    report = xs.collectives(f"HloModule m, num_partitions=4\n{ADD}{wide}", target="h100")
     assert report.rows[0].suggestion == "Exchange bf16 and convert after."
     assert findings(wide.replace("bf16", "f64")) == []
     summed = f"""ENTRY e {{ p = bf16[8] parameter(0) c = f32[8] convert(p) ROOT g = f32[8] all-reduce(c), {AR} }}"""
     assert findings(summed) == [("wide", 24, ("g",))]
+    promoted = f"HloModule m, num_partitions=4\nadd_promoted{ADD[3:]}{summed}".replace(
+        "apply=add", "apply=add_promoted"
+    )
+    report = xs.collectives(promoted, target="h100")
+    assert report.findings == ()
 
 
 def test_small_sums_that_do_not_need_each_other():
