@@ -84,6 +84,8 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.comparing", "xlashape.reports.diff.text"): _HLO_TEXT,
     ("xlashape.drawing.notebook.shapes", "xlashape.drawing.notebook.reading"): _MAPS,
     ("xlashape.drawing.draw", "xlashape.drawing.marks.reads"): _MAPS,
+    ("xlashape.drawing.draw", "xlashape.drawing.marks.shardings"): _MAPS,
+    ("xlashape.drawing.draw", "xlashape.indexing.sharding"): _MAPS,
     ("xlashape.drawing.draw", "xlashape.hlo"): _MAPS,
     ("xlashape.drawing.draw", "xlashape.symbolic"): _MAPS,
     ("xlashape.hlo", "xlashape.hlo.files.convert"): _NAMES,

@@ -28,6 +28,7 @@ is drawn over time, that of `xlashape.profile` as bars."""
 
 def draw(
     subject: Subject,
+    shape: Shape | str | None = None,
     *,
     after: Shape | str | None = None,
     at: Sequence[int] | None = None,
@@ -51,6 +52,8 @@ def draw(
     An array is drawn by its tiles, with one tile opened down to elements and bits; a small array is drawn whole, a
     tuple as a list. Of a map or an instruction, the picture shows which elements of the operands one element, a tile or
     a warp of the output reads, on the operands' layouts.
+
+    Of a sharding, which device holds which block of the array `shape`, and the layout of one part.
 
     - `after`: the same array in another layout.
     - `at`: the index of an element, which is marked and shown with its surroundings. Of a map: the first element of the
@@ -81,6 +84,8 @@ def draw(
     if made is not None:
         return made
     options = options_of(at, rows, columns, color, label, path, segment_bytes, banks, bank_bytes)
+    if shape is not None:
+        return _sharding_picture(subject, _shape(shape, "shape"), options, theme)
     if isinstance(subject, str):
         subject = _parsed(subject)
     if isinstance(subject, Layout):
@@ -95,14 +100,23 @@ def draw(
     _refuse(
         output=output, operand=operand, tile=tile, warp=warp, why="is for maps and instructions: a shape reads nothing"
     )
-    shape = subject
+    array = subject
     if after is not None:
         other = _shape(after, "after")
-        return Picture(lambda space: relayout_scene(shape, other, options, space), theme)
-    if shape.is_array or shape.is_buffer:
-        return Picture(lambda space: array_scene(shape, options, space), theme)
+        return Picture(lambda space: relayout_scene(array, other, options, space), theme)
+    if array.is_array or array.is_buffer:
+        return Picture(lambda space: array_scene(array, options, space), theme)
     _refuse(at=at, rows=rows, columns=columns, why="is for arrays: draw one of the tuple's `leaves()`")
-    return Picture(lambda space: tuple_scene(shape, options, space), theme)
+    return Picture(lambda space: tuple_scene(array, options, space), theme)
+
+
+def _sharding_picture(subject: object, shape: Shape, options: Options, theme: str) -> Picture:
+    # Modules and maps take time to load, and most pictures need neither.
+    from xlashape.drawing.marks.shardings import sharding_scene
+    from xlashape.indexing.sharding import of
+
+    sharding = of(subject, shape)
+    return Picture(lambda space: sharding_scene(sharding, shape, options, space), theme)
 
 
 def picture_of_answer(answer: object, theme: str = "auto") -> Picture | None:
