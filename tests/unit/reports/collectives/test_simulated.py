@@ -1,5 +1,5 @@
-"""Programs that XLA compiled for 8 devices, each with a collective that was asked for: every field of the report is what
-a simulation of single elements counts (tests/support/simulated_collectives.py)."""
+"""Programs that XLA compiled for 8 devices, each with a collective that was asked for: every field of the report is
+what a simulation of single elements counts (tests/support/simulated_collectives.py)."""
 
 from __future__ import annotations
 
