@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from xlashape.reports.copies import copies as copies
     from xlashape.reports.cost import cost as cost
     from xlashape.reports.diff import diff as diff
+    from xlashape.reports.equivalent import equivalent as equivalent
     from xlashape.reports.memory import memory as memory
     from xlashape.reports.profile import profile as profile
     from xlashape.reports.reads import reads as reads
@@ -89,6 +90,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "diff": ("xlashape.reports.diff", "diff"),
     "draw": ("xlashape.drawing", "draw"),
     "drawing": ("xlashape.drawing", ""),
+    "equivalent": ("xlashape.reports.equivalent", "equivalent"),
     "errors": ("xlashape.errors", ""),
     "evaluate": ("xlashape.evaluation", "evaluate"),
     "evaluation": ("xlashape.evaluation", ""),

@@ -2,7 +2,8 @@
 
 A value is a NumPy array, or a tuple of values. The domain of the machine (`xlashape.evaluation.domains`) says what
 floats are. A spread is a list with the value of each device, or with one value if all devices have the same.
-`evaluates` registers the function that evaluates an opcode; the files beside this one have them, a file for each family.
+`evaluates` registers the function that evaluates an opcode; the files beside this one have them, a file for each
+family.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from xlashape.errors import LimitExceededError, UnsupportedError
 from xlashape.evaluation.domains.field import Field
 from xlashape.evaluation.domains.modular import P, mixed
 from xlashape.evaluation.elementwise import is_real
-from xlashape.evaluation.machine import Array, Machine, Spread, Value, at, dtype_of
+from xlashape.evaluation.machine import Array, Machine, Spread, Value, at, dtype_of, unsupported
 from xlashape.evaluation.run_module import DeviceCount
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.hlo.kind import Kind
@@ -181,7 +181,7 @@ class Ledger:
         """What stands for results that are not known: the same for the same instruction of the same operands."""
 
         def made(instruction: HloInstruction, operands: list[Spread]) -> Spread:
-            self.reasons.setdefault(f"{instruction.opcode} of {instruction.details.custom_call_target!r} is not known")
+            self.reasons.setdefault(unsupported(instruction, "is not known").message)
             found: Spread = []
             for device in range(max([len(spread) for spread in operands], default=1)):
                 digest = blake2b(self._signature(instruction), digest_size=8)
