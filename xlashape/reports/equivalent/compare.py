@@ -21,7 +21,9 @@ from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.values.sharding import Sharding
 from xlashape.limits import budget
 from xlashape.reports.equivalent.draws import Draw, draws_for
-from xlashape.reports.equivalent.ledger import Ledger, Ran, Term, leaves_of
+from xlashape.reports.equivalent.ledger import Ledger
+from xlashape.reports.equivalent.outline import Outline
+from xlashape.reports.equivalent.terms import Ran, Term, leaves_of
 from xlashape.shape import Shape
 
 EQUAL: Final = "equal"
@@ -31,6 +33,8 @@ UNKNOWN: Final = "unknown"
 
 _STEPS: Final = 400_000
 """The most instructions that one run with ordinary numbers takes."""
+_LARGE: Final = 1 << 23
+"""Elements of all values: larger programs are evaluated in parts."""
 _SHOWN: Final = 5
 """The most draws in which ordinary numbers are tried."""
 _TOLERANCE: Final = 1e-4
@@ -69,6 +73,7 @@ class ComparedProgram:
         self.outputs = output_shapes(module)
         self.input_shardings = shardings_of(module.entry.parameters)
         self.output_shardings = shardings_of([module.entry.root])
+        self.outline: list[int] | None = None
         self.terms: dict[type[Field], tuple[list[Term], list[Ran]]] = {}
 
 
@@ -81,6 +86,7 @@ class Comparison:
         devices = [DeviceCount.of(module) for module in modules]
         self.devices = max(devices, key=lambda d: d.number)
         self.draws: list[Draw] = draws_for(modules, seed)
+        self._outline = Outline(self.devices, seed) if _elements(modules[0]) > _LARGE else None
         exact, numbers = Exact(), FieldNumbers()
         roundings = {d.base: Roundings(2 * d.base + 1, exact) for d in self.draws}
         fields = {d.base: Field(2 * d.base + 2, numbers) for d in self.draws}
@@ -219,6 +225,8 @@ class Comparison:
             why = self._fits(program)
             if why is not None:
                 raise InvalidArgumentError(f"the modules cannot be compared: {why}", field="b")
+        if self._outline is not None:
+            return self._compare_outlines(a, b, self._outline)
         for kind, verdict in ((Roundings, EQUAL), (Field, OVER_REALS)):
             if self._outputs(a, kind, b) == self._outputs(b, kind, a):
                 return Verdict(verdict)
@@ -242,6 +250,31 @@ class Comparison:
         if not reasons:
             reasons = ["the modules differ as formulas, and agree on ordinary numbers: perhaps an approximation"]
         return Verdict(UNKNOWN, reasons=reasons, instruction=self._parting(a, b, draws[0]) if draws else None)
+
+    def _compare_outlines(self, a: ComparedProgram, b: ComparedProgram, outline: Outline) -> Verdict:
+        if self._is_divided(a) != self._is_divided(b):
+            return Verdict(UNKNOWN, ["the programs are too large to compare the partitioned one with the global one"])
+        roots: list[list[int]] = []
+        for program in (a, b):
+            key = self._is_divided(program)
+            if program.outline is None:
+                flat: list[Term] = [outline.parameter(i, s, key) for i, s in enumerate(program.inputs)]
+                arguments = [_nested(p.shape, flat) for p in program.module.entry.parameters]
+                program.outline = leaves_of(outline.run(program.module.entry, arguments, []))
+            roots.append(program.outline)
+        if roots[0] == roots[1]:
+            return Verdict(EQUAL)
+        unequal = outline.unequal(roots[0], roots[1])
+        if unequal is None:
+            return Verdict(OVER_REALS)
+        instruction = outline.values[unequal[1]].instruction
+        try:
+            found = self._shown(a, b, self.draws[0])
+        except (UnsupportedError, LimitExceededError, MemoryError) as error:
+            return Verdict(UNKNOWN, [str(error)], instruction=instruction)
+        if found is not None:
+            return Verdict(DIFFERS, difference=found, instruction=instruction)
+        return Verdict(UNKNOWN, ["a part of a large program could not be shown to be equal"], instruction=instruction)
 
     def _parting(self, a: ComparedProgram, b: ComparedProgram, draw: int) -> HloInstruction | None:
         """The first instruction of b whose value in a draw no instruction of a has."""
@@ -312,6 +345,14 @@ def differing(x: Array, y: Array, x_rounded: Array, y_rounded: Array) -> tuple[i
         beyond = np.where(alone, np.inf, np.where(np.isnan(beyond), -1, beyond))
     at_most = np.unravel_index(int(np.argmax(beyond)), beyond.shape)
     return tuple(int(i) for i in at_most) if beyond[at_most] > 0 else None
+
+
+def _elements(module: HloModule) -> float:
+    """The elements of the values of a module."""
+    instructions = [each for computation in module.computations for each in computation.instructions]
+    return sum(
+        [float(np.prod(each.shape.dimensions, dtype=np.float64)) for each in instructions if each.shape.is_array]
+    )
 
 
 def _nested(shape: Shape, flat: list[Term]) -> Term:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -22,21 +22,13 @@ from xlashape.evaluation.domains.modular import P, mixed
 from xlashape.evaluation.elementwise import is_real
 from xlashape.evaluation.machine import Array, Machine, Spread, Value, at, dtype_of, unsupported
 from xlashape.evaluation.run_module import DeviceCount
-from xlashape.hlo import HloComputation, HloInstruction, Opcode
-from xlashape.hlo.kind import Kind
-from xlashape.hlo.ops.operation import ResultSource
+from xlashape.hlo import HloInstruction
 from xlashape.limits import budget
+from xlashape.reports.equivalent.terms import Term, Terms, leaves_of
 from xlashape.shape import Shape
-
-Term: TypeAlias = Any
-"""The number of a value, or a tuple of terms."""
 
 _STEPS: Final = 60_000
 """The most instructions that an instruction runs in a draw: iterations of loops times instructions."""
-_ANY_LAYOUT: Final = frozenset((Opcode.BITCAST, Opcode.CUSTOM_CALL))
-_SKIPPED_FIELDS: Final = (
-    "sharding", "frontend_attributes", "statistics_viz", "channel_id", "original_value", "backend_config",
-)  # fmt: skip
 
 
 class Evaluated(NamedTuple):
@@ -46,26 +38,17 @@ class Evaluated(NamedTuple):
     digest: bytes
 
 
-class Ran(NamedTuple):
-    """An instruction of a module, and what its value is."""
-
-    instruction: HloInstruction
-    term: Term
-
-
-class Ledger:
+class Ledger(Terms):
     """Values in one domain."""
 
     def __init__(self, domains: Sequence[Field], devices: DeviceCount) -> None:
         """`domains` has that of each draw."""
+        super().__init__()
         self._domains = domains
         self.values: list[Evaluated] = []
         self.reasons: dict[str, None] = {}
         """What could not be evaluated, and is the same only for the same operands."""
         self._by_digest: dict[bytes, int] = {}
-        self._by_key: dict[Any, Term] = {}
-        self._signatures: dict[Any, bytes] = {}
-        self._computations: dict[HloComputation, bytes] = {}
         self._machines = [
             Machine(d, devices.number, partitioned=devices.are_partitions, outside=self._outside(d)) for d in domains
         ]
@@ -77,7 +60,7 @@ class Ledger:
 
     def digest(self, x: Array, draw: int) -> bytes:
         """A digest of the elements of an array."""
-        return _digest(self._domains[draw], x)
+        return digest_of(self._domains[draw], x)
 
     # -- values --------------------------------------------------------------------------------
 
@@ -88,7 +71,7 @@ class Ledger:
         digests: dict[int, bytes] = {}
         for domain, spread in zip(self._domains, spreads, strict=True):
             if id(spread) not in kept:
-                parts = [_digest(domain, x) for x in spread]
+                parts = [digest_of(domain, x) for x in spread]
                 is_one = len(set(parts)) == 1
                 kept[id(spread)] = spread[:1] if is_one else spread
                 digests[id(spread)] = parts[0] if is_one else b"".join(parts)
@@ -114,39 +97,7 @@ class Ledger:
         count = max([len(part) for part in parts], default=1)
         return [tuple([at(part, device) for part in parts]) for device in range(count)]
 
-    # -- modules -------------------------------------------------------------------------------
-
-    def run(self, computation: HloComputation, arguments: Sequence[Term], log: list[Ran]) -> Term:
-        """The term of the root. Instructions are put into `log` in the order in which they run."""
-        terms: dict[HloInstruction, Term] = {}
-        for instruction in computation.instructions:
-            operands = [terms[operand] for operand in instruction.operands]
-            if instruction.opcode is Opcode.PARAMETER:
-                term = arguments[instruction.number]
-            else:
-                term = self._term(instruction, operands, log)
-                log.append(Ran(instruction, term))
-            terms[instruction] = term
-        return terms[computation.root]
-
-    def _term(self, instruction: HloInstruction, operands: list[Term], log: list[Ran]) -> Term:
-        row = instruction.kind.row
-        opcode = instruction.opcode
-        if opcode in (Opcode.FUSION, Opcode.CALL):
-            return self.run(instruction.called_computations[0], operands, log)
-        if row.source is ResultSource.OPERANDS:
-            return tuple(operands)
-        if row.source is ResultSource.ELEMENT:
-            return operands[0][instruction.details.tuple_index]
-        if opcode in (Opcode.COPY, Opcode.OPT_BARRIER):
-            return operands[0]
-        key = (self._signature(instruction), tuple(operands))
-        found = self._by_key.get(key)
-        if found is None:
-            found = self._by_key[key] = self._evaluated(instruction, operands)
-        return found
-
-    def _evaluated(self, instruction: HloInstruction, operands: list[Term]) -> Term:
+    def made(self, instruction: HloInstruction, operands: list[Term]) -> Term:
         spreads: list[Spread] = []
         # Draws that have the same operands have the same result.
         done: dict[tuple[int, ...], Spread] = {}
@@ -184,7 +135,7 @@ class Ledger:
             self.reasons.setdefault(unsupported(instruction, "is not known").message)
             found: Spread = []
             for device in range(max([len(spread) for spread in operands], default=1)):
-                digest = blake2b(self._signature(instruction), digest_size=8)
+                digest = blake2b(self.signature(instruction), digest_size=8)
                 for spread in operands:
                     _add(digest, domain, at(spread, device))
                 found.append(_random(domain, instruction.shape, int.from_bytes(digest.digest(), "little") >> 1))
@@ -192,67 +143,9 @@ class Ledger:
 
         return made
 
-    # -- what computes a value -------------------------------------------------------------------
 
-    def _signature(self, instruction: HloInstruction) -> bytes:
-        """What an instruction computes from its operands."""
-        kind = instruction.kind
-        layouts = instruction.opcode in _ANY_LAYOUT or bool(instruction.called_computations)
-        key: Any = kind
-        if layouts:
-            key = (kind, tuple([operand.kind for operand in instruction.operands]), instruction.called_computations)
-        found = self._signatures.get(key)
-        if found is None:
-            digest = blake2b(_local(kind, layouts=layouts), digest_size=16)
-            if layouts:
-                digest.update(repr([str(operand.shape) for operand in instruction.operands]).encode())
-            else:
-                kinds = [o.shape.element_type.text for o in instruction.operands if o.shape.is_array]
-                digest.update(",".join(kinds).encode())
-            for computation in instruction.called_computations:
-                digest.update(self._computation(computation))
-            found = self._signatures[key] = digest.digest()
-        return found
-
-    def _computation(self, computation: HloComputation) -> bytes:
-        found = self._computations.get(computation)
-        if found is None:
-            digest = blake2b(digest_size=16)
-            places = {each: i for i, each in enumerate(computation.instructions)}
-            for each in computation.instructions:
-                digest.update(self._signature(each))
-                digest.update(repr((each.number, each.is_root, [places[o] for o in each.operands])).encode())
-            found = self._computations[computation] = digest.digest()
-        return found
-
-
-def leaves_of(term: Term) -> list[int]:
-    """The numbers of the values in a term."""
-    if not isinstance(term, tuple):
-        return [term]
-    return [leaf for part in cast("tuple[Term, ...]", term) for leaf in leaves_of(part)]
-
-
-def _local(kind: Kind, *, layouts: bool) -> bytes:
-    message = type(kind.message)()
-    message.CopyFrom(kind.message)
-    for name in _SKIPPED_FIELDS:
-        if name != "backend_config" or message.opcode != "custom-call":
-            message.ClearField(name)
-    if not layouts:
-        _clear_layouts(message.shape)
-        if message.HasField("literal"):
-            return message.SerializeToString(deterministic=True)
-    return message.SerializeToString(deterministic=True)
-
-
-def _clear_layouts(shape: Any) -> None:
-    shape.ClearField("layout")
-    for part in shape.tuple_shapes:
-        _clear_layouts(part)
-
-
-def _digest(domain: Field, x: Array) -> bytes:
+def digest_of(domain: Field, x: Array) -> bytes:
+    """A digest of the elements of an array."""
     x = np.asarray(x)
     if x.dtype.kind in "fc" and x.dtype.itemsize >= 8:
         x = domain.lift(x)
@@ -266,7 +159,7 @@ def _add(digest: Any, domain: Any, value: Value) -> None:
         for part in cast("tuple[Value, ...]", value):
             _add(digest, domain, part)
     else:
-        digest.update(_digest(domain, value))
+        digest.update(digest_of(domain, value))
 
 
 def _random(domain: Any, shape: Shape, seed: int) -> Value:
