@@ -3,6 +3,7 @@
 shapes       `shape`, `index`: one shape
 drawing      `draw`: pictures
 comparing    `diff`, `fingerprint`: modules beside each other
+equivalence  `equivalent`: whether programs compute the same
 converting   `convert`: modules from one form to another
 scanning     `scan`: many dumps as tables
 agents       `mcp`: tools for agents

@@ -74,6 +74,7 @@ class ComparedProgram:
         self.input_shardings = shardings_of(module.entry.parameters)
         self.output_shardings = shardings_of([module.entry.root])
         self.outline: list[int] | None = None
+        self.named: dict[tuple[str, int], int] = {}
         self.terms: dict[type[Field], tuple[list[Term], list[Ran]]] = {}
 
 
@@ -255,16 +256,21 @@ class Comparison:
         if self._is_divided(a) != self._is_divided(b):
             return Verdict(UNKNOWN, ["the programs are too large to compare the partitioned one with the global one"])
         roots: list[list[int]] = []
+        names: list[dict[tuple[str, int], int]] = []
         for program in (a, b):
             key = self._is_divided(program)
             if program.outline is None:
                 flat: list[Term] = [outline.parameter(i, s, key) for i, s in enumerate(program.inputs)]
                 arguments = [_nested(p.shape, flat) for p in program.module.entry.parameters]
-                program.outline = leaves_of(outline.run(program.module.entry, arguments, []))
+                log: list[Ran] = []
+                program.outline = leaves_of(outline.run(program.module.entry, arguments, log))
+                program.named = {(r.instruction.name, i): t for r in log for i, t in enumerate(leaves_of(r.term))}
             roots.append(program.outline)
+            names.append(program.named)
         if roots[0] == roots[1]:
             return Verdict(EQUAL)
-        unequal = outline.unequal(roots[0], roots[1])
+        named = [(names[0][name], value) for name, value in names[1].items() if name in names[0]]
+        unequal = outline.unequal(roots[0], roots[1], named)
         if unequal is None:
             return Verdict(OVER_REALS)
         instruction = outline.values[unequal[1]].instruction

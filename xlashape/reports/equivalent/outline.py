@@ -33,6 +33,7 @@ _FAILURES: Final = 8
 _ELEMENTS: Final = 1 << 28
 """The most elements of the values of a region."""
 _STEPS: Final = 100_000
+_ENOUGH: Final = 1 << 12
 
 
 class OutlinedValue(NamedTuple):
@@ -94,12 +95,14 @@ class Outline(Terms):
 
     # -- comparisons -------------------------------------------------------------------------------
 
-    def unequal(self, one: Sequence[int], other: Sequence[int]) -> tuple[int, int] | None:
+    def unequal(
+        self, one: Sequence[int], other: Sequence[int], named: Sequence[tuple[int, int]]
+    ) -> tuple[int, int] | None:
         """The first pair of values, of those that correspond, that could not be shown to be equal; None if the outputs
-        are equal."""
+        are equal. `named` has pairs of the same name, which are probably equal."""
         roots = list(zip(one, other, strict=True))
         below: dict[tuple[int, int], list[tuple[int, int]] | None] = {}
-        pending = list(roots)
+        pending = [*roots, *named]
         while pending:
             pair = pending.pop()
             if pair in below or self._find(pair[0]) == self._find(pair[1]):
@@ -203,7 +206,9 @@ class Outline(Terms):
     def _agree(self, one: int, other: int, shared: set[int]) -> bool:
         """Whether two values are equal. A part that cannot be evaluated is not known to be."""
         try:
-            return all(self._agree_in(one, other, shared, draw) for draw in range(2))
+            # In a large region one draw is enough: the chance that all elements agree by accident is small.
+            draws = 1 if _size(self.values[one].shape) >= _ENOUGH else 2
+            return all(self._agree_in(one, other, shared, draw) for draw in range(draws))
         except (UnsupportedError, LimitExceededError):
             return False
 
