@@ -9,6 +9,7 @@ The names of this module are imported on first use, so that `import xlashape` ta
 
 - `shape`, `symbolic`, `hlo`, `indexing`: shapes; expressions and maps; HLO modules; the indexing analysis.
 - `reports`: answers about whole programs as tables: why buffers are as large as they are, …
+- `evaluation`: the value of every instruction, as numbers or as elements of a finite field.
 - `scan`: many dumps as tables, in Parquet or in a data engine such as Spark.
 - `agents`: the reports and pictures as tools for coding agents. `recognition`: what a text or a file is.
 - `drawing`: pictures of layouts, reads, memory and time. `page`: the page about anything as one file.
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from xlashape import drawing as drawing
     from xlashape import errors as errors
+    from xlashape import evaluation as evaluation
     from xlashape import hlo as hlo
     from xlashape import indexing as indexing
     from xlashape import limits as limits
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from xlashape.base.version import __version__ as __version__
     from xlashape.drawing import draw as draw
     from xlashape.errors import XlashapeError as XlashapeError
+    from xlashape.evaluation import evaluate as evaluate
     from xlashape.hlo import HloComputation as HloComputation
     from xlashape.hlo import HloInstruction as HloInstruction
     from xlashape.hlo import HloModule as HloModule
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from xlashape.reports.copies import copies as copies
     from xlashape.reports.cost import cost as cost
     from xlashape.reports.diff import diff as diff
+    from xlashape.reports.equivalent import equivalent as equivalent
     from xlashape.reports.memory import memory as memory
     from xlashape.reports.profile import profile as profile
     from xlashape.reports.reads import reads as reads
@@ -89,7 +93,10 @@ _HOMES: dict[str, tuple[str, str]] = {
     "diff": ("xlashape.reports.diff", "diff"),
     "draw": ("xlashape.drawing", "draw"),
     "drawing": ("xlashape.drawing", ""),
+    "equivalent": ("xlashape.reports.equivalent", "equivalent"),
     "errors": ("xlashape.errors", ""),
+    "evaluate": ("xlashape.evaluation", "evaluate"),
+    "evaluation": ("xlashape.evaluation", ""),
     "hlo": ("xlashape.hlo", ""),
     "index_util": ("xlashape.shape.xla_util.index_util", ""),
     "indexing": ("xlashape.indexing", ""),

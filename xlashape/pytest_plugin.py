@@ -3,6 +3,9 @@
     def test_step(hlo):
         hlo.check(jax.jit(step), params, batch, new_copies=0, peak="+2%")
 
+    def test_the_new_step(hlo):
+        hlo.same_meaning(jax.jit(step).lower(x), jax.jit(new_step).lower(x))
+
 The first run with `--hlo-update` stores a summary of the program in a file beside the test, `test_train.hlo.json` of
 `test_train.py`. Runs without the option compare the program with the summary, and fail where a limit is exceeded. The
 limits are those of `xlashape.reports.diff.summary`; without any, the program must be the same. pytest loads the plugin
@@ -23,6 +26,7 @@ import pytest
 if TYPE_CHECKING:
     from xlashape.hlo import HloModule
     from xlashape.reports.diff import Diff
+    from xlashape.reports.equivalent import Equivalent
 
 _LOCK_SECONDS: Final = 20.0
 
@@ -106,6 +110,16 @@ class Hlo:
             ]
             raise AssertionError("\n".join([*lines, "If that is meant, run pytest --hlo-update, and commit the file."]))
         return module
+
+    def same_meaning(self, a: Any, b: Any, **options: Any) -> Equivalent:
+        """Fails unless two programs compute the same, as `xlashape.equivalent` tells. Returns what it answers."""
+        __tracebackhide__ = True
+        from xlashape.reports.equivalent import equivalent  # deferred, as above
+
+        found = equivalent(a, b, **options)
+        if not found.is_equal:
+            raise AssertionError(found.headline())
+        return found
 
     def _store(self, key: str, summary: Any) -> None:
         from xlashape.reports.diff.summary import read_summaries, write_summaries  # deferred, as above

@@ -16,7 +16,7 @@ MOST = 3
 BY_OPCODE = (
     "xlashape/hlo/ops/",
     "xlashape/indexing/ops/",
-    "xlashape/evaluate/",
+    "xlashape/evaluation/",
     "xlashape/reports/cost/arithmetic.py",
     "xlashape/reports/memory/tied_dimensions.py",
     "xlashape/reports/vocabularies.py",  # the causes of copies, some of which are the words for opcodes

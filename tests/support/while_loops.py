@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from dependence import compare, flat, observed
+from evaluated import result
 from hlo_builder import Builder
-from numpy_interpreter import result
 
 from xlashape import indexing
 from xlashape.hlo import HloInstruction

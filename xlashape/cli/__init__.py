@@ -3,6 +3,7 @@
 shapes       `shape`, `index`: one shape
 drawing      `draw`: pictures
 comparing    `diff`, `fingerprint`: modules beside each other
+equivalence  `equivalent`: whether programs compute the same
 converting   `convert`: modules from one form to another
 scanning     `scan`: many dumps as tables
 agents       `mcp`: tools for agents
@@ -65,6 +66,7 @@ main.places = {
     ),
     "draw": CommandPlace("xlashape.cli.drawing:draw", "A picture of a layout, or of what an instruction reads."),
     "diff": CommandPlace("xlashape.cli.comparing:diff", "What changed from one program to another."),
+    "equivalent": CommandPlace("xlashape.cli.equivalence:equivalent", "Whether programs compute the same."),
     "fingerprint": CommandPlace("xlashape.cli.comparing:fingerprint", "Whether modules are the same program."),
     "convert": CommandPlace(
         "xlashape.cli.converting:convert", "A module in another form: text, proto, JSON, compressed or not."
@@ -85,7 +87,7 @@ main.places = {
 main.sections = (
     ("Shapes and layouts", ("shape", "index", "draw")),
     ("Memory", ("size", "why", "memory")),
-    ("Whole programs", ("copies", "cost", "collectives", "profile", "diff", "fingerprint")),
+    ("Whole programs", ("copies", "cost", "collectives", "profile", "diff", "equivalent", "fingerprint")),
     ("What instructions read", ("reads", "map", "tile")),
     ("Modules", ("convert", "verify", "scan")),
     ("In a browser", ("open", "report")),

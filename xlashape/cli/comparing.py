@@ -55,6 +55,11 @@ _MODULE: Final = Column("module", ColumnKind.TEXT, "the module of both directori
     help="Count each different schedule as a change. Without it, a schedule counts only if it changes the peak.",
 )
 @click.option(
+    "--same-meaning",
+    is_flag=True,
+    help="Also find out whether A and B compute the same, as `xlashape equivalent` does. If not, the exit code is 1.",
+)
+@click.option(
     "--show",
     type=click.Choice(["measures", "text"]),
     default=None,
@@ -74,6 +79,7 @@ def diff(
     conditions: tuple[str, ...],
     ignore: tuple[str, ...],
     schedule: bool,
+    same_meaning: bool,
     show: str | None,
     beside: str | None,
     form: str | None,
@@ -90,13 +96,14 @@ def diff(
     A and B are files (text, proto, gzip), `-` for standard input, or two directories of dumps, whose modules are
     matched by name and fingerprint. Instructions are matched by structure and data flow. Other names, ids, order and
     metadata do not count as changes, nor does the spelling of another version of XLA. The exit code is 1 if a test of
-    --fail-if holds. --format markdown writes at most 65,536 characters, --format html one file.
+    --fail-if holds, or --same-meaning does not. --format markdown writes at most 65,536 characters, --format html one
+    file.
 
     For two profiles (.xplane.pb, .trace.json.gz, or directories that jax.profiler wrote), the answer is what became
     slower, and what changed there: the same as `xlashape profile B --against A`. FILE#NAME names a module of a profile.
     """
     if _is_profile(a) and _is_profile(b):
-        if conditions or ignore or schedule or show or beside or form in ("markdown", "html"):
+        if conditions or ignore or schedule or same_meaning or show or beside or form in ("markdown", "html"):
             message = "profiles are compared by time: name a module of each, FILE#NAME, for what compares modules"
             raise click.UsageError(message)
         return click.get_current_context().invoke(
@@ -128,6 +135,8 @@ def diff(
             echo(found.beside(beside, width=terminal_width() or 160))
             return 0
         reasons = reasons_of(found, tests)
+        if same_meaning:
+            reasons += _other_meaning(load(one), load(other), title)
         for test in tests:
             if not test.is_known(found):
                 _complain(f"{title}: {test.measure} is not known, so that {test.text!r} cannot fail")
@@ -230,6 +239,17 @@ def _compared(
     before, after = load(one), load(other)
     progress("comparing")
     return difference(before, after, **options)
+
+
+def _other_meaning(one: HloModule, other: HloModule, title: str) -> list[str]:
+    """Why two modules do not compute the same, or are not known to."""
+    from xlashape.reports.equivalent import equivalent  # deferred, as above
+
+    found = equivalent(one, other)
+    if not found.is_equal:
+        return found.headline().splitlines()
+    _complain(f"{title}: {found.headline()}")
+    return []
 
 
 class _Written:

@@ -18,6 +18,7 @@ collectives which devices exchange which bytes, how often, behind what, and what
 copies      which instructions only move data, why, and what removes them
 cost        FLOPs and bytes of each instruction of a program, and its least time on a chip
 diff        what changed from one program to another
+equivalent  whether programs compute the same, or which pass made a program compute something else
 maps        the report `map`: which elements of its operands an instruction reads
 memory      the memory of a program: its peak, and what lives then
 profile     where the time of a profile goes

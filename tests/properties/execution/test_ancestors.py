@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evaluated import leaves, run
 from execution.case import Case, integers, nested, sizes, text
 from execution.families.programs import Chain
 from execution.judge import changed, parameters
 from execution.predicted import matrix
 from hlo_builder import Builder
-from numpy_interpreter import leaves, run
 
 from xlashape import indexing
 from xlashape.hlo import HloInstruction

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from evaluated import run
 from execution.case import Case, integers, sizes, text
 from execution.predicted import matrix
 from hlo_builder import Builder
-from numpy_interpreter import run
 
 from xlashape import indexing
 from xlashape.shape import Shape, tiling

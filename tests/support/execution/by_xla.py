@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
+from evaluated import leaves, run
 from hlo_builder import Builder
 from jaxlib_versions import Jaxlib
-from numpy_interpreter import leaves, run
 from optional import needed_in_ci, without
 
 from execution.case import Case

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
+from evaluated import dtype_of
 from hlo_builder import Builder
-from numpy_interpreter import dtype_of
 
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import leaves as leaf_shapes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy_interpreter import leaves, run
+from evaluated import leaves, run
 
 from execution.case import Case, nested
 from execution.predicted import Dims, matrix

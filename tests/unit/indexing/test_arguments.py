@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from evaluated import run
 from execution.predicted import matrix
 from hlo_builder import Builder
-from numpy_interpreter import run
 
 from xlashape import indexing
 from xlashape.hlo import HloInstruction

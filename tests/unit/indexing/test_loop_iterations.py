@@ -8,8 +8,8 @@ import random
 
 import numpy as np
 import pytest
+from evaluated import leaves, result
 from map_enumeration import elements
-from numpy_interpreter import leaves, result
 
 from xlashape import indexing
 from xlashape.hlo import HloInstruction, HloModule

@@ -6,9 +6,9 @@ import random
 
 import numpy as np
 import pytest
+from evaluated import leaves, run
 from hlo_builder import Builder, fused, offsets
 from map_enumeration import elements
-from numpy_interpreter import leaves, run
 
 from xlashape import indexing
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from dependence import compare, flat, observed
+from evaluated import result
 from hlo_builder import Builder
-from numpy_interpreter import result
 
 from xlashape import indexing
 from xlashape.errors import InvalidModuleError

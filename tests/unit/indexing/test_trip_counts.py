@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from evaluated import result
 from hlo_builder import Builder
-from numpy_interpreter import result
 
 from xlashape.hlo import HloComputation, HloInstruction, HloModule
 from xlashape.indexing.walk.repeated.trip_count import trip_count

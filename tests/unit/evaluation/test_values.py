@@ -1,0 +1,166 @@
+"""Values of instructions, compared with execution by XLA and with NumPy."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from equivalent_programs import FOLDER, rows, texts
+
+from xlashape.errors import InvalidArgumentError, LimitExceededError, UnsupportedError
+from xlashape.evaluation import evaluate
+from xlashape.evaluation.control import is_evaluated
+from xlashape.hlo import Opcode
+
+ELSEWHERE = {
+    Opcode.PARAMETER: "its value is given",
+    Opcode.COLLECTIVE_REDUCE: "XLA has not said yet what devices other than the root get",
+    Opcode.SHUFFLE: "no compiler makes it yet",
+    Opcode.SCAN: "the compilers of CPU and GPU make a while loop of it first",
+    Opcode.RAGGED_DOT: "the compilers of CPU and GPU make a dot of it first",
+}
+
+
+@pytest.mark.parametrize("row", rows("evaluate"), ids=lambda row: row["key"])
+def test_values_are_those_of_execution(row: dict[str, Any]) -> None:
+    with np.load(FOLDER / "values.npz") as values:
+        inputs = [values[f"{row['key']}.in{i}"] for i in range(row["inputs"])]
+        expected = [values[f"{row['key']}.out{i}"] for i in range(row["outputs"])]
+    found = evaluate(texts(row["program"])[row["file"]], inputs)
+    for one, other in zip(found, expected, strict=True):
+        if other.dtype.kind == "f":
+            np.testing.assert_allclose(one.astype(np.float64), other, rtol=5e-3, atol=1e-5)
+        else:
+            assert np.array_equal(one, other)
+
+
+def test_every_opcode_has_an_evaluator() -> None:
+    left = {opcode for opcode in Opcode if not is_evaluated(str(opcode))}
+    assert left == set(ELSEWHERE)
+
+
+def run(body: str, *inputs: Any) -> list[np.ndarray]:
+    return evaluate(f"HloModule m\n\nENTRY e {{\n{body}\n}}\n", list(inputs))
+
+
+@pytest.mark.parametrize(
+    ("opcode", "a", "b", "expected"),
+    [
+        ("divide", [7, -7, 7, -(1 << 31)], [2, 2, 0, -1], [3, -3, -1, -(1 << 31)]),
+        ("remainder", [7, -7, 7, -7], [2, 2, 0, -4], [1, -1, 7, -3]),
+        ("shift-left", [1, 1, 1, 3], [31, 32, -1, 1], [-(1 << 31), 0, 0, 6]),
+        ("shift-right-logical", [-1, -1, 8, 8], [1, 32, 2, -1], [(1 << 31) - 1, 0, 2, 0]),
+        ("shift-right-arithmetic", [-8, -8, 8, 8], [1, 32, 2, 40], [-4, -1, 2, 0]),
+        ("power", [2, -1, 3, 0], [10, -3, -1, 0], [1024, -1, 0, 1]),
+        ("add", [(1 << 31) - 1, 1, 2, 3], [1, 1, 1, 1], [-(1 << 31), 2, 3, 4]),
+    ],
+)
+def test_integers_wrap_and_have_results_for_every_operand(
+    opcode: str, a: list[int], b: list[int], expected: list[int]
+) -> None:
+    body = f"a = s32[4] parameter(0)\nb = s32[4] parameter(1)\nROOT r = s32[4] {opcode}(a, b)"
+    assert run(body, a, b)[0].tolist() == expected
+
+
+def test_floats_become_integers_as_in_xla() -> None:
+    values = [2.9, -2.9, np.nan, 1e20, -np.inf]
+    assert run("a = f32[5] parameter(0)\nROOT r = s32[5] convert(a)", values)[0].tolist() == [
+        2,
+        -2,
+        0,
+        (1 << 31) - 1,
+        -(1 << 31),
+    ]
+    assert run("a = f32[5] parameter(0)\nROOT r = u8[5] convert(a)", values)[0].tolist() == [2, 0, 0, 255, 0]
+    assert run("a = f32[2] parameter(0)\nROOT r = s64[2] convert(a)", [1e30, -1e30])[0].tolist() == [
+        (1 << 63) - 1,
+        -(1 << 63),
+    ]
+
+
+def test_indices_outside_are_clamped_or_skipped() -> None:
+    body = """a = s32[5] parameter(0)
+i = s32[3,1] parameter(1)
+ROOT g = s32[3] gather(a, i), offset_dims={}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1}"""
+    assert run(body, [10, 11, 12, 13, 14], [[-3], [2], [9]])[0].tolist() == [10, 12, 14]
+    body = """HloModule m
+add { x = s32[] parameter(0)
+ y = s32[] parameter(1)
+ ROOT s = s32[] add(x, y) }
+ENTRY e { a = s32[5] parameter(0)
+i = s32[4,1] parameter(1)
+u = s32[4] parameter(2)
+ROOT g = s32[5] scatter(a, i, u), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }"""
+    assert evaluate(body, [np.zeros(5), [[-1], [2], [2], [5]], [1, 2, 3, 4]])[0].tolist() == [0, 0, 5, 0, 0]
+
+
+def test_all_devices_run_in_step() -> None:
+    text = """HloModule m, num_partitions=4
+add { x = f32[] parameter(0)
+ y = f32[] parameter(1)
+ ROOT s = f32[] add(x, y) }
+ENTRY e { a = f32[2] parameter(0)
+ i = u32[] partition-id()
+ f = f32[] convert(i)
+ b = f32[2] broadcast(f), dimensions={}
+ m = f32[2] multiply(a, b)
+ r = f32[2] all-reduce(m), replica_groups={{0,1},{2,3}}, to_apply=add
+ ROOT p = f32[2] collective-permute(r), source_target_pairs={{0,2},{2,0}} }"""
+    (found,) = evaluate(text, [[1, 2]])
+    assert [one.tolist() for one in found] == [[5, 10], [0, 0], [1, 2], [0, 0]]
+    (found,) = evaluate(text, [[np.full(2, n) for n in range(4)]])
+    assert [one.tolist() for one in found] == [[13, 13], [0, 0], [1, 1], [0, 0]]
+
+
+def test_matrix_products_of_cublas_have_alpha_beta_and_epilogue() -> None:
+    config = {
+        "gemm_backend_config": {
+            "alpha_real": 2, "alpha_imag": 0, "beta": 1, "epilogue": "BIAS_RELU",
+            "dot_dimension_numbers": {"lhs_contracting_dimensions": ["1"], "rhs_contracting_dimensions": ["0"]},
+        }
+    }  # fmt: skip
+    text = f"""ENTRY e {{ a = f32[2,3] parameter(0)  b = f32[3,2] parameter(1)  c = f32[2,2] parameter(2)
+ d = f32[2] parameter(3)
+ ROOT r = f32[2,2] custom-call(a, b, c, d), custom_call_target="__cublas$lt$matmul", backend_config={json.dumps(config)} }}"""
+    rng = np.random.default_rng(0)
+    a, b, c, d = rng.normal(size=(2, 3)), rng.normal(size=(3, 2)), rng.normal(size=(2, 2)), rng.normal(size=2)
+    np.testing.assert_allclose(evaluate(text, [a, b, c, d])[0], np.maximum(2 * a @ b + c + d, 0), rtol=1e-6)
+
+
+def test_what_cannot_be_evaluated_is_one_error_that_names_it() -> None:
+    with pytest.raises(
+        UnsupportedError, match="instruction 'c' cannot be evaluated: custom-call of 'mine' has no meaning"
+    ):
+        run('p = f32[2] parameter(0)\nROOT c = f32[2] custom-call(p), custom_call_target="mine"', [1, 2])
+    with pytest.raises(UnsupportedError, match="instruction 'c' cannot be evaluated: constant has elided values"):
+        run("ROOT c = f32[12] constant({...})")
+    with pytest.raises(LimitExceededError, match="evaluated elements: 100000000000 is more than"):
+        run("p = f32[] parameter(0)\nROOT b = f32[100000,1000000] broadcast(p), dimensions={}", 1)
+    with pytest.raises(
+        InvalidArgumentError, match=r"input 0 has the sizes \[3\], and the parameter those of f32\[2\]"
+    ) as error:
+        run("ROOT p = f32[2] parameter(0)", [1, 2, 3])
+    assert error.value.path == ("inputs", 0)
+    with pytest.raises(InvalidArgumentError, match="there are 2 inputs for 1 arrays of parameters"):
+        run("ROOT p = f32[2] parameter(0)", [1, 2], [3, 4])
+    endless = """HloModule m
+body { ROOT b = s32[] parameter(0) }
+cond { c = s32[] parameter(0)
+ ROOT t = pred[] constant(true) }
+ENTRY e { p = s32[] parameter(0)
+ ROOT w = s32[] while(p), condition=cond, body=body }"""
+    with pytest.raises(LimitExceededError, match="iterations of a loop: 20001 is more than 20000"):
+        evaluate(endless, [1])
+
+
+def test_values_of_all_instructions() -> None:
+    found = evaluate(
+        "ENTRY e { p = f32[2] parameter(0)  n = f32[2] negate(p)  ROOT t = (f32[2]) tuple(n) }", [[1, 2]], values=True
+    )
+    assert {name: np.asarray(value).tolist() for name, value in found.items()} == {
+        "p": [1, 2],
+        "n": [-1, -2],
+        "t": [[-1, -2]],
+    }

@@ -1,0 +1,152 @@
+"""Tuples, calls, loops, tokens, and the steps of asynchronous operations."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from xlashape.evaluation.elementwise import is_real
+from xlashape.evaluation.machine import (
+    EVALUATORS,
+    TOGETHER,
+    Machine,
+    Spread,
+    Value,
+    at,
+    dtype_of,
+    evaluates,
+    evaluates_together,
+    unsupported,
+)
+from xlashape.hlo import HloInstruction
+from xlashape.limits import check
+from xlashape.shape import Shape
+
+MAX_ITERATIONS: Final = 20_000
+"""The most iterations of a loop."""
+
+
+@evaluates("tuple")
+def tuple_(_: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    return tuple(args)
+
+
+@evaluates("get-tuple-element")
+def get_tuple_element(_: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    return args[0][instruction.details.tuple_index]
+
+
+@evaluates("opt-barrier", "domain", "add-dependency", "async-update", "all-reduce-done")
+def passed(_: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    return args[0]
+
+
+@evaluates_together("fusion", "call")
+def call(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+    return machine.run(instruction.called_computations[0], operands)
+
+
+@evaluates_together("conditional")
+def conditional(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+    """Runs a branch: the first if a predicate is true, and the last for a number that is not that of a branch."""
+    branches, selector = instruction.called_computations, instruction.operands[0].shape.element_type.text
+    taken: list[int] = []
+    for value in operands[0]:
+        number = int(value)
+        last = len(branches) - 1
+        taken.append((0 if number else 1) if selector == "pred" else number if 0 <= number <= last else last)
+    if len(set(taken)) == 1:
+        return machine.run(branches[taken[0]], [operands[taken[0] + 1]])
+    # DeviceCount that take different branches exchange no data in them.
+    alone = Machine(machine.domain, outside=machine.outside, every=machine.every)
+    return [alone.run(branches[b], [[at(operands[b + 1], device)]])[0] for device, b in enumerate(taken)]
+
+
+@evaluates_together("while")
+def while_(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+    """The computations are body and condition, in this order."""
+    body, condition = instruction.called_computations
+    state = operands[0]
+    for iteration in range(MAX_ITERATIONS + 1):
+        again = {bool(value) for value in machine.run(condition, [state])}
+        if len(again) > 1:
+            raise unsupported(instruction, "ends on some devices before it ends on others")
+        if again == {False}:
+            return state
+        check("iterations of a loop", iteration + 1, MAX_ITERATIONS)
+        state = machine.run(body, [state])
+    raise AssertionError
+
+
+@evaluates_together("async-start")
+def async_start(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+    """(operands, result, context): nothing reads the context."""
+    found = machine.run(instruction.called_computations[0], operands)
+    extra = [empty(machine, shape) for shape in instruction.shape.tuple_shapes[2:]]
+    count = max([len(found), *map(len, operands)])
+    return [(tuple([at(o, device) for o in operands]), at(found, device), *extra) for device in range(count)]
+
+
+@evaluates("async-done", "all-gather-done", "collective-permute-done")
+def second_done(_: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    return args[0][1]
+
+
+@evaluates("copy-start")
+def copy_start(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    return (args[0], args[0], *[empty(machine, shape) for shape in instruction.shape.tuple_shapes[2:]])
+
+
+@evaluates("copy-done")
+def copy_done(_: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    return args[0][0]
+
+
+def empty(machine: Machine, shape: Shape) -> Value:
+    """Zeros in the place of data that nothing reads."""
+    if shape.is_tuple:
+        return tuple([empty(machine, part) for part in shape.tuple_shapes])
+    if shape.is_token:
+        return np.zeros(())
+    zeros: Any = np.zeros(shape.dimensions, dtype_of(shape))
+    return machine.domain.number(zeros) if is_real(shape.element_type) or shape.element_type.is_complex else zeros
+
+
+@evaluates("after-all")
+def after_all(_: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    """A token is a number that depends on all operations before it."""
+    return np.asarray(1.0 + sum(float(arg) for arg in args))
+
+
+@evaluates("send")
+def send(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    """Returns (data, context, token)."""
+    context = [empty(machine, shape) for shape in instruction.shape.tuple_shapes[1:-1]]
+    return (args[0], *context, np.asarray(args[1]) + 1)
+
+
+@evaluates("outfeed")
+def outfeed(_: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    return np.asarray(args[-1]) + 1
+
+
+@evaluates("send-done")
+def send_done(_: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    return np.asarray(args[0][2]) + 1
+
+
+@evaluates("recv-done")
+def recv_done(_: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    """Takes (data, context, token), and returns (data, token)."""
+    return args[0][0], np.asarray(args[0][2]) + 1
+
+
+@evaluates_together("infeed", "recv", "rng", "rng-bit-generator", "rng-get-and-update-state")
+def outside(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+    return machine.outside(instruction, operands)
+
+
+def is_evaluated(opcode: str) -> bool:
+    """Whether an opcode has an evaluator."""
+    return opcode in EVALUATORS or opcode in TOGETHER

@@ -1,0 +1,243 @@
+"""Models of custom calls: what a target computes, from what its operands and its configuration say.
+
+`MODELS` has them by target, and takes more: a function from (machine, instruction, spreads of the operands) to a
+spread, which is a list with the value of each device, or with one value if all devices have the same.
+
+>>> from xlashape.evaluation import evaluate
+>>> MODELS["double"] = lambda machine, call, operands: [machine.domain.add(x, x) for x in operands[0]]
+>>> evaluate(
+...     'ENTRY e { p = f32[2] parameter(0)  ROOT c = f32[2] custom-call(p), custom_call_target="double" }', [[1, 2]]
+... )
+[array([2., 4.], dtype=float32)]
+>>> del MODELS["double"]
+"""
+
+# NumPy's stubs leave the types of many results unknown.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, cast
+
+import numpy as np
+
+from xlashape.evaluation.contraction import dot_general
+from xlashape.evaluation.control import empty
+from xlashape.evaluation.elementwise import is_real
+from xlashape.evaluation.linear_algebra import factored, solved
+from xlashape.evaluation.machine import Array, Machine, Spread, Value, at, dtype_of, evaluates_together, unsupported
+from xlashape.evaluation.movement import major_to_minor
+from xlashape.evaluation.sorting import top
+from xlashape.hlo import HloInstruction
+from xlashape.hlo.values.sharding import Sharding
+from xlashape.shape import Shape
+
+_CODE: Final = re.compile(r"\b([a-z_]{1,20}) = (\d{1,3})\b")
+
+Model: TypeAlias = Callable[[Machine, HloInstruction, list[Spread]], Spread]
+
+MODELS: dict[str, Model] = {}
+"""Target → what it computes."""
+
+
+def models(*targets: str) -> Callable[[Model], Model]:
+    """Registers the model of custom calls."""
+
+    def register(function: Model) -> Model:
+        MODELS.update(dict.fromkeys(targets, function))
+        return function
+
+    return register
+
+
+def models_alone(*targets: str) -> Callable[[Callable[[Machine, HloInstruction, list[Value]], Value]], Model]:
+    """As `models`, for functions of the operands' values on one device."""
+
+    def register(function: Callable[[Machine, HloInstruction, list[Value]], Value]) -> Model:
+        def model(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+            count = max([len(spread) for spread in operands], default=1)
+            return [function(machine, instruction, [at(o, device) for o in operands]) for device in range(count)]
+
+        return models(*targets)(model)
+
+    return register
+
+
+@evaluates_together("custom-call")
+def custom_call(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+    model = MODELS.get(instruction.details.custom_call_target)
+    return machine.outside(instruction, operands) if model is None else model(machine, instruction, operands)
+
+
+# -- sharding --------------------------------------------------------------------------------------
+
+
+@models("Sharding", "annotate_device_placement", "MoveToHost", "MoveToDevice", "PinToDevice", "LayoutConstraint")
+def _same(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+    return operands[0]
+
+
+def shards(spread: Spread, sharding: Sharding, shape: Shape, devices: int) -> Spread:
+    """The part of each device of an array that is held whole. A part that the tiles do not fill has zeros there."""
+    if sharding.tile_counts is None:
+        return spread
+    sizes = sharding.shard_shape(shape).dimensions
+    found: Spread = []
+    for device in range(devices):
+        tile, x = sharding.tile_of(device, shape), np.asarray(at(spread, device))
+        part = np.zeros(sizes, x.dtype)
+        if tile is not None:
+            part[tuple([slice(0, n) for n in tile.sizes])] = x[tile.slices]
+        found.append(part)
+    return found
+
+
+def whole(spread: Spread, sharding: Sharding, shape: Shape, devices: int, joined: Callable[..., list[Array]]) -> Spread:
+    """The array that the parts of the devices are."""
+    if sharding.tile_counts is None:
+        return spread
+    parts = joined([at(spread, device) for device in range(devices)])
+    out = np.zeros(shape.dimensions, parts[0].dtype)
+    for device in range(devices):
+        tile = sharding.tile_of(device, shape)
+        if tile is not None:
+            out[tile.slices] = parts[device][tuple([slice(0, n) for n in tile.sizes])]
+    return [out]
+
+
+def _sharding(instruction: HloInstruction) -> Sharding:
+    sharding = instruction.sharding
+    if sharding is None or sharding.kind == "manual":
+        raise unsupported(instruction, "does not say how its array is divided")
+    return sharding
+
+
+@models("SPMDFullToShardShape")
+def _full_to_shard(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+    source = instruction.operands[0]
+    return shards(operands[0], _sharding(source), source.shape, machine.devices)
+
+
+@models("xla.sdy.GlobalToLocalShape")
+def _global_to_local(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+    """A part of each operand for each device. The operands are annotated with their shardings."""
+    found = [
+        shards(spread, _sharding(source), source.shape, machine.devices)
+        for spread, source in zip(operands, instruction.operands, strict=True)
+    ]
+    return _bundled(instruction, found)
+
+
+@models("xla.sdy.LocalToGlobalShape")
+def _local_to_global(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+    joined, shapes = machine.domain.joined, list(instruction.shape.leaves())
+    sharding = _sharding(instruction)
+    each = list(sharding.elements) or [sharding] * len(shapes)
+    return _bundled(
+        instruction,
+        [whole(o, s, shape, machine.devices, joined) for o, s, shape in zip(operands, each, shapes, strict=True)],
+    )
+
+
+def _bundled(instruction: HloInstruction, spreads: list[Spread]) -> Spread:
+    if not instruction.shape.is_tuple:
+        return spreads[0]
+    return [tuple([at(s, device) for s in spreads]) for device in range(max(map(len, spreads), default=1))]
+
+
+@models("SPMDShardToFullShape")
+def _shard_to_full(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+    return whole(operands[0], _sharding(instruction), instruction.shape, machine.devices, machine.domain.joined)
+
+
+# -- the library of linear algebra -----------------------------------------------------------------
+
+
+@models_alone("TopK")
+def _top_k(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    values = instruction.shape.tuple_shapes[0]
+    return top(machine, np.asarray(args[0]), values.dimensions[-1], real=is_real(values.element_type))
+
+
+def _letter(instruction: HloInstruction, name: str) -> str:
+    """A letter of the configuration, which has its code: `uplo = 76 : ui8`."""
+    config = instruction.details.backend_config.decode("utf-8", "replace")
+    said = dict(_CODE.findall(config))
+    if name not in said:
+        raise unsupported(instruction, f"does not say {name}")
+    return chr(int(said[name]) & 127)
+
+
+def _by_columns(instruction: HloInstruction, number: int) -> bool:
+    """Whether the call takes an operand with its columns in one piece, as linear algebra does."""
+    said = instruction.details.operand_shapes_with_layout
+    shape = Shape.from_proto(said[number]) if said else instruction.operands[number].shape
+    return shape.rank >= 2 and major_to_minor(shape)[-1] == shape.rank - 2
+
+
+@models_alone(*[f"lapack_{kind}potrf_ffi" for kind in "sd"])
+def _potrf(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    lower, columns = _letter(instruction, "uplo") == "L", _by_columns(instruction, 0)
+    x = np.asarray(args[0]) if columns else np.swapaxes(args[0], -1, -2)
+    n = x.shape[-1]
+    triangle: Array = np.tri(n, dtype=bool) if lower else np.tri(n, dtype=bool).T
+    found = np.where(triangle, *machine.domain.joined([factored(machine, x, lower=lower), x]))
+    return (found if columns else np.swapaxes(found, -1, -2), np.zeros(x.shape[:-2], np.int32))
+
+
+@models_alone(*[f"blas_{kind}trsm_ffi" for kind in "sd"], *[f"lapack_{kind}trsm_ffi" for kind in "sd"])
+def _trsm(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    columns = [_by_columns(instruction, number) for number in range(2)]
+    a, b = (np.asarray(x) if c else np.swapaxes(x, -1, -2) for x, c in zip(args, columns, strict=False))
+    found = solved(
+        machine, a, b,
+        lower=_letter(instruction, "uplo") == "L",
+        turned=_letter(instruction, "trans_x") in "TC",
+        left=_letter(instruction, "side") == "L",
+        unit=_letter(instruction, "diag") == "U",
+    )  # fmt: skip
+    found = found if columns[1] else np.swapaxes(found, -1, -2)
+    return (found,) if instruction.shape.is_tuple else found
+
+
+# -- matrix products -------------------------------------------------------------------------------
+
+
+def _numbers(config: dict[str, Any], name: str) -> list[int]:
+    return [int(v) for v in config.get(name, ())]
+
+
+@models_alone("__cublas$gemm", "__cublas$lt$matmul")
+def _gemm(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    """epilogue(alpha · a·b + beta · c), with the bias of the epilogue as the last operand."""
+    domain = machine.domain
+    try:
+        whole_config: Any = json.loads(instruction.details.backend_config)
+        config = cast("dict[str, Any]", whole_config.get("gemm_backend_config", whole_config))
+        alpha, imaginary, beta = (float(config.get(name, 0)) for name in ("alpha_real", "alpha_imag", "beta"))
+        epilogue, numbers = str(config.get("epilogue", "DEFAULT")), config["dot_dimension_numbers"]
+        batches = (_numbers(numbers, "lhs_batch_dimensions"), _numbers(numbers, "rhs_batch_dimensions"))
+        contracted = (_numbers(numbers, "lhs_contracting_dimensions"), _numbers(numbers, "rhs_contracting_dimensions"))
+    except (ValueError, KeyError, AttributeError, TypeError):
+        raise unsupported(instruction, "has a configuration that is not known") from None
+    shape = next(iter(instruction.shape.leaves()))
+    if imaginary or not is_real(shape.element_type) or epilogue not in _EPILOGUES:
+        raise unsupported(instruction, f"with the epilogue {epilogue} is not known")
+    product = dot_general(machine, args[0], args[1], shape.element_type, dtype_of(shape), batches, contracted)
+    total = domain.multiply(domain.one(alpha), product.reshape(shape.dimensions))
+    rest = args[2:]
+    if beta:
+        total = domain.add(total, domain.multiply(domain.one(beta), rest.pop(0)))
+    if "BIAS" in epilogue:
+        total = domain.add(total, np.broadcast_to(rest.pop(0), shape.dimensions))
+    if "RELU" in epilogue:
+        total = domain.maximum(total, domain.one(0))
+    if not instruction.shape.is_tuple:
+        return total
+    return (total, *[empty(machine, part) for part in instruction.shape.tuple_shapes[1:]])
+
+
+_EPILOGUES: Final = ("DEFAULT", "BIAS", "RELU", "BIAS_RELU")

@@ -1,0 +1,11 @@
+"""Whether programs compute the same. It is called as `xs.equivalent(a, b)`, or with a directory of dumps.
+
+- `find`: the function. `answer`: what it answers.
+- `compare`: the verdict on two modules. `draws`: the inputs. `terms`: the values of instructions by what computes them.
+- `ledger`: evaluated values, in which equal values are one. `outline`: large programs, evaluated in parts.
+"""
+
+from xlashape.reports.equivalent.answer import Equivalent, PassStage
+from xlashape.reports.equivalent.find import equivalent
+
+__all__ = ["Equivalent", "PassStage", "equivalent"]

@@ -1,0 +1,114 @@
+"""What `xs.equivalent` answers: a verdict, what shows a difference, and the stages of a directory."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, NamedTuple
+
+from xlashape.base.tables import Column, ColumnKind
+from xlashape.evaluation.domains.modular import P
+from xlashape.hlo import HloInstruction
+from xlashape.reports.equivalent.compare import DIFFERS, EQUAL, OVER_REALS, UNKNOWN, Verdict
+from xlashape.reports.report import Answer, Report
+
+_TEXT: Final = ColumnKind.TEXT
+
+
+class PassStage(NamedTuple):
+    """A module that was dumped after a pass, compared with the one before."""
+
+    pass_name: str
+    """The pass that ran last; the pipeline where it has just begun."""
+    file: str
+    verdict: str
+    instruction: str | None
+    """The first instruction whose value no instruction of the stage before has, where the verdict is not equal."""
+    source: str | None
+    """The line of the user's program that it comes from."""
+    reasons: tuple[str, ...]
+    """Why a verdict is unknown."""
+
+    def __str__(self) -> str:
+        return self.file
+
+
+DECLARATION: Final = Report(
+    name="equivalent",
+    summary="Whether two programs compute the same, or after which pass a program no longer does.",
+    columns=(
+        Column("pass_name", _TEXT, "the pass that ran last, or the pipeline that has just begun", rank=1),
+        Column("verdict", _TEXT, "whether the stage computes what the one before computes", rank=1),
+        Column("instruction", _TEXT, "the first instruction whose value the stage before does not have", rank=2),
+        Column("source", _TEXT, "the line of the program that the instruction comes from", rank=3),
+        Column("file", _TEXT, "the file of the stage", rank=4),
+        Column("reasons", ColumnKind.TEXTS, "why a verdict is unknown"),
+    ),
+    totals=(
+        Column("verdict", _TEXT, "equal, equal over the reals, differs or unknown"),
+        Column("first", _TEXT, "the file of the first stage that does not compute what the one before computes"),
+        Column("output", ColumnKind.INTEGER, "the number of the output that differs"),
+        Column("element", _TEXT, "the index of the element that differs most"),
+        Column("device", ColumnKind.INTEGER, "the device on which it differs, of a partitioned program"),
+        Column("a_value", _TEXT, "the value of the element in the first program"),
+        Column("b_value", _TEXT, "the value of the element in the second program"),
+        Column("instruction", _TEXT, "the first instruction of the second program whose value the first does not have"),
+        Column("source", _TEXT, "the line of the program that the instruction comes from"),
+        Column("reasons", ColumnKind.TEXTS, "why the verdict is unknown"),
+    ),
+    rows="stages",
+)
+
+
+class Equivalent(Answer[PassStage]):
+    """Whether programs compute the same. Of two programs `stages` is empty."""
+
+    report: ClassVar[Report] = DECLARATION
+
+    def __init__(self, verdict: Verdict, stages: tuple[PassStage, ...] = (), first: PassStage | None = None) -> None:
+        difference, instruction = verdict.difference, verdict.instruction
+        self.verdict = verdict.verdict
+        self.reasons = tuple(verdict.reasons)
+        self.stages = stages
+        self.first = first
+        self.output = None if difference is None else difference.output
+        self.element = None if difference is None else difference.element
+        self.device = None if difference is None else difference.device
+        self.a_value: Any = None if difference is None else difference.a_value
+        self.b_value: Any = None if difference is None else difference.b_value
+        self.inputs: list[Any] | None = None if difference is None else difference.inputs
+        """Ordinary arrays, for which `xs.evaluate` of both programs shows the difference."""
+        self.instruction = None if instruction is None else instruction.name
+        self.source = source_of(instruction)
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the verdict is one of the two kinds of equal."""
+        return self.verdict in (EQUAL, OVER_REALS)
+
+    def headline(self) -> str:
+        lines = [_HEADLINES[self.verdict].format(count=len(self.stages) or 2, chance=f"{2 / P:.0e}")]
+        if self.stages:
+            lines[0] = f"{len(self.stages)} stages: {lines[0]}"
+        if self.first is not None:
+            lines.append(f"the first stage that computes something else is after {self.first.pass_name}: {self.first}")
+        if self.output is not None:
+            where = f"output {self.output}, element {list(self.element or ())}"
+            on = "" if self.device is None else f" on device {self.device}"
+            lines.append(f"{where}{on}: {self.a_value} became {self.b_value}")
+        if self.instruction is not None:
+            at = f" ({self.source})" if self.source else ""
+            lines.append(f"the first instruction whose value has no partner: {self.instruction}{at}")
+        return "\n".join([*lines, *[f"not known: {reason}" for reason in self.reasons]])
+
+
+_HEADLINES: Final = {
+    EQUAL: "equal: the programs compute the same, and round in the same way",
+    OVER_REALS: "equal over the reals: only rounding, overflow and NaN may differ. The chance that a difference of one "
+    "product or sum was missed is below {chance}",
+    DIFFERS: "differs: on ordinary inputs the programs compute something else",
+    UNKNOWN: "unknown: it could neither be shown that the programs compute the same nor that they differ",
+}
+
+
+def source_of(instruction: HloInstruction | None) -> str | None:
+    """The line of the user's program that an instruction comes from."""
+    return None if instruction is None else instruction.metadata.source or None

@@ -1,0 +1,373 @@
+"""Compares modules, each with the one before: what a comparison keeps, and its verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from xlashape.errors import InvalidArgumentError, LimitExceededError, UnsupportedError
+from xlashape.evaluation.custom_calls import shards
+from xlashape.evaluation.domains.field import Field
+from xlashape.evaluation.domains.numbers import FieldNumbers
+from xlashape.evaluation.domains.roundings import Exact, Roundings
+from xlashape.evaluation.domains.values import PlainNumbers
+from xlashape.evaluation.elementwise import is_real
+from xlashape.evaluation.machine import Array, Spread, at, dtype_of
+from xlashape.evaluation.run_module import DeviceCount, given, input_shapes, output_shapes, run_module, shardings_of
+from xlashape.hlo import HloInstruction, HloModule
+from xlashape.hlo.values.sharding import Sharding
+from xlashape.limits import budget
+from xlashape.reports.equivalent.draws import Draw, draws_for
+from xlashape.reports.equivalent.ledger import Ledger
+from xlashape.reports.equivalent.outline import Outline
+from xlashape.reports.equivalent.terms import Ran, Term, leaves_of
+from xlashape.shape import Shape
+
+EQUAL: Final = "equal"
+OVER_REALS: Final = "equal over the reals"
+DIFFERS: Final = "differs"
+UNKNOWN: Final = "unknown"
+
+_STEPS: Final = 400_000
+"""The most instructions that one run with ordinary numbers takes."""
+_LARGE: Final = 1 << 23
+"""Elements of all values: larger programs are evaluated in parts."""
+_SHOWN: Final = 5
+"""The most draws in which ordinary numbers are tried."""
+_TOLERANCE: Final = 1e-4
+"""Of the greatest element of an output: less is not a difference."""
+_MARGIN: Final = 16
+"""Times the difference that rounding makes: less is not a difference."""
+
+
+class Difference(NamedTuple):
+    """An element of an output that differs."""
+
+    output: int
+    element: tuple[int, ...]
+    a_value: Any
+    b_value: Any
+    inputs: list[Array]
+    device: int | None
+
+
+@dataclass
+class Verdict:
+    """What a comparison found."""
+
+    verdict: str
+    reasons: list[str] = field(default_factory=list[str])
+    difference: Difference | None = None
+    instruction: HloInstruction | None = None
+
+
+class ComparedProgram:
+    """A module with what it takes and gives."""
+
+    def __init__(self, module: HloModule) -> None:
+        self.module = module
+        self.inputs = input_shapes(module)
+        self.outputs = output_shapes(module)
+        self.input_shardings = shardings_of(module.entry.parameters)
+        self.output_shardings = shardings_of([module.entry.root])
+        self.outline: list[int] | None = None
+        self.named: dict[tuple[str, int], int] = {}
+        self.terms: dict[type[Field], tuple[list[Term], list[Ran]]] = {}
+
+
+class Comparison:
+    """The draws and values that the comparisons of several modules share."""
+
+    def __init__(self, modules: Sequence[HloModule], seed: int = 0) -> None:
+        """`modules` has the first module, and others whose constants say what the corners of integers are."""
+        self.whole = ComparedProgram(modules[0])
+        devices = [DeviceCount.of(module) for module in modules]
+        self.devices = max(devices, key=lambda d: d.number)
+        self.draws: list[Draw] = draws_for(modules, seed)
+        self._outline = Outline(self.devices, seed) if _elements(modules[0]) > _LARGE else None
+        exact, numbers = Exact(), FieldNumbers()
+        roundings = {d.base: Roundings(2 * d.base + 1, exact) for d in self.draws}
+        fields = {d.base: Field(2 * d.base + 2, numbers) for d in self.draws}
+        self._ledgers: dict[type[Field], Ledger] = {
+            Roundings: Ledger([roundings[d.base] for d in self.draws], self.devices),
+            Field: Ledger([fields[d.base] for d in self.draws], self.devices),
+        }
+
+    def _learn(self, program: ComparedProgram) -> None:
+        """Takes shardings that the first module leaves to the compiler from a later one that is not divided yet."""
+        if self._sizes(program.inputs + program.outputs) == self._sizes(self.whole.inputs + self.whole.outputs):
+            for known, said in (
+                (self.whole.input_shardings, program.input_shardings),
+                (self.whole.output_shardings, program.output_shardings),
+            ):
+                known[:] = [one or other for one, other in zip(known, said, strict=True)]
+
+    # -- terms -------------------------------------------------------------------------------------
+
+    def _is_divided(self, program: ComparedProgram) -> bool:
+        """Whether a module is the partitioned one of the first module."""
+        return (
+            program is not self.whole
+            and self.devices.number > 1
+            and not any(program.input_shardings)
+            and (any(self.whole.input_shardings) or self._sizes(program.inputs) != self._sizes(self.whole.inputs))
+        )
+
+    @staticmethod
+    def _sizes(shapes: Sequence[Shape]) -> list[tuple[int, ...]]:
+        return [tuple(shape.dimensions) if shape.is_array else () for shape in shapes]
+
+    def _input(self, parameter: int, draw: Draw, *, domain: Field | None) -> Array:
+        shape = self.whole.inputs[parameter]
+        if domain is None:
+            return draw.ordinary(parameter, shape)
+        if shape.is_token:
+            return np.zeros(())
+        if is_real(shape.element_type) or shape.element_type.is_complex:
+            return draw.elements(parameter, shape)
+        return draw.integers(parameter, shape)
+
+    def _parts(self, program: ComparedProgram, parameter: int, x: Array) -> Spread:
+        """An input of the first module as the input of a module."""
+        sharding = self.whole.input_shardings[parameter]
+        if not self._is_divided(program) or sharding is None:
+            return [x]
+        return shards([x], sharding, self.whole.inputs[parameter], self.devices.number)
+
+    def _fits(self, program: ComparedProgram) -> str | None:
+        """Why a module does not take the inputs of the first, or give its outputs."""
+        divided = self._is_divided(program)
+        for name, own, other, shardings in (
+            ("input", program.inputs, self.whole.inputs, self.whole.input_shardings),
+            ("output", program.outputs, self.whole.outputs, self.whole.output_shardings),
+        ):
+            if len(own) != len(other):
+                return f"the modules have {len(other)} and {len(own)} {name}s"
+            for number, (one, first, sharding) in enumerate(zip(own, other, shardings, strict=True)):
+                wanted = sharding.shard_shape(first) if divided and sharding is not None else first
+                if one.is_token and wanted.is_token:
+                    continue
+                if one.dimensions != wanted.dimensions or one.element_type is not wanted.element_type:
+                    return f"{name} {number} is {first} in one module and {one} in the other"
+        return None
+
+    def _ran(self, program: ComparedProgram, kind: type[Field]) -> tuple[list[Term], list[Ran]]:
+        """The terms of a module's outputs, and of its instructions."""
+        found = program.terms.get(kind)
+        if found is None:
+            ledger = self._ledgers[kind]
+            flat = [self._parameter(program, parameter, ledger) for parameter in range(len(program.inputs))]
+            log: list[Ran] = []
+            arguments = [_nested(p.shape, flat) for p in program.module.entry.parameters]
+            root = ledger.run(program.module.entry, arguments, log)
+            found = program.terms[kind] = (leaves_of(root), log)
+        return found
+
+    def _parameter(self, program: ComparedProgram, parameter: int, ledger: Ledger) -> Term:
+        sharding = self.whole.input_shardings[parameter] if self._is_divided(program) else None
+        made: dict[int, Spread] = {}
+        shape = self.whole.inputs[parameter]
+        is_integer = shape.is_array and not (is_real(shape.element_type) or shape.element_type.is_complex)
+
+        def make(number: int) -> Spread:
+            draw = self.draws[number]
+            which = draw.number if is_integer else draw.base
+            if which not in made:
+                made[which] = self._parts(
+                    program, parameter, self._input(parameter, draw, domain=ledger.domain(number))
+                )
+            return made[which]
+
+        return ledger.leaf(("parameter", parameter, sharding), make)
+
+    def _outputs(self, program: ComparedProgram, kind: type[Field], beside: ComparedProgram) -> list[Term]:
+        """The terms of the outputs, divided if those of `beside` are."""
+        terms = self._ran(program, kind)[0]
+        if self._is_divided(program) == self._is_divided(beside):
+            return terms
+        ledger, found = self._ledgers[kind], list[Term]()
+        for number, term in enumerate(terms):
+            sharding = self.whole.output_shardings[number]
+            if sharding is not None:
+                shape = self.whole.outputs[number]
+                is_divided = self._is_divided(program)
+                spreads = [
+                    self._divided(ledger.spread(term, d), sharding, shape, is_divided) for d in range(len(self.draws))
+                ]
+                term = ledger.put(spreads)
+            found.append(term)
+        return found
+
+    def _divided(self, spread: Spread, sharding: Sharding, shape: Shape, is_divided: bool) -> Spread:
+        """The parts of an output. Padding of the last ones counts as zeros."""
+        if not is_divided:
+            return shards(spread, sharding, shape, self.devices.number)
+        if sharding.tile_counts is None:
+            return spread
+        found: Spread = []
+        for device in range(self.devices.number):
+            tile, x = sharding.tile_of(device, shape), np.asarray(at(spread, device))
+            part = np.zeros_like(x)
+            if tile is not None:
+                inside = tuple([slice(0, n) for n in tile.sizes])
+                part[inside] = x[inside]
+            found.append(part)
+        return found
+
+    # -- verdicts ----------------------------------------------------------------------------------
+
+    def compare(self, a: ComparedProgram, b: ComparedProgram) -> Verdict:
+        """The verdict on two modules. One of them may be partitioned."""
+        for program in (a, b):
+            self._learn(program)
+            why = self._fits(program)
+            if why is not None:
+                raise InvalidArgumentError(f"the modules cannot be compared: {why}", field="b")
+        if self._outline is not None:
+            return self._compare_outlines(a, b, self._outline)
+        for kind, verdict in ((Roundings, EQUAL), (Field, OVER_REALS)):
+            if self._outputs(a, kind, b) == self._outputs(b, kind, a):
+                return Verdict(verdict)
+        ledger = self._ledgers[Field]
+        one, other = self._outputs(a, Field, b), self._outputs(b, Field, a)
+        draws = [
+            d
+            for d in range(len(self.draws))
+            if any(not _same(ledger, x, y, d) for x, y in zip(one, other, strict=True))
+        ]
+        reasons: list[str] = []
+        for d in draws[:: -(-len(draws) // _SHOWN) or 1]:
+            try:
+                found = self._shown(a, b, self.draws[d])
+            except (UnsupportedError, LimitExceededError) as error:
+                reasons.append(error.message)
+                continue
+            if found is not None:
+                return Verdict(DIFFERS, difference=found, instruction=self._parting(a, b, d))
+        reasons = list(dict.fromkeys([*ledger.reasons, *reasons]))
+        if not reasons:
+            reasons = ["the modules differ as formulas, and agree on ordinary numbers: perhaps an approximation"]
+        return Verdict(UNKNOWN, reasons=reasons, instruction=self._parting(a, b, draws[0]) if draws else None)
+
+    def _compare_outlines(self, a: ComparedProgram, b: ComparedProgram, outline: Outline) -> Verdict:
+        if self._is_divided(a) != self._is_divided(b):
+            return Verdict(UNKNOWN, ["the programs are too large to compare the partitioned one with the global one"])
+        roots: list[list[int]] = []
+        names: list[dict[tuple[str, int], int]] = []
+        for program in (a, b):
+            key = self._is_divided(program)
+            if program.outline is None:
+                flat: list[Term] = [outline.parameter(i, s, key) for i, s in enumerate(program.inputs)]
+                arguments = [_nested(p.shape, flat) for p in program.module.entry.parameters]
+                log: list[Ran] = []
+                program.outline = leaves_of(outline.run(program.module.entry, arguments, log))
+                program.named = {(r.instruction.name, i): t for r in log for i, t in enumerate(leaves_of(r.term))}
+            roots.append(program.outline)
+            names.append(program.named)
+        if roots[0] == roots[1]:
+            return Verdict(EQUAL)
+        named = [(names[0][name], value) for name, value in names[1].items() if name in names[0]]
+        unequal = outline.unequal(roots[0], roots[1], named)
+        if unequal is None:
+            return Verdict(OVER_REALS)
+        instruction = outline.values[unequal[1]].instruction
+        try:
+            found = self._shown(a, b, self.draws[0])
+        except (UnsupportedError, LimitExceededError, MemoryError) as error:
+            return Verdict(UNKNOWN, [str(error)], instruction=instruction)
+        if found is not None:
+            return Verdict(DIFFERS, difference=found, instruction=instruction)
+        return Verdict(UNKNOWN, ["a part of a large program could not be shown to be equal"], instruction=instruction)
+
+    def _parting(self, a: ComparedProgram, b: ComparedProgram, draw: int) -> HloInstruction | None:
+        """The first instruction of b whose value in a draw no instruction of a has."""
+        ledger = self._ledgers[Field]
+        known = {_key(ledger, term, draw) for _, term in self._ran(a, Field)[1] for term in leaves_of(term)}
+        for instruction, term in self._ran(b, Field)[1]:
+            if instruction.shape.is_array and any(_key(ledger, t, draw) not in known for t in leaves_of(term)):
+                return instruction
+        return None
+
+    def _shown(self, a: ComparedProgram, b: ComparedProgram, draw: Draw) -> Difference | None:
+        """The element that differs most on ordinary numbers; None if none does beyond rounding."""
+        inputs = [self._input(p, draw, domain=None) for p in range(len(self.whole.inputs))]
+        runs = [[self._numbers(program, inputs, rounds=rounds) for rounds in (False, True)] for program in (a, b)]
+        divided = [self._is_divided(program) for program in (a, b)]
+        for output, shape in enumerate(self.whole.outputs):
+            if not shape.is_array:
+                continue
+            sharding = self.whole.output_shardings[output]
+            spreads = [[run[output] for run in of_program] for of_program in runs]
+            if divided[0] != divided[1] and sharding is not None:
+                spreads = [
+                    [self._divided(s, sharding, shape, d) for s in pair]
+                    for pair, d in zip(spreads, divided, strict=True)
+                ]
+            count = max([len(s) for pair in spreads for s in pair])
+            for device in range(count):
+                (x, x_rounded), (y, y_rounded) = [[np.asarray(at(s, device)) for s in pair] for pair in spreads]
+                element = differing(x, y, x_rounded, y_rounded)
+                if element is not None:
+                    place = element
+                    if count > 1 and sharding is not None and (tile := sharding.tile_of(device, shape)) is not None:
+                        place = tuple([i + o for i, o in zip(element, tile.offset, strict=True)])
+                    dtype = dtype_of(shape)
+                    values = [v[element].astype(dtype) for v in (x, y)]
+                    return Difference(output, place, values[0], values[1], inputs, device if count > 1 else None)
+        return None
+
+    def _numbers(self, program: ComparedProgram, inputs: list[Array], *, rounds: bool) -> list[Spread]:
+        domain = PlainNumbers(rounds=rounds)
+        spreads = [
+            [given(domain, part, shape) for part in self._parts(program, p, x)]
+            for p, (x, shape) in enumerate(zip(inputs, self.whole.inputs, strict=True))
+        ]
+        with budget(steps=_STEPS):
+            return run_module(program.module, spreads, domain, self.devices)
+
+
+def differing(x: Array, y: Array, x_rounded: Array, y_rounded: Array) -> tuple[int, ...] | None:
+    """The index at which arrays differ most, beyond what rounding to the declared types changes."""
+    if x.dtype.kind not in "fc":
+        wrong = (x != y) & (x_rounded != y_rounded)
+        # An integer that rounding changes is no witness.
+        wrong &= (x == x_rounded) & (y == y_rounded)
+        return tuple(int(i) for i in np.argwhere(wrong)[0]) if wrong.any() else None
+    if not x.size:
+        return None
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(x) & np.isfinite(y)
+        gap = np.where(finite, np.abs(x - y), 0)
+        noise = np.abs(x - x_rounded) + np.abs(y - y_rounded)
+        sizes = np.where(finite, np.maximum(np.abs(x), np.abs(y)), 0)
+        noise = np.where(np.isfinite(noise), noise, np.inf)
+        beyond = gap - _TOLERANCE * np.maximum(sizes, 1e-3 * sizes.max()) - _MARGIN * noise
+        # Infinite or NaN in one program alone, however it rounds.
+        broken = [np.isfinite(v) for v in (x, x_rounded, y, y_rounded)]
+        alone = (broken[0] & broken[1] & ~broken[2] & ~broken[3]) | (~broken[0] & ~broken[1] & broken[2] & broken[3])
+        beyond = np.where(alone, np.inf, np.where(np.isnan(beyond), -1, beyond))
+    at_most = np.unravel_index(int(np.argmax(beyond)), beyond.shape)
+    return tuple(int(i) for i in at_most) if beyond[at_most] > 0 else None
+
+
+def _elements(module: HloModule) -> float:
+    """The elements of the values of a module."""
+    instructions = [each for computation in module.computations for each in computation.instructions]
+    return sum(
+        [float(np.prod(each.shape.dimensions, dtype=np.float64)) for each in instructions if each.shape.is_array]
+    )
+
+
+def _nested(shape: Shape, flat: list[Term]) -> Term:
+    return tuple([_nested(part, flat) for part in shape.tuple_shapes]) if shape.is_tuple else flat.pop(0)
+
+
+def _key(ledger: Ledger, term: int, draw: int) -> bytes:
+    return b"".join([ledger.digest(x, draw) for x in ledger.spread(term, draw)])
+
+
+def _same(ledger: Ledger, one: int, other: int, draw: int) -> bool:
+    return one == other or _key(ledger, one, draw) == _key(ledger, other, draw)

@@ -1,0 +1,130 @@
+"""Terms: the values of the instructions of several modules, by what computes them from which values.
+
+An instruction that two modules share has one value. Tuples, calls, fusions and copies are followed: they have no values
+of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple, TypeAlias, cast
+
+from xlashape.hlo import HloComputation, HloInstruction, Opcode
+from xlashape.hlo.kind import Kind
+from xlashape.hlo.ops.operation import ResultSource
+
+Term: TypeAlias = Any
+"""The number of a value, or a tuple of terms."""
+
+_ANY_LAYOUT: Final = frozenset((Opcode.BITCAST, Opcode.CUSTOM_CALL))
+_SKIPPED_FIELDS: Final = (
+    "sharding", "frontend_attributes", "statistics_viz", "channel_id", "original_value", "backend_config",
+)  # fmt: skip
+
+
+class Ran(NamedTuple):
+    """An instruction of a module, and what its value is."""
+
+    instruction: HloInstruction
+    term: Term
+
+
+class Terms:
+    """The terms of modules. A class that derives from it says what the value of a new instruction is."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[Any, Term] = {}
+        self._signatures: dict[Any, bytes] = {}
+        self._computations: dict[HloComputation, bytes] = {}
+
+    def made(self, instruction: HloInstruction, operands: list[Term]) -> Term:
+        """The term of an instruction that no module had yet."""
+        raise NotImplementedError
+
+    def run(self, computation: HloComputation, arguments: Sequence[Term], log: list[Ran]) -> Term:
+        """The term of the root. Instructions are put into `log` in the order in which they run."""
+        terms: dict[HloInstruction, Term] = {}
+        for instruction in computation.instructions:
+            operands = [terms[operand] for operand in instruction.operands]
+            if instruction.opcode is Opcode.PARAMETER:
+                term = arguments[instruction.number]
+            else:
+                term = self._term(instruction, operands, log)
+                log.append(Ran(instruction, term))
+            terms[instruction] = term
+        return terms[computation.root]
+
+    def _term(self, instruction: HloInstruction, operands: list[Term], log: list[Ran]) -> Term:
+        row = instruction.kind.row
+        opcode = instruction.opcode
+        if opcode in (Opcode.FUSION, Opcode.CALL):
+            return self.run(instruction.called_computations[0], operands, log)
+        if row.source is ResultSource.OPERANDS:
+            return tuple(operands)
+        if row.source is ResultSource.ELEMENT:
+            return operands[0][instruction.details.tuple_index]
+        if opcode in (Opcode.COPY, Opcode.OPT_BARRIER):
+            return operands[0]
+        key = (self.signature(instruction), tuple(operands))
+        found = self._by_key.get(key)
+        if found is None:
+            found = self._by_key[key] = self.made(instruction, operands)
+        return found
+
+    def signature(self, instruction: HloInstruction) -> bytes:
+        """What an instruction computes from its operands."""
+        kind = instruction.kind
+        layouts = instruction.opcode in _ANY_LAYOUT or bool(instruction.called_computations)
+        key: Any = kind
+        if layouts:
+            key = (kind, tuple([operand.kind for operand in instruction.operands]), instruction.called_computations)
+        found = self._signatures.get(key)
+        if found is None:
+            digest = blake2b(_local(kind, layouts=layouts), digest_size=16)
+            if layouts:
+                digest.update(repr([str(operand.shape) for operand in instruction.operands]).encode())
+            else:
+                kinds = [o.shape.element_type.text for o in instruction.operands if o.shape.is_array]
+                digest.update(",".join(kinds).encode())
+            for computation in instruction.called_computations:
+                digest.update(self._computation(computation))
+            found = self._signatures[key] = digest.digest()
+        return found
+
+    def _computation(self, computation: HloComputation) -> bytes:
+        found = self._computations.get(computation)
+        if found is None:
+            digest = blake2b(digest_size=16)
+            places = {each: i for i, each in enumerate(computation.instructions)}
+            for each in computation.instructions:
+                digest.update(self.signature(each))
+                digest.update(repr((each.number, each.is_root, [places[o] for o in each.operands])).encode())
+            found = self._computations[computation] = digest.digest()
+        return found
+
+
+def leaves_of(term: Term) -> list[int]:
+    """The numbers of the values in a term."""
+    if not isinstance(term, tuple):
+        return [term]
+    return [leaf for part in cast("tuple[Term, ...]", term) for leaf in leaves_of(part)]
+
+
+def _local(kind: Kind, *, layouts: bool) -> bytes:
+    message = type(kind.message)()
+    message.CopyFrom(kind.message)
+    for name in _SKIPPED_FIELDS:
+        if name != "backend_config" or message.opcode != "custom-call":
+            message.ClearField(name)
+    if not layouts:
+        _clear_layouts(message.shape)
+        if message.HasField("literal"):
+            return message.SerializeToString(deterministic=True)
+    return message.SerializeToString(deterministic=True)
+
+
+def _clear_layouts(shape: Any) -> None:
+    shape.ClearField("layout")
+    for part in shape.tuple_shapes:
+        _clear_layouts(part)
