@@ -82,12 +82,12 @@ def recognize(content: bytes) -> Recognized:
         raise InvalidArgumentError("there is nothing: expected a shape, a map, HLO, a report or a file")
     if _TRACE.match(content) or _holds_planes(content):
         return Recognized("profile", "", "", "a profile")
-    # Text such as `((` is a well-formed message too, but not a module: the message of a module has control characters.
-    if not holds_text(content) and _CONTROL.search(content, 0, _HEAD) and not _begins_as_text(content):
-        return Recognized("module", "", "", "a module as a proto")
     what = what_else(content)
     if what is not None:
         raise DecodeError(f"this is {what}")
+    # Text such as `((` is a well-formed message too, but not a module: the message of a module has control characters.
+    if not holds_text(content) and _CONTROL.search(content, 0, _HEAD) and not _begins_as_text(content):
+        return Recognized("module", "", "", "a module as a proto")
     text = content.decode("utf-8-sig", "replace")
     if _MODULE.match(text, _start(text)):
         return _module(text)

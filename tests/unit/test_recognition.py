@@ -123,9 +123,9 @@ def test_nothing_is_refused(content: bytes) -> None:
 
 
 def test_other_programs_are_told_what_to_pass() -> None:
-    with pytest.raises(DecodeError, match="this is MLIR"):
+    with pytest.raises(DecodeError, match="this is StableHLO or other MLIR"):
         recognize(b"module @jit_f {\n  func.func public @main() {\n  }\n}")
-    with pytest.raises(DecodeError, match="this is MLIR bytecode"):
+    with pytest.raises(DecodeError, match="this is StableHLO or other MLIR"):
         recognize(b"ML\xefR\rStableHLO_v1.0.0\0" + bytes(50))
     with pytest.raises(DecodeError, match="this is a jaxpr"):
         recognize(b"{ lambda ; a:f32[4]. let b:f32[4] = sin a in (b,) }")

@@ -108,7 +108,9 @@ class HloModule(ModuleData):
         if isinstance(document.content, Source):
             return cls.parse(document.content)
         try:
-            return cls.of_serialized(document.content, is_program=document.is_program)
+            module = cls.of_serialized(document.content, is_program=document.is_program)
+            module.notes = document.notes
+            return module
         except DecodeError as error:
             if document.name is None:
                 raise
@@ -135,8 +137,9 @@ class HloModule(ModuleData):
         A list must have one member; `all_of` takes several, and a Compiled with several modules.
         A Compiled gives the module after XLA's optimizations, a Lowered the module before them. For a jitted function,
         `args` and `kwargs` are the arguments that it is lowered with. Text with a line end, a brace or `=` is HLO text
-        unless it names a file; other text is a path. Raises InvalidArgumentError for an object without HLO, such as
-        StableHLO, and says what to pass instead. Also raises what `load` and `parse` raise.
+        unless it names a file; other text is a path. jaxlib makes HLO of StableHLO and of an Exported, which `notes`
+        say. Raises InvalidArgumentError for an object without HLO, such as a jaxpr, and says what to pass instead. Also
+        raises what `load` and `parse` raise.
 
         >>> HloModule.of("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").entry.root
         <HloInstruction 'p': parameter>
@@ -144,6 +147,8 @@ class HloModule(ModuleData):
         if isinstance(value, HloModule) and not args and not kwargs:
             return value
         if isinstance(value, Message) and not args and not kwargs:
+            if value.DESCRIPTOR.name == "XSpace":  # a profile, with the modules that ran
+                return cls.from_bytes(value.SerializeToString())
             return cls.from_proto(value)
         if isinstance(value, (HloComputation, HloInstruction)):
             computation = value if isinstance(value, HloComputation) else value.computation

@@ -4,7 +4,9 @@ and trees of these.
 No other library is imported: an object is recognized by its attributes.
 
     object                                            attributes                       shape
-    NumPy array or scalar                             dtype, shape                     an array
+    NumPy array or scalar                             dtype, shape, and for the order  an array with its dimensions in
+                                                      flags, strides                   the order that memory has, if it
+                                                                                       has no gaps
     JAX array, ShapeDtypeStruct, abstract value       dtype, shape, and for a layout   an array with its layout
                                                       format (layout before JAX 0.7)
     array of random keys                              the same, an extended dtype      the numbers that hold the keys
@@ -132,17 +134,9 @@ class ObjectReader(Generic[_Shape, _Layout]):
                 )
             return self._array(element.dtype, (*sizes, *element.shape), None)
         layout = _layout_of(owner)
-        return self._make_array(kind, sizes, None if layout is None else self._layout(layout))
-
-    def _layout(self, layout: Any) -> _Layout:
-        """A layout of JAX: major_to_minor, tiling, sub_byte_element_size_in_bits. JAX 0.4 had the last two under
-        private names.
-        """
-        tiling = getattr(layout, "tiling", None) or getattr(layout, "_tiling", None) or ()
-        bits = getattr(layout, "sub_byte_element_size_in_bits", None) or getattr(
-            layout, "_sub_byte_element_size_in_bits", 0
-        )
-        return self._make_layout(tuple(layout.major_to_minor)[::-1], tiling, element_size_in_bits=bits)
+        if layout is None and (order := _order_of(owner)) is not None:
+            return self._make_array(kind, sizes, self._make_layout(order))
+        return self._make_array(kind, sizes, None if layout is None else _of_jax(layout, self._make_layout))
 
 
 def _is_type_and_dimensions(value: Sequence[Any]) -> bool:
@@ -200,13 +194,56 @@ def _layout_of(owner: Any) -> Any:
     leaves it to XLA.
     """
     for name in ("format", "layout"):
-        # A Format holds a layout and a sharding. Before JAX 0.7 it was called Layout and held a device_local_layout.
-        layout = getattr(owner, name, None)
-        for part in ("device_local_layout", "layout"):
-            layout = getattr(layout, part, layout)
+        layout = _unwrapped(getattr(owner, name, None))
         if hasattr(layout, "major_to_minor"):
             return layout
     return None
+
+
+def _unwrapped(value: Any) -> Any:
+    """The layout in a Format of JAX, which holds a layout and a sharding; any other value as it is. Before JAX 0.7 a
+    Format was called Layout and held a device_local_layout."""
+    for part in ("device_local_layout", "layout"):
+        value = getattr(value, part, value)
+    return value
+
+
+def _order_of(owner: Any) -> Sequence[int] | None:
+    """The dimensions of an array of NumPy from minor to major, as its memory has them. None for the default order, for
+    memory with gaps, and for other objects."""
+    flags, strides = getattr(owner, "flags", None), getattr(owner, "strides", None)
+    if strides is None or getattr(flags, "c_contiguous", True):
+        return None
+    minor_to_major = range(len(strides))
+    if not getattr(flags, "f_contiguous", False):
+        minor_to_major = sorted(minor_to_major, key=lambda dimension: (strides[dimension], -dimension))
+    return minor_to_major if owner.transpose(minor_to_major[::-1]).flags.c_contiguous else None
+
+
+def layout_of(value: Any, layout_class: Any) -> Any:
+    """The layout in a value, for `Layout.of`; `layout_class` is Layout."""
+    given = _unwrapped(value)
+    if isinstance(value, layout_class):
+        return value
+    if isinstance(value, (bytes, bytearray)) or hasattr(value, "DESCRIPTOR"):
+        return layout_class.from_proto(value)
+    if hasattr(given, "major_to_minor"):
+        return _of_jax(given, layout_class)
+    if isinstance(given, str) or hasattr(given, "_xla_layout") or callable(getattr(given, "minor_to_major", None)):
+        return layout_class.parse(str(given))
+    taken = "a Format or a Layout of JAX, a layout of jaxlib, a message or text"
+    raise InvalidArgumentError(f"{_named(value)} has no layout: pass {taken}", field="value")
+
+
+def _of_jax(layout: Any, make: Callable[..., _Layout]) -> _Layout:
+    """A layout of JAX: major_to_minor, tiling, sub_byte_element_size_in_bits. JAX 0.4 had the last two under private
+    names.
+    """
+    tiling = getattr(layout, "tiling", None) or getattr(layout, "_tiling", None) or ()
+    bits = getattr(layout, "sub_byte_element_size_in_bits", None) or getattr(
+        layout, "_sub_byte_element_size_in_bits", 0
+    )
+    return make(tuple(layout.major_to_minor)[::-1], tiling, element_size_in_bits=bits)
 
 
 def _sizes(dimensions: Iterable[Any]) -> tuple[Any, ...]:

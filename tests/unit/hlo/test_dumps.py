@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import io
+import pickle
+import zipfile
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+import xlashape as xs
 from xlashape.cli import main
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
 from xlashape.hlo import HloModule, convert
@@ -101,12 +105,57 @@ def test_a_choice_where_there_is_none(tmp_path: Path):
         HloModule.load(tmp_path / "nothing#m")
 
 
+_MLIR = "(MLIR that jaxlib .* does not make HLO|StableHLO, which jaxlib makes HLO)"
+
+
+def _zip(name: str) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr(name, b"x")
+    return content.getvalue()
+
+
+def test_the_graphs_of_torch_xla_are_modules(tmp_path: Path):
+    def graph(name: str, count: int) -> str:
+        module = (
+            f"HloModule {name}, entry_computation_layout={{()->f32[{count}]{{0}}}}\n\nENTRY %e () -> f32[{count}] {{\n"
+        )
+        module += f"  ROOT %c = f32[{count}]{{0}} parameter(0)\n}}\n\n\n"
+        return f"[ScheduleSyncTensorsGraph]\nTensorsGraphInfo:\n  f (a.py:1)\n\n## BEGIN_GRAPH\n{module}Graph Hash: 1d\n\n## END_GRAPH\n\n"
+
+    path = tmp_path / "graphs.hlo.0"
+    path.write_text(graph("IrToHlo.3", 2))
+    assert str(HloModule.load(path).entry.root.shape) == "f32[2]{0}"
+    path.write_text(graph("IrToHlo.3", 2) + graph("IrToHlo.4", 5) + graph("IrToHlo.3", 7))
+    with pytest.raises(
+        InvalidArgumentError, match=r"3 modules: IrToHlo.3\(0\), IrToHlo.4\(1\), IrToHlo.3\(2\); choose"
+    ):
+        HloModule.load(path)
+    for choice, count in (("IrToHlo.3(0)", 2), ("IrToHlo.4", 5), ("IrToHlo.3(2)", 7)):
+        assert str(HloModule.load(f"{path}#{choice}").entry.root.shape) == f"f32[{count}]{{0}}"
+    assert [len(each.entry.instructions) for each in HloModule.all_of(path)] == [1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "what"),
     [
-        ("x.mlir", b"#loc = loc(unknown)\nmodule @jit_f attributes {} {\n}\n", "MLIR, such as StableHLO.*compiler_ir"),
-        ("x.txt", b"module {\n}\n", "MLIR, such as StableHLO.*as_text"),
-        ("x.bin", b"ML\xefR\x0dStableHLO_v1.0.0\x00", "MLIR bytecode.*xla_dump_to"),
+        ("x.mlir", b"#loc = loc(unknown)\nmodule @jit_f attributes {} {\n}\n", _MLIR),
+        ("x.txt", b"module {\n}\n", _MLIR),
+        ("x.bin", b"ML\xefR\x0dStableHLO_v1.0.0\x00", _MLIR),
+        ("x.npy", b"\x93NUMPY\x01\x00v\x00{'descr': '<f8'}", "arrays of NumPy, and no program"),
+        ("x.npz", _zip("x.npy"), "arrays of NumPy"),
+        ("x.pt", _zip("a/data.pkl"), "a file of PyTorch"),
+        ("x.pt2", _zip("e/data/weights/weight_0"), "a file of PyTorch"),
+        ("x.pth", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "a file of PyTorch"),
+        ("x.pkl", pickle.dumps({"a": 1}), "a pickle of Python"),
+        ("x.keras", _zip("metadata.json"), "a model of Keras"),
+        ("x.zip", _zip("a.txt"), "a ZIP archive"),
+        ("x.h5", b"\x89HDF\r\n\x1a\n" + bytes(9), "arrays as HDF5"),
+        ("x.safetensors", b"\x10" + bytes(7) + b'{"a":{"dtype":"F64"}}', "arrays as safetensors"),
+        ("x.onnx", number(1, 11) + part(2, "pytorch") + part(7, b"g"), "a model of ONNX"),
+        ("y.onnx", number(1, 8) + part(7, part(1, b"")), "a model of ONNX"),
+        ("saved_model.pb", number(1, 1) + part(2, b"x"), "a SavedModel of TensorFlow"),
+        ("x.tflite", b"\x1c\0\0\0TFL3" + bytes(20), "a model of TensorFlow Lite"),
         ("x.dot", b"digraph G {\n}\n", "Graphviz.*hlo.pb"),
         ("x.ll", b"; ModuleID = '__compute_module'\n", "LLVM's code"),
         ("m-buffer-assignment.txt", b"BufferAssignment:\nallocation 0: size 4\n", "buffer assignment.*optimizations.txt"),
@@ -122,8 +171,9 @@ def test_a_choice_where_there_is_none(tmp_path: Path):
 def test_files_without_modules_are_named(name, content, what, tmp_path: Path):
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(DecodeError, match=what):
-        HloModule.load(path)
+    for ask in (HloModule.load, xs.cost):
+        with pytest.raises(DecodeError, match=what):
+            ask(path)
     result = CliRunner().invoke(main, ["map", str(path)], standalone_mode=False)
     assert isinstance(result.exception, DecodeError)
 

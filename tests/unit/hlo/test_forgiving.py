@@ -159,3 +159,17 @@ def test_lines_in_any_order_are_read_or_refused(lines: list[str]) -> None:
 def test_many_lines_take_linear_time() -> None:
     text = "I0101 10:00:00.000000  77 dump.cc:72] " + "((((" * 50_000 + "\n" + "%a = f32[] add(\n" * 50_000
     assert read(text) is None
+
+
+@pytest.mark.parametrize(
+    "said", ["input_output_alias={ {}: (0, {}, may-alias) }", "entry_computation_layout={(f32[4]{0})->f32[4]{0}}"]
+)
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_what_the_header_says_is_not_dropped_silently(said: str, is_cut: bool) -> None:
+    made = completed(
+        f"HloModule m, {said}\n\nENTRY %e {{\n  %p = f32[4] parameter(0)\n  %n = f32[4] negate(%p)\n"
+        + ("" if is_cut else "}\n")
+    )
+    assert made is not None
+    assert said not in made.text
+    assert "What the header says of arguments, results and their aliases was left out." in made.notes

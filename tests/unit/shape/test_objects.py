@@ -6,6 +6,7 @@ The objects of JAX itself are in tests/with_jax, which runs beside several versi
 from __future__ import annotations
 
 from collections import OrderedDict
+from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from xlashape.errors import InvalidArgumentError, LimitExceededError, XlashapeError
 from xlashape.hlo import HloModule
-from xlashape.shape import Layout, PrimitiveType, Shape
+from xlashape.shape import Layout, PrimitiveType, Shape, tiling
 
 KEYS = SimpleNamespace(name="key<fry>", _rules=SimpleNamespace(physical_element_aval=lambda _: np.zeros(2, np.uint32)))
 LAYOUT = SimpleNamespace(major_to_minor=(0, 1), tiling=((8, 128), (2, 1)), sub_byte_element_size_in_bits=0)
@@ -30,7 +31,12 @@ def _array(dtype: Any, shape: object, **more: object) -> SimpleNamespace:
     ("value", "text"),
     [
         (np.zeros((2, 3), np.float32), "f32[2,3]{1,0}"),
-        (np.asfortranarray(np.zeros((2, 3))), "f64[2,3]{1,0}"),
+        (np.asfortranarray(np.zeros((2, 3))), "f64[2,3]{0,1}"),
+        (np.asfortranarray(np.zeros((2, 1, 3))), "f64[2,1,3]{0,1,2}"),
+        (np.zeros((2, 3, 4)).transpose(1, 2, 0), "f64[3,4,2]{1,0,2}"),
+        (np.zeros((2, 3, 4)).transpose(1, 2, 0)[:, ::2], "f64[3,2,2]{2,1,0}"),
+        (np.broadcast_to(np.zeros(3), (2, 3)), "f64[2,3]{1,0}"),
+        (np.zeros((2, 3)).T[::-1], "f64[3,2]{1,0}"),
         (np.zeros((0,), ml_dtypes.int4), "s4[0]{0}"),
         (np.float16(3), "f16[]"),
         (ml_dtypes.bfloat16(3), "bf16[]"),
@@ -77,6 +83,36 @@ def test_shapes_protos_and_instructions():
     assert Shape.of(SimpleNamespace(to_serialized_proto=lambda: shape.to_proto().SerializeToString())) == shape
     root = HloModule.parse("ENTRY e { ROOT p = f32[2,3]{0,1} parameter(0) }").entry.root
     assert Shape.of(root) is root.shape
+
+
+@pytest.mark.parametrize("order", [*permutations(range(4))])
+def test_an_array_keeps_the_order_of_its_dimensions(order: tuple[int, ...]):
+    numbers = np.arange(2 * 3 * 4 * 5).reshape(2, 3, 4, 5).transpose(order)
+    shape = Shape.of(numbers)
+    places = tiling.linear_indices(shape, np.stack(np.indices(numbers.shape), -1).reshape(-1, 4))
+    assert (places == numbers.ravel()).all()  # the numbers are those of their places in memory
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        LAYOUT,
+        SimpleNamespace(layout=LAYOUT, sharding=None),
+        "{1,0:T(8,128)(2,1)}",
+        Layout((1, 0), [(8, 128), (2, 1)]),
+        Layout((1, 0), [(8, 128), (2, 1)]).to_proto(),
+        Layout((1, 0), [(8, 128), (2, 1)]).to_proto().SerializeToString(),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_layout_of(value: object):
+    assert str(Layout.of(value)) == "{1,0:T(8,128)(2,1)}"
+
+
+@pytest.mark.parametrize("value", [None, 3, np.zeros(3), SimpleNamespace(layout=None)])
+def test_what_has_no_layout(value: object):
+    with pytest.raises(InvalidArgumentError, match="has no layout: pass a Format"):
+        Layout.of(value)
 
 
 @pytest.mark.parametrize("name", ["torch.bfloat16", "bfloat16"])

@@ -96,13 +96,6 @@ def test_forms_of_a_module(tmp_path) -> None:
     assert why("// a dump\n/* of two */ " + TEXT).buffer_bytes == total
 
 
-@pytest.mark.parametrize("form", [str, str.encode])
-def test_mlir_is_refused_with_what_to_pass(form) -> None:
-    text = "module @jit_f {\n  func.func public @main(%arg0: tensor<3xf32>) -> tensor<3xf32> {\n    return %arg0 : tensor<3xf32>\n  }\n}\n"
-    with pytest.raises(xs.XlashapeError, match="MLIR, such as StableHLO, not HLO"):
-        why(form(text))
-
-
 @pytest.mark.parametrize(
     ("name", "note"),
     [

@@ -10,7 +10,7 @@ compressed or not. Formats are recognised by content.
     … and each of them with .gz appended
 
 Snapshots and profiles hold modules too (xlashape.hlo.files.dumps). `FILE#NAME` names one of several modules in a file,
-and `modules` gives all of them.
+and `modules` gives all of them. StableHLO is read too, where jaxlib is installed (xlashape.hlo.files.stablehlo).
 
 `decode` and `read` accept every format; `encode` and `write` produce every format. They raise LossyConversionError if a
 format cannot hold all of a module, unless `lossy=True`: pbtxt and json cannot hold fields unknown to this schema and
@@ -45,7 +45,7 @@ from xlashape.errors import (
     NotFoundError,
     XlashapeError,
 )
-from xlashape.hlo.files import dumps
+from xlashape.hlo.files import dumps, stablehlo
 from xlashape.hlo.files.detect_format import holds_hlo_proto, holds_text
 from xlashape.hlo.files.protobuf_text import FIELD_NAMES, PBTXT_START, from_json, from_pbtxt, to_json, to_pbtxt
 from xlashape.hlo.module_proto import schema_compat
@@ -104,6 +104,8 @@ class Document(NamedTuple):
     """Whether the content is an HloProto."""
     name: str | None = None
     """The name of the file, for messages of errors."""
+    notes: tuple[str, ...] = ()
+    """What must be known of the module: the notes that it gets."""
 
 
 def format_of_name(name: str | os.PathLike[str]) -> Format | None:
@@ -168,6 +170,10 @@ def _decoded(data: bytes, name: str | None, choice: str | None) -> Document:
     data = decompressed(data)
     if not data:
         raise DecodeError(f"{name or 'the content'} is empty")
+    held = stablehlo.stablehlo_in(data)
+    if held is not None:
+        made, note = stablehlo.converted(held, name)
+        return Document(made, Format(FileKind.PB, compressed), name=name, notes=(note,))
     data = dumps.content_of_module(data, name, choice)
     kind = _kind(data)
     form = Format(kind, compressed)

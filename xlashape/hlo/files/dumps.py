@@ -3,6 +3,7 @@
     HloSnapshot                a module with arguments and results
     HloUnoptimizedSnapshot     a module with the arguments of each partition
     XSpace, `*.xplane.pb`      a profile: the modules that ran, each an HloProto in the metadata of an event
+    XLA_SAVE_TENSORS_FILE      the graphs that PyTorch/XLA ran, each as HLO text
 
 Their messages are read by field numbers, so that the schema of the profiler is not needed. `modules_in` gives the
 modules in such bytes, and `content_of_module` the bytes of one of them. For content that holds no module, `what_else`
@@ -18,6 +19,7 @@ from typing import Final, NamedTuple
 
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
 from xlashape.hlo.files.detect_format import holds_hlo_proto
+from xlashape.hlo.files.stablehlo import stablehlo_in
 from xlashape.proto.wire import BYTES, VARINT, fields
 
 _OPEN_MODULE: Final = "open the module beside it, *_optimizations.txt or *.hlo.pb"
@@ -27,6 +29,8 @@ _GET_HLO: Final = (
     "dump with"
     " XLA_FLAGS=--xla_dump_to=DIR"
 )
+_NO_PROGRAM: Final = "and no program: Shape.of gives the shape of an array"
+_NO_HLO: Final = "and holds no HLO: load it in its own framework, and pass the function and its inputs to HloModule.of"
 _MEMORY_USAGE: Final = f"a report of the memory that a module uses; {_OPEN_MODULE}"
 # Pattern of a file's name → what the file is. The first pattern that matches counts.
 _NAMES: Final = tuple(
@@ -52,11 +56,6 @@ _NAMES: Final = tuple(
 )
 # Pattern of a file's first bytes → what the file is.
 _CONTENTS: Final = (
-    (re.compile(rb"ML\xefR"), f"MLIR bytecode, such as StableHLO, not HLO: {_GET_HLO}"),
-    (
-        re.compile(rb"(?:\s|//[^\n]*\n|#\w+\s*=[^\n]*\n)*(?:module(?:\s+@|\s+attributes|\s*\{)|func\.func\s|\"?builtin\.module)"),
-        f"MLIR, such as StableHLO, not HLO: {_GET_HLO}",
-    ),
     (re.compile(rb"\s*\{\s*lambda\b"), f"a jaxpr, not HLO: {_GET_HLO}"),
     (re.compile(rb"\s*(?:strict\s+)?digraph\b"), f"a drawing of a module for Graphviz; {_OPEN_MODULE}"),
     (re.compile(rb"\s*(?:; ModuleID|source_filename\s*=|target (?:datalayout|triple)\s*=)"),
@@ -64,6 +63,22 @@ _CONTENTS: Final = (
     (re.compile(rb"\s*BufferAssignment:|\s*allocation 0: "),
      f"the buffer assignment of a module as text; {_OPEN_MODULE}"),
     (re.compile(rb"\s*(?:Total bytes used|Memory usage report)"), _MEMORY_USAGE),
+    (re.compile(rb"\x93NUMPY|PK\x03\x04.{26}[^/]{1,200}?\.npy", re.DOTALL), f"arrays of NumPy, {_NO_PROGRAM}"),
+    (re.compile(rb".{4}\0{4}\{\s*\"", re.DOTALL), f"arrays as safetensors, {_NO_PROGRAM}"),
+    (re.compile(rb"\x89HDF\r\n"), f"arrays as HDF5, such as weights of Keras, {_NO_PROGRAM}"),
+    (
+        re.compile(
+            rb"PK\x03\x04.{26}[^/]{1,200}/(?:data|code|byteorder|archive_|constants|models|\.)|\x80\x02\x8a\nl\xfc\x9cF",
+            re.DOTALL,
+        ),
+        f"a file of PyTorch, such as weights or an exported program, {_NO_HLO}",
+    ),
+    (re.compile(rb"PK\x03\x04.{26}(?:metadata|config)\.json", re.DOTALL), f"a model of Keras, {_NO_HLO}"),
+    (re.compile(rb"PK\x03\x04"), f"a ZIP archive, {_NO_HLO}"),
+    (re.compile(rb"\x80[\x02-\x05]"), f"a pickle of Python, {_NO_HLO}"),
+    (re.compile(rb"\x08\x01\x12"), f"a SavedModel of TensorFlow, {_NO_HLO}"),
+    (re.compile(rb"\x08[\x02-\x7f][\x12\x1a\x22\x3a\x42]"), f"a model of ONNX, {_NO_HLO}"),
+    (re.compile(rb".\0\0\0TFL3", re.DOTALL), f"a model of TensorFlow Lite, {_NO_HLO}"),
 )  # fmt: skip
 _SUFFIXES: Final = (".hlo", ".txt", ".pb", ".pbtxt", ".json")
 _SHOWN: Final = 5  # names in an error message
@@ -106,16 +121,19 @@ def is_assignment_text(data: bytes) -> bool:
 
 
 class HeldModule(NamedTuple):
-    """A module inside a profile or a snapshot."""
+    """A module inside a profile, a snapshot or another file."""
 
     name: str
     """The name that the profiler gives it, such as `jit_f(12)`; "" in a snapshot, which holds one module."""
     data: bytes
-    """A serialized HloProto or HloModuleProto."""
+    """A serialized HloProto or HloModuleProto, or HLO text."""
 
 
 def modules_in(data: bytes) -> list[HeldModule] | None:
-    """The modules in a profile or a snapshot; None for bytes that are neither."""
+    """The modules in a profile, a snapshot or the graphs of PyTorch/XLA; None for bytes that are none of them."""
+    graphs = [part for part in data.split(b"## BEGIN_GRAPH\n")[1:] if part.startswith(b"HloModule ")]
+    if graphs:
+        return [_graph(number, text.partition(b"## END_GRAPH")[0]) for number, text in enumerate(graphs)]
     try:
         outermost = [(number, wire_type, data[content:end]) for number, wire_type, _, content, end in _first(data)]
     except DecodeError:
@@ -132,6 +150,12 @@ def modules_in(data: bytes) -> list[HeldModule] | None:
     if len(first) == 1 and (3, VARINT) in types <= {(1, BYTES), (2, BYTES), (3, VARINT)}:
         return [HeldModule("", first[0])]
     return None
+
+
+def _graph(number: int, text: bytes) -> HeldModule:
+    """A graph of PyTorch/XLA, of which there may be several of one name. Its hash stands behind the module."""
+    name = text[len("HloModule ") : 200].partition(b",")[0].decode("utf-8", "replace")
+    return HeldModule(f"{name}({number})", text[: text.rfind(b"\n}") + 2])
 
 
 def _first(data: bytes) -> Iterator[tuple[int, int, int, int, int]]:
@@ -221,6 +245,8 @@ def what_else(data: bytes, name: str | None = None) -> str | None:
     """What a file without a module is, and what to open instead, as the end of a message. None if the file may be a
     module. HLO text is recognised whatever the name is.
     """
+    if stablehlo_in(data) is not None:
+        return f"StableHLO or other MLIR, not HLO: HloModule.of makes HLO of it where jaxlib is installed; {_GET_HLO}"
     what = next((what for pattern, what in _CONTENTS if pattern.match(data)), None)
     if what is None and name is not None and data.lstrip()[:9] != b"HloModule":
         what = _what_by_name(name)

@@ -241,7 +241,10 @@ class _Reader:
 
     def _add(self, text: str) -> None:
         if _MODULE.match(text):
-            self.header = self.header or _without_entry(text)
+            if not self.header:
+                self.header = _without_entry(text)
+                if self.header != text:
+                    self.notes.append("What the header says of arguments, results and their aliases was left out.")
             return
         made = _instruction(text)
         if made is not None:

@@ -9,25 +9,31 @@ No other library is imported: the kind of an object is recognised by an attribut
     jax.stages.Compiled                            runtime_executable               the module that XLA has optimised
     jaxlib's executables                           hlo_modules                      the module that XLA has optimised
     jax.stages.Traced, a jitted function           lower                            the module of the Lowered
+    jax.export.Exported                            mlir_module_serialized           its StableHLO as HLO (stablehlo.py)
+    a module of MLIR                               operation, body                  the same
+    objects of TensorFlow, Keras, PyTorch/XLA      frameworks.py says               their HLO
     list or tuple with one of these                                                 the module of its member
     bytes, an open file (binary or text), a path                                    the module in the content
     text                                           a file's name, or no HLO         the module in that file
     other text                                                                      the module in the text
 
-An object that holds no HLO (StableHLO, MLIR bytecode, a jaxpr, a plain function) is refused, with a message that says
-what to pass instead.
+An object that holds no HLO (a jaxpr, a plain function) is refused, with a message that says what to pass instead.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.files.convert import Document, decode, modules, read, read_file
+from xlashape.hlo.files.frameworks import program_of_framework
+from xlashape.hlo.files.stablehlo import UNBOUNDED
 
 _T = TypeVar("_T")
 
@@ -42,6 +48,11 @@ def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] 
     """The module that an object holds. A jitted function is lowered with the arguments `args` and `kwargs`. Raises as
     `HloModule.of` does.
     """
+    made = program_of_framework(value, args, kwargs or {})
+    if made is not None:
+        return document_of(made)
+    if (args or kwargs) and hasattr(value, "mlir_module_serialized"):
+        value = sys.modules["jax"].jit(value.call)
     lower = None if isinstance(value, type) or hasattr(value, "compiler_ir") else getattr(value, "lower", None)
     if callable(lower) and not isinstance(value, (str, bytes, bytearray)):
         return _lowered(_lower(value, lower, args, kwargs or {}))
@@ -69,6 +80,10 @@ def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] 
         return _compiled(value)
     if callable(getattr(value, "hlo_modules", None)):
         return _only(_ask(value.hlo_modules, "the executable does not give its modules"))
+    if hasattr(value, "mlir_module_serialized"):
+        return _exported(value)
+    if hasattr(value, "operation") and hasattr(value, "body"):
+        return _of_mlir(value)
     raise InvalidArgumentError(_refusal(value), field="value")
 
 
@@ -106,12 +121,17 @@ def _has_modules(value: Any) -> bool:
 
 
 def compiled(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
-    """Compiles a jitted function, a Traced or a Lowered with XLA, and returns the Compiled. Any other value is returned
-    unchanged.
+    """Compiles a jitted function, a Traced or a Lowered with XLA, and returns the Compiled. Of a function of TensorFlow
+    it returns the optimized module. Any other value is returned unchanged.
 
     Errors of the function and of the compiler are raised as they are. Raises InvalidArgumentError if there are
     arguments for a value that is not a function.
     """
+    made = program_of_framework(value, args, kwargs or {}, optimized=True)
+    if made is not None:
+        return compiled(made)
+    if (args or kwargs) and hasattr(value, "mlir_module_serialized"):
+        value = sys.modules["jax"].jit(value.call)
     lower = (
         None
         if isinstance(value, (type, str, bytes, bytearray)) or hasattr(value, "compiler_ir")
@@ -188,7 +208,9 @@ def _lowered(lowered: Any) -> Document:
     serialize = getattr(computation, "as_serialized_hlo_module_proto", None)
     if not callable(serialize):
         raise InvalidArgumentError(f"{what}: {remedy}", field="value")
-    return decode(cast("bytes", _ask(serialize, what, remedy)))
+    module = cast("bytes", _ask(serialize, what, remedy))
+    # JAX finds out the sizes within an Exported that is called when it compiles.
+    return _of_mlir(lowered.compiler_ir()) if UNBOUNDED in module else decode(module)
 
 
 def _compiled(compiled: Any) -> Document:
@@ -204,6 +226,25 @@ def _compiled(compiled: Any) -> Document:
             ) from error
         return decode(text.encode())
     return _only(modules)
+
+
+def _of_mlir(module: Any) -> Document:
+    """The module of a module of MLIR."""
+    bytecode = io.BytesIO()
+    _ask(lambda: module.operation.write_bytecode(bytecode), "the module of MLIR cannot be serialized")
+    return decode(bytecode.getvalue())
+
+
+def _exported(exported: Any) -> Document:
+    """The module of an Exported of JAX."""
+    symbolic = [aval.shape for aval in exported.in_avals if not all(isinstance(size, int) for size in aval.shape)]
+    if symbolic:
+        raise InvalidArgumentError(
+            f"this Exported has sizes that are symbols, such as {symbolic[0]}: pass it with arguments, such as "
+            "ShapeDtypeStructs",
+            field="args",
+        )
+    return decode(exported.mlir_module_serialized)
 
 
 def _only(values: Sequence[Any]) -> Document:
@@ -228,13 +269,6 @@ def _ask(question: Callable[[], _T], what: str, remedy: str = _TAKEN) -> _T:
 def _refusal(value: Any) -> str:
     """The message for an object that holds no HLO, which says what to pass instead."""
     name = type(value).__name__
-    if hasattr(value, "mlir_module_serialized"):
-        return f"an {name} holds StableHLO, not HLO: pass jax.jit(exported.call).lower(…)"
-    if hasattr(value, "operation") and hasattr(value, "body"):
-        return (
-            f"a {name} of MLIR holds StableHLO, not HLO: pass the Lowered that it came from, or "
-            "lowered.compiler_ir('hlo')"
-        )
     if hasattr(value, "eqns") or hasattr(value, "jaxpr"):
         return f"a {name} is not HLO yet: pass jax.jit(f).lower(…), or what that compiles to"
     if callable(value):

@@ -96,12 +96,15 @@ def _unpacked(file: BinaryIO, name: str) -> BinaryIO:
 
 @contextmanager
 def opened(x: Any) -> Generator[Sources]:
-    """A context with the profile in a path, a directory, bytes or an open file, whose files are open within it.
+    """A context with the profile in a path, a directory, bytes, an XSpace or an open file, whose files are open within
+    it.
 
     Raises NotFoundError for a path without a profile, DecodeError for content that is no profile, InvalidArgumentError
     for another x.
     """
     sources = Sources()
+    if callable(getattr(x, "SerializeToString", None)):
+        x = x.SerializeToString()
     try:
         if isinstance(x, (bytes, bytearray, memoryview)):
             sources.name = "the profile"
@@ -119,7 +122,7 @@ def opened(x: Any) -> Generator[Sources]:
                 _read_path(sources, file)
         else:
             raise InvalidArgumentError(
-                f"a profile is a path, a directory, bytes or an open file, not {type(x).__name__}", field="x"
+                f"a profile is a path, a directory, bytes, an XSpace or an open file, not {type(x).__name__}", field="x"
             )
         yield sources
     finally:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import BinaryIO, Final, NamedTuple
 
 from xlashape.errors import DecodeError
+from xlashape.hlo.files.dumps import what_else
 from xlashape.limits import check, spend
 from xlashape.proto.wire import BYTES, FIXED32, FIXED64, VARINT, read_varint
 
@@ -43,6 +44,10 @@ class Spans:
 
     def error(self, what: str, at: int) -> DecodeError:
         """An error about the file."""
+        self._file.seek(0)
+        kind = what_else(self._file.read(4096))
+        if kind is not None:
+            return DecodeError(f"{self.name} is no profile: it is {kind}")
         return DecodeError(f"{self.name} is not a profile, or is damaged: {what} at byte {at:,} of {self.size:,}")
 
     def content(self, span: Span) -> bytes:

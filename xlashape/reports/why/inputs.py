@@ -30,6 +30,7 @@ _MOST_REPORT_BYTES = 64 << 20
 _MODULE = re.compile(r"(?:\s|//[^\n]*\n|/\*[^*]*\*+(?:[^*/][^*]*\*+)*/)*HloModule\b")
 """The beginning of HLO text: comments, then the header."""
 
+_CONTROL = re.compile(rb"[\x00-\x08]")
 _MOST_WORDS_OF_A_SHAPE = 3
 """Text with more words than this and no bracket is not read as a shape."""
 
@@ -193,7 +194,7 @@ def _shapes_or(error: XlashapeError, text: str | None, device: Target | None) ->
 
 def _as_text(data: bytes) -> str | None:
     """The bytes as text, with invalid UTF-8 replaced; None for gzip and for other data that is no text."""
-    if b"\x00" in data[:4_096] or data.startswith(b"\x1f\x8b"):
+    if _CONTROL.search(data, 0, 4_096) or data.startswith(b"\x1f\x8b"):
         return None
     # A multi-byte character that is cut at the end counts once.
     beginning = data[:4_096].decode("utf-8-sig", "replace")

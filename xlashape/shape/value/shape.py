@@ -312,6 +312,13 @@ class Layout(FrozenValue, Displayed):
             set_field(self, name, value)
 
     @classmethod
+    def of(cls, value: Any) -> Layout:
+        """The layout in a Format or Layout of JAX (`x.format`), a layout of jaxlib, a message, bytes or text."""
+        from xlashape.shape.shape_of import layout_of  # few programs need it
+
+        return layout_of(value, cls)
+
+    @classmethod
     def parse(cls, text: str) -> Layout:
         """The layout written `text`, braces included: `{1,0:T(8,128)}`. ParseError with line and column otherwise."""
         return _parser.layout_of(text)
@@ -473,13 +480,11 @@ class Shape(FrozenValue, Displayed):
         dimensions)`, or a tuple, list or dict of these, which becomes a tuple. `xlashape.shape.shape_of` lists all
         objects. InvalidArgumentError for other objects.
 
-        A JAX array and a ShapeDtypeStruct with a Format keep their layout, tiles included. Everything else gets the
-        default layout, in which elements below 8 bits take a byte each, as in JAX's arrays. Compiled programs pack such
-        elements, and the Formats of these programs say so.
+        Arrays and a ShapeDtypeStruct with a Format keep their layout. Everything else gets the default layout, with a
+        byte for elements below 8 bits, as in JAX's arrays. Formats of compiled programs say that these pack them.
 
-        >>> import numpy as np
-        >>> Shape.of(np.zeros((2, 3), np.float32)), Shape.of(("bfloat16", (8, 128)))
-        (Shape('f32[2,3]{1,0}'), Shape('bf16[8,128]{1,0}'))
+        >>> Shape.of(("bfloat16", (8, 128)))
+        Shape('bf16[8,128]{1,0}')
         """
         from xlashape.shape.shape_of import ObjectReader  # few programs need it
 
