@@ -183,8 +183,8 @@ def evaluate(
     UnsupportedError names an instruction that has no meaning without a device, such as a custom call of a target that
     `xlashape.evaluation.custom_calls.MODELS` does not have. LimitExceededError for results that are too large.
 
-    >>> evaluate("ENTRY e { p = f32[2] parameter(0)  ROOT s = f32[2] sine(p) }", [[0, 1]])
-    [array([0.       , 0.8414709], dtype=float32)]
+    >>> evaluate("ENTRY e { p = f32[2] parameter(0)  ROOT s = f32[2] multiply(p, p) }", [[2, 3]])
+    [array([4., 9.], dtype=float32)]
     """
     found = module_of(module)
     whole_program = found if like is None else module_of(like)
