@@ -167,7 +167,13 @@ def applied(domain: FloatDomain, opcode: str, kind: PrimitiveType, a: Array, b: 
     )
 
 
-@evaluates("copy", "reduce-precision", "optimization-barrier")
+@evaluates("reduce-precision")
+def reduce_precision(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    bits = instruction.attributes
+    return machine.domain.reduced(args[0], bits.exponent_bits, bits.mantissa_bits)
+
+
+@evaluates("copy", "optimization-barrier")
 def same(_: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
     return args[0]
 

@@ -117,6 +117,10 @@ class FloatDomain(Protocol):
 
     # -- what follows ------------------------------------------------------------------------------
 
+    def reduced(self, x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
+        """Floats rounded to a smaller format."""
+        return x
+
     def subtract(self, a: Array, b: Array) -> Array:
         return self.add(a, self.negate(b))
 

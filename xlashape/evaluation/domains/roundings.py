@@ -48,6 +48,9 @@ class Roundings(Field):
             return x
         return self._odd(x, f"to {target.text}")
 
+    def reduced(self, x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
+        return self._odd(x, f"to {exponent_bits} and {mantissa_bits} bits") if x.dtype.kind == "i" else x
+
     def _odd(self, x: Array, name: str) -> Array:
         size, is_negative = half(np.where(x < P, x, 0))
         found = np.where(size == 0, 0, hashed(size, self._key(name)))

@@ -98,6 +98,14 @@ class PlainNumbers(FloatDomain):
     def converted(self, x: Array, source: PrimitiveType, target: PrimitiveType) -> Array:
         return x
 
+    def reduced(self, x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
+        mantissa, exponent = np.frexp(x)
+        bits = mantissa_bits + 1
+        rounded = np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
+        bias, exponent = (1 << (exponent_bits - 1)) - 1, np.frexp(rounded)[1] - 1
+        rounded = np.where(exponent > bias, np.copysign(np.inf, x), rounded)
+        return np.where((rounded != 0) & (exponent < 1 - bias), np.copysign(0.0, x), rounded)
+
     def integer(self, x: Array, dtype: np.dtype[Any]) -> Array:
         return saturated(x, dtype)
 

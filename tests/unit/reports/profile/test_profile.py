@@ -578,7 +578,9 @@ def test_what_is_no_profile(data: bytes, message: str):
 
 
 def test_other_arguments():
-    with pytest.raises(InvalidArgumentError, match="a profile is a path, a directory, bytes or an open file, not int"):
+    with pytest.raises(
+        InvalidArgumentError, match="a profile is a path, a directory, bytes, an XSpace or an open file, not int"
+    ):
         profile(3)
     with pytest.raises(
         InvalidArgumentError, match="expected one of source, op_name, .*, step or op_name:N, found 'op_name:x'"
