@@ -169,7 +169,12 @@ def test_answers_about_long_inputs_are_short_too(tmp_path: Path) -> None:
         "index": [agent.index(f"f32[{','.join(['1'] * 3_000)}]", [0] * 3_000)],
         "draw": [agent.draw(shape), agent.draw("f32[3,5]"), agent.draw(f"f32[{','.join(['2'] * 60)}]")],
     }
-    answers |= {name: [agent.tools()[name](text)] for name in ("size", "verify", "tile")}
+    answers |= {each: [agent.tools()[each](text)] for each in ("size", "verify", "tile")}
+    sent = (
+        "HloModule m, num_partitions=2\n\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n\n"
+        f"ENTRY e {{ p = f32[8] parameter(0) ROOT {name} = f32[8] all-reduce(p), replica_groups={{}}, to_apply=add }}"
+    )
+    answers["collectives"] = [agent.tools()["collectives"](sent), agent.tools()["collectives"](text)]
     assert set(answers) == agent.tools().keys() - {"dumps", "profile"}
     for tool, found in answers.items():
         assert all(len(json.dumps(each, ensure_ascii=False)) <= MOST_CHARACTERS for each in found), tool
