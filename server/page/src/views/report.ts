@@ -18,6 +18,7 @@ const FIRST: Readonly<Record<ReportName, readonly (readonly [total: string, what
   copies: [["total_bytes", "read and written by instructions that only move data"]],
   reads: [["wasted_bytes", "fetched in vain"], ["again_bytes", "fetched again, at most"]],
   cost: [["least_time", "is the least time of a run"], ["flops", "FLOPs in a run"]],
+  collectives: [["sent_bytes", "sent by each device in a run"], ["collective_count", "collectives"]],
   size: [["peak_bytes", "live at the peak"], ["bytes", "in all buffers"]],
   why: [["must_go_bytes", "must go"], ["peak_bytes", "live at the peak"], ["bytes", "in the buffers"]],
   verify: [["problem_count", "rules are broken"]],
