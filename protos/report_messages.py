@@ -16,8 +16,16 @@ from pathlib import Path
 
 from xlashape.base.tables import Column
 from xlashape.base.vocabulary import Vocabulary
-from xlashape.reports.messages import MOST_ROWS, arguments, remote_options, tables, type_text, vocabulary_of
-from xlashape.reports.report import REPORTS, Option, Report, report_of
+from xlashape.reports.messages import (
+    MOST_ROWS,
+    arguments,
+    has_structures,
+    remote_options,
+    tables,
+    type_text,
+    vocabulary_of,
+)
+from xlashape.reports.report import REPORTS, Option, Report, Structure, report_of, rpc_of
 
 SCHEMA = Path(__file__).parent / "xlashape" / "v1" / "report_service.proto"
 
@@ -87,13 +95,13 @@ def _enum(vocabulary: Vocabulary) -> str:
 
 
 def _messages(report: Report, numbers: Numbers) -> Iterator[str]:
-    name = report.name.capitalize()
+    name, rpc = report.name.capitalize(), rpc_of(report.name)
     rows = [
         (section.name, f"{name}Row" if section.columns == report.columns else f"{name}{_camel(section.name)}Row")
         for section in report.sections
     ]
     summary = f"{report.summary[:1].lower()}{report.summary[1:]}"
-    yield _message(f"{name}Request", f"The request of the report `{report.name}`: {summary}", _request(report), numbers)
+    yield _message(f"{rpc}Request", f"The request of the report `{report.name}`: {summary}", _request(report), numbers)
     table = f" of `table`, {report.rows} if it is not set" if rows else ""
     fields = [
         ("The totals of the report.", f"{name}Totals", "totals"),
@@ -107,16 +115,15 @@ def _messages(report: Report, numbers: Numbers) -> Iterator[str]:
         ("A summary of the report, as text of a few lines.", "string", "headline"),
         *[(_sentence(report.section(each).meaning), f"repeated {kind}", each) for each, kind in rows],
     ]
-    yield _message(f"{name}Response", f"The answer of the report `{report.name}`: rows{table}.", fields, numbers)
+    yield _message(f"{rpc}Response", f"The answer of the report `{report.name}`: rows{table}.", fields, numbers)
     same = [report.rows, *[section for section, message in rows if message == f"{name}Row"]]
     yield _row(f"{name}Totals", f"The totals of the report `{report.name}`.", report.totals, numbers)
-    yield _row(
-        f"{name}Row", f"A row of the table {' or '.join([f'`{each}`' for each in same])}.", report.columns, numbers
-    )
+    comment = f"A row of the table {' or '.join([f'`{each}`' for each in same])}."
+    yield _row(f"{name}Row", comment, report.columns, numbers, report.structures)
     for section, message in rows:
         if message != f"{name}Row":
             found = report.section(section)
-            yield _row(message, _sentence(found.meaning), found.columns, numbers)
+            yield _row(message, _sentence(found.meaning), found.columns, numbers, found.structures)
 
 
 Field = tuple[str, str, str]
@@ -157,6 +164,8 @@ def _request(report: Report) -> list[Field | list[Field]]:
         fields.append(
             (default or _sentence(option.meaning + _among(option), option.unit), type_text(option), option.name)
         )
+    if has_structures(report):
+        fields.append(("Whether rows have their maps as fields too.", "bool", "structured"))
     return fields
 
 
@@ -168,8 +177,11 @@ def _among(option: Option) -> str:
     return f". One of {', '.join(map(choices.member, choices))}"
 
 
-def _row(name: str, comment: str, columns: Iterable[Column], numbers: Numbers) -> str:
+def _row(
+    name: str, comment: str, columns: Iterable[Column], numbers: Numbers, structures: Iterable[Structure] = ()
+) -> str:
     fields = [(_sentence(each.meaning, each.unit), type_text(each), each.name) for each in columns]
+    fields += [(f"If the request is `structured`: {each.meaning}.", each.message, each.name) for each in structures]
     return _message(name, comment, fields, numbers)
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from xlashape.base.tables import Column
 from xlashape.reports.report import REPORTS, Report, report_of
+from xlashape.reports.structures import RECEIVED
 
 FILE: Final = Path(__file__).resolve().parents[1] / "clients/python/xlashape_client/answers.pyi"
 _TYPES: Final = {
@@ -32,6 +33,8 @@ Written by protos/report_types.py.
 from collections.abc import Sequence
 
 from xlashape.reports.messages import Received, ReceivedRow
+from xlashape.reports.structures import ReceivedIndexing, ReceivedTileMaps
+from xlashape.symbolic import IndexingMap
 '''
 
 
@@ -54,6 +57,8 @@ def _of_report(report: Report) -> Iterator[str]:
         columns = report.columns_of("" if table == report.rows else table)
         rows = [found for answer in answers for found in _classes(answer, table)]
         yield from ["", f"class {row}(ReceivedRow):", *_attributes(columns, rows)]
+        for each in report.structures_of("" if table == report.rows else table):
+            yield f"    {each.name}: {RECEIVED[each.message]} | None"
     yield from ["", f"class {name}(Received[{name}Row]):", *_attributes(report.totals, answers)]
     yield from [f"    {table}: Sequence[{row}]" for table, row in tables.items()]
 

@@ -1,13 +1,6 @@
 package xlashape
 
-import (
-	"context"
-	"errors"
-	"io"
-	"iter"
-
-	"google.golang.org/grpc"
-)
+import "iter"
 
 // each passes the answers of a call on, if there is one for each item of the request.
 func each[T any](answers []T, expected int, err error) ([]T, error) {
@@ -47,28 +40,6 @@ func pages[T any](fetch func(token string) ([]T, string, error), first string) i
 			if token = next; token == "" {
 				return
 			}
-		}
-	}
-}
-
-// answers returns an iterator over the answers of a stream.
-func answers[Request, Response any](
-	ctx context.Context,
-	request *Request,
-	open func(context.Context, *Request, ...grpc.CallOption) (grpc.ServerStreamingClient[Response], error),
-) iter.Seq2[*Response, error] {
-	return func(yield func(*Response, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		stream, err := open(ctx, request)
-		for err == nil {
-			var response *Response
-			if response, err = stream.Recv(); err == nil && !yield(response, nil) {
-				return
-			}
-		}
-		if !errors.Is(err, io.EOF) {
-			yield(nil, err)
 		}
 	}
 }

@@ -19,9 +19,7 @@ const retriedMethods = `[{"service": "xlashape.v1.ShapeService", "method": "Desc
 	{"service": "xlashape.v1.HloService", "method": "PutModule"},
 	{"service": "xlashape.v1.HloService", "method": "GetModule"},
 	{"service": "xlashape.v1.HloService", "method": "ListInstructions"},
-	{"service": "xlashape.v1.HloService", "method": "ByteSizes"},
-	{"service": "xlashape.v1.IndexingService", "method": "InstructionMaps"},
-	{"service": "xlashape.v1.IndexingService", "method": "OperandTiles"},
+	{"service": "xlashape.v1.IndexingService", "method": "IndexingMaps"},
 	{"service": "xlashape.v1.IndexingService", "method": "ParseMap"},
 	{"service": "xlashape.v1.IndexingService", "method": "SimplifyMap"},
 	{"service": "xlashape.v1.IndexingService", "method": "ComposeMaps"},
@@ -35,7 +33,6 @@ const retriedMethods = `[{"service": "xlashape.v1.ShapeService", "method": "Desc
 	{"service": "xlashape.v1.ReportService", "method": "Reads"},
 	{"service": "xlashape.v1.ReportService", "method": "Profile"},
 	{"service": "xlashape.v1.ReportService", "method": "Diff"},
-	{"service": "xlashape.v1.ReportService", "method": "Map"},
 	{"service": "xlashape.v1.ReportService", "method": "Tile"},
 	{"service": "xlashape.v1.ReportService", "method": "Verify"},
 	{"service": "xlashape.v1.ViewService", "method": "Recognize"},
@@ -151,38 +148,21 @@ func (c *Client) ListInstructions(ctx context.Context, request *xlashapev1.ListI
 	}, request.GetPageToken())
 }
 
-// InstructionSizes computes the bytes that the result of each instruction takes, and how many of them are padding. The iterator fetches pages as they
-// are needed, and ends after the first error.
-func (c *Client) InstructionSizes(ctx context.Context, request *xlashapev1.ByteSizesRequest) iter.Seq2[*xlashapev1.InstructionSize, error] {
-	return pages(func(token string) ([]*xlashapev1.InstructionSize, string, error) {
+// IndexingMaps computes which elements of its operands one instruction, or each instruction of a module, reads: the report `map`. Maps are text, and
+// fields on request.
+func (c *Client) IndexingMaps(ctx context.Context, request *xlashapev1.IndexingMapsRequest) (*xlashapev1.IndexingMapsResponse, error) {
+	return c.Indexing.IndexingMaps(ctx, request)
+}
+
+// IndexingMapsRows returns the rows of the table `maps` of [Client.IndexingMaps]. The iterator fetches pages as they are needed, and ends after the
+// first error.
+func (c *Client) IndexingMapsRows(ctx context.Context, request *xlashapev1.IndexingMapsRequest) iter.Seq2[*xlashapev1.MapRow, error] {
+	return pages(func(token string) ([]*xlashapev1.MapRow, string, error) {
 		asked := proto.CloneOf(request)
 		asked.PageToken = token
-		answer, err := c.Modules.ByteSizes(ctx, asked)
-		return answer.GetInstructions(), answer.GetNextPageToken(), err
+		answer, err := c.Indexing.IndexingMaps(ctx, asked)
+		return answer.GetMaps(), answer.GetNextPageToken(), err
 	}, request.GetPageToken())
-}
-
-// IndexingMaps computes the maps of one instruction, or of every instruction of a module: a response for each, in the module's order. The iterator
-// ends after the first error; leaving the loop ends the call.
-func (c *Client) IndexingMaps(ctx context.Context, request *xlashapev1.IndexingMapsRequest) iter.Seq2[*xlashapev1.IndexingMapsResponse, error] {
-	return answers(ctx, request, c.Indexing.IndexingMaps)
-}
-
-// InstructionMaps computes the maps of one instruction: the answer of [Client.IndexingMaps] for it, without a stream.
-func (c *Client) InstructionMaps(ctx context.Context, request *xlashapev1.InstructionMapsRequest) (*xlashapev1.InstructionMapsResponse, error) {
-	return c.Indexing.InstructionMaps(ctx, request)
-}
-
-// OperandReads computes how efficiently one instruction, or each instruction that the module executes, reads its operands: a response for each, in
-// the module's order. The iterator ends after the first error; leaving the loop ends the call.
-func (c *Client) OperandReads(ctx context.Context, request *xlashapev1.OperandReadsRequest) iter.Seq2[*xlashapev1.OperandReadsResponse, error] {
-	return answers(ctx, request, c.Indexing.OperandReads)
-}
-
-// OperandTiles computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the
-// sizes of any tile.
-func (c *Client) OperandTiles(ctx context.Context, request *xlashapev1.OperandTilesRequest) (*xlashapev1.OperandTilesResponse, error) {
-	return c.Indexing.OperandTiles(ctx, request)
 }
 
 // ParseMap reads a map, which is given as text or as fields, and returns it in both forms, not simplified.
@@ -234,9 +214,78 @@ func (c *Client) Why(ctx context.Context, request *xlashapev1.WhyRequest) (*xlas
 	return c.Reports.Why(ctx, request)
 }
 
+// WhyRows returns the rows of the table `buffers` of Why. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) WhyRows(ctx context.Context, request *xlashapev1.WhyRequest) iter.Seq2[*xlashapev1.WhyRow, error] {
+	return pages(func(token string) ([]*xlashapev1.WhyRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.WhyTable_WHY_TABLE_BUFFERS
+		answer, err := c.Reports.Why(ctx, asked)
+		return answer.GetBuffers(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// WhyCauses returns the rows of the table `causes` of Why. What makes buffers larger than their elements; of a program, those of the first buffers
+// with padding. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) WhyCauses(ctx context.Context, request *xlashapev1.WhyRequest) iter.Seq2[*xlashapev1.WhyCausesRow, error] {
+	return pages(func(token string) ([]*xlashapev1.WhyCausesRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.WhyTable_WHY_TABLE_CAUSES
+		answer, err := c.Reports.Why(ctx, asked)
+		return answer.GetCauses(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// WhySuggestions returns the rows of the table `suggestions` of Why. What would make these buffers smaller: first what keeps all values and can be
+// written in JAX. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) WhySuggestions(ctx context.Context, request *xlashapev1.WhyRequest) iter.Seq2[*xlashapev1.WhySuggestionsRow, error] {
+	return pages(func(token string) ([]*xlashapev1.WhySuggestionsRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.WhyTable_WHY_TABLE_SUGGESTIONS
+		answer, err := c.Reports.Why(ctx, asked)
+		return answer.GetSuggestions(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// WhyDonated returns the rows of the table `donated` of Why. The outputs of a module that are computed into the memory of parameters. The iterator
+// fetches pages as they are needed, and ends after the first error.
+func (c *Client) WhyDonated(ctx context.Context, request *xlashapev1.WhyRequest) iter.Seq2[*xlashapev1.WhyDonatedRow, error] {
+	return pages(func(token string) ([]*xlashapev1.WhyDonatedRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.WhyTable_WHY_TABLE_DONATED
+		answer, err := c.Reports.Why(ctx, asked)
+		return answer.GetDonated(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// WhyStated returns the rows of the table `stated` of Why. The amounts that a report about memory states, without its allocations. The iterator
+// fetches pages as they are needed, and ends after the first error.
+func (c *Client) WhyStated(ctx context.Context, request *xlashapev1.WhyRequest) iter.Seq2[*xlashapev1.WhyStatedRow, error] {
+	return pages(func(token string) ([]*xlashapev1.WhyStatedRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.WhyTable_WHY_TABLE_STATED
+		answer, err := c.Reports.Why(ctx, asked)
+		return answer.GetStated(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
 // Size reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
 func (c *Client) Size(ctx context.Context, request *xlashapev1.SizeRequest) (*xlashapev1.SizeResponse, error) {
 	return c.Reports.Size(ctx, request)
+}
+
+// SizeRows returns the rows of the table `buffers` of Size. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) SizeRows(ctx context.Context, request *xlashapev1.SizeRequest) iter.Seq2[*xlashapev1.SizeRow, error] {
+	return pages(func(token string) ([]*xlashapev1.SizeRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		answer, err := c.Reports.Size(ctx, asked)
+		return answer.GetBuffers(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
 }
 
 // Memory reports the peak of a program's memory, what lives then, and from which line of the program it comes.
@@ -244,9 +293,115 @@ func (c *Client) Memory(ctx context.Context, request *xlashapev1.MemoryRequest) 
 	return c.Reports.Memory(ctx, request)
 }
 
+// MemoryRows returns the rows of the table `peak_buffers` of Memory. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) MemoryRows(ctx context.Context, request *xlashapev1.MemoryRequest) iter.Seq2[*xlashapev1.MemoryRow, error] {
+	return pages(func(token string) ([]*xlashapev1.MemoryRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.MemoryTable_MEMORY_TABLE_PEAK_BUFFERS
+		answer, err := c.Reports.Memory(ctx, asked)
+		return answer.GetPeakBuffers(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// MemoryTimeline returns the rows of the table `timeline` of Memory. The bytes that live along the program. The iterator fetches pages as they are
+// needed, and ends after the first error.
+func (c *Client) MemoryTimeline(ctx context.Context, request *xlashapev1.MemoryRequest) iter.Seq2[*xlashapev1.MemoryTimelineRow, error] {
+	return pages(func(token string) ([]*xlashapev1.MemoryTimelineRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.MemoryTable_MEMORY_TABLE_TIMELINE
+		answer, err := c.Reports.Memory(ctx, asked)
+		return answer.GetTimeline(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// MemorySpaces returns the rows of the table `spaces` of Memory. Each memory space by itself. The iterator fetches pages as they are needed, and ends
+// after the first error.
+func (c *Client) MemorySpaces(ctx context.Context, request *xlashapev1.MemoryRequest) iter.Seq2[*xlashapev1.MemorySpacesRow, error] {
+	return pages(func(token string) ([]*xlashapev1.MemorySpacesRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.MemoryTable_MEMORY_TABLE_SPACES
+		answer, err := c.Reports.Memory(ctx, asked)
+		return answer.GetSpaces(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// MemoryBy returns the rows of the table `by` of Memory. What lives at the peak, by group. The iterator fetches pages as they are needed, and ends
+// after the first error.
+func (c *Client) MemoryBy(ctx context.Context, request *xlashapev1.MemoryRequest) iter.Seq2[*xlashapev1.MemoryByRow, error] {
+	return pages(func(token string) ([]*xlashapev1.MemoryByRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.MemoryTable_MEMORY_TABLE_BY
+		answer, err := c.Reports.Memory(ctx, asked)
+		return answer.GetBy(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// MemoryAt returns the rows of the table `at` of Memory. What lives while an instruction runs. The iterator fetches pages as they are needed, and
+// ends after the first error.
+func (c *Client) MemoryAt(ctx context.Context, request *xlashapev1.MemoryRequest) iter.Seq2[*xlashapev1.MemoryRow, error] {
+	return pages(func(token string) ([]*xlashapev1.MemoryRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.MemoryTable_MEMORY_TABLE_AT
+		answer, err := c.Reports.Memory(ctx, asked)
+		return answer.GetAt(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// MemoryFit returns the rows of the table `fit` of Memory. Changes that would make the peak smaller. The iterator fetches pages as they are needed,
+// and ends after the first error.
+func (c *Client) MemoryFit(ctx context.Context, request *xlashapev1.MemoryRequest) iter.Seq2[*xlashapev1.MemoryFitRow, error] {
+	return pages(func(token string) ([]*xlashapev1.MemoryFitRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.MemoryTable_MEMORY_TABLE_FIT
+		answer, err := c.Reports.Memory(ctx, asked)
+		return answer.GetFit(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
 // Copies reports which instructions move data and compute nothing, what forces them, and the edits that remove them.
 func (c *Client) Copies(ctx context.Context, request *xlashapev1.CopiesRequest) (*xlashapev1.CopiesResponse, error) {
 	return c.Reports.Copies(ctx, request)
+}
+
+// CopiesRows returns the rows of the table `rows` of Copies. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) CopiesRows(ctx context.Context, request *xlashapev1.CopiesRequest) iter.Seq2[*xlashapev1.CopiesRow, error] {
+	return pages(func(token string) ([]*xlashapev1.CopiesRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.CopiesTable_COPIES_TABLE_ROWS
+		answer, err := c.Reports.Copies(ctx, asked)
+		return answer.GetRows(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// CopiesCauses returns the rows of the table `causes` of Copies. A row for each kind of cause. The iterator fetches pages as they are needed, and
+// ends after the first error.
+func (c *Client) CopiesCauses(ctx context.Context, request *xlashapev1.CopiesRequest) iter.Seq2[*xlashapev1.CopiesCausesRow, error] {
+	return pages(func(token string) ([]*xlashapev1.CopiesCausesRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.CopiesTable_COPIES_TABLE_CAUSES
+		answer, err := c.Reports.Copies(ctx, asked)
+		return answer.GetCauses(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// CopiesSuggestions returns the rows of the table `suggestions` of Copies. A row for each set of edits, by what it saves. The iterator fetches pages
+// as they are needed, and ends after the first error.
+func (c *Client) CopiesSuggestions(ctx context.Context, request *xlashapev1.CopiesRequest) iter.Seq2[*xlashapev1.CopiesSuggestionsRow, error] {
+	return pages(func(token string) ([]*xlashapev1.CopiesSuggestionsRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.CopiesTable_COPIES_TABLE_SUGGESTIONS
+		answer, err := c.Reports.Copies(ctx, asked)
+		return answer.GetSuggestions(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
 }
 
 // Cost reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
@@ -254,9 +409,79 @@ func (c *Client) Cost(ctx context.Context, request *xlashapev1.CostRequest) (*xl
 	return c.Reports.Cost(ctx, request)
 }
 
+// CostRows returns the rows of the table `rows` of Cost. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) CostRows(ctx context.Context, request *xlashapev1.CostRequest) iter.Seq2[*xlashapev1.CostRow, error] {
+	return pages(func(token string) ([]*xlashapev1.CostRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.CostTable_COST_TABLE_ROWS
+		answer, err := c.Reports.Cost(ctx, asked)
+		return answer.GetRows(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// CostSpaces returns the rows of the table `spaces` of Cost. The bytes of each memory space. The iterator fetches pages as they are needed, and ends
+// after the first error.
+func (c *Client) CostSpaces(ctx context.Context, request *xlashapev1.CostRequest) iter.Seq2[*xlashapev1.CostSpacesRow, error] {
+	return pages(func(token string) ([]*xlashapev1.CostSpacesRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.CostTable_COST_TABLE_SPACES
+		answer, err := c.Reports.Cost(ctx, asked)
+		return answer.GetSpaces(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// CostBy returns the rows of the table `by` of Cost. Sums of instructions with something in common. The iterator fetches pages as they are needed,
+// and ends after the first error.
+func (c *Client) CostBy(ctx context.Context, request *xlashapev1.CostRequest) iter.Seq2[*xlashapev1.CostByRow, error] {
+	return pages(func(token string) ([]*xlashapev1.CostByRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.CostTable_COST_TABLE_BY
+		answer, err := c.Reports.Cost(ctx, asked)
+		return answer.GetBy(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
 // Collectives reports what a program sends between devices: which ones, how often, behind what, and what would shrink it.
 func (c *Client) Collectives(ctx context.Context, request *xlashapev1.CollectivesRequest) (*xlashapev1.CollectivesResponse, error) {
 	return c.Reports.Collectives(ctx, request)
+}
+
+// CollectivesRows returns the rows of the table `rows` of Collectives. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) CollectivesRows(ctx context.Context, request *xlashapev1.CollectivesRequest) iter.Seq2[*xlashapev1.CollectivesRow, error] {
+	return pages(func(token string) ([]*xlashapev1.CollectivesRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.CollectivesTable_COLLECTIVES_TABLE_ROWS
+		answer, err := c.Reports.Collectives(ctx, asked)
+		return answer.GetRows(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// CollectivesBy returns the rows of the table `by` of Collectives. Sums of collectives with something in common. The iterator fetches pages as they
+// are needed, and ends after the first error.
+func (c *Client) CollectivesBy(ctx context.Context, request *xlashapev1.CollectivesRequest) iter.Seq2[*xlashapev1.CollectivesByRow, error] {
+	return pages(func(token string) ([]*xlashapev1.CollectivesByRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.CollectivesTable_COLLECTIVES_TABLE_BY
+		answer, err := c.Reports.Collectives(ctx, asked)
+		return answer.GetBy(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// CollectivesFindings returns the rows of the table `findings` of Collectives. What sends more than it has to, by what the change saves. The iterator
+// fetches pages as they are needed, and ends after the first error.
+func (c *Client) CollectivesFindings(ctx context.Context, request *xlashapev1.CollectivesRequest) iter.Seq2[*xlashapev1.CollectivesFindingsRow, error] {
+	return pages(func(token string) ([]*xlashapev1.CollectivesFindingsRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.CollectivesTable_COLLECTIVES_TABLE_FINDINGS
+		answer, err := c.Reports.Collectives(ctx, asked)
+		return answer.GetFindings(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
 }
 
 // Reads reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
@@ -264,9 +489,79 @@ func (c *Client) Reads(ctx context.Context, request *xlashapev1.ReadsRequest) (*
 	return c.Reports.Reads(ctx, request)
 }
 
+// ReadsRows returns the rows of the table `reads` of Reads. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) ReadsRows(ctx context.Context, request *xlashapev1.ReadsRequest) iter.Seq2[*xlashapev1.ReadsRow, error] {
+	return pages(func(token string) ([]*xlashapev1.ReadsRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.ReadsTable_READS_TABLE_READS
+		answer, err := c.Reports.Reads(ctx, asked)
+		return answer.GetReads(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// ReadsAccesses returns the rows of the table `accesses` of Reads. Every way in which an operand is read; a fusion may read it in several. The
+// iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) ReadsAccesses(ctx context.Context, request *xlashapev1.ReadsRequest) iter.Seq2[*xlashapev1.ReadsAccessesRow, error] {
+	return pages(func(token string) ([]*xlashapev1.ReadsAccessesRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.ReadsTable_READS_TABLE_ACCESSES
+		answer, err := c.Reports.Reads(ctx, asked)
+		return answer.GetAccesses(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// ReadsWrites returns the rows of the table `writes` of Reads. What the instructions write, in the order of the module. The iterator fetches pages as
+// they are needed, and ends after the first error.
+func (c *Client) ReadsWrites(ctx context.Context, request *xlashapev1.ReadsRequest) iter.Seq2[*xlashapev1.ReadsWritesRow, error] {
+	return pages(func(token string) ([]*xlashapev1.ReadsWritesRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.ReadsTable_READS_TABLE_WRITES
+		answer, err := c.Reports.Reads(ctx, asked)
+		return answer.GetWrites(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
 // Profile reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
 func (c *Client) Profile(ctx context.Context, request *xlashapev1.ProfileRequest) (*xlashapev1.ProfileResponse, error) {
 	return c.Reports.Profile(ctx, request)
+}
+
+// ProfileRows returns the rows of the table `rows` of Profile. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) ProfileRows(ctx context.Context, request *xlashapev1.ProfileRequest) iter.Seq2[*xlashapev1.ProfileRow, error] {
+	return pages(func(token string) ([]*xlashapev1.ProfileRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.ProfileTable_PROFILE_TABLE_ROWS
+		answer, err := c.Reports.Profile(ctx, asked)
+		return answer.GetRows(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// ProfileBy returns the rows of the table `by` of Profile. The time of instructions with something in common. The iterator fetches pages as they are
+// needed, and ends after the first error.
+func (c *Client) ProfileBy(ctx context.Context, request *xlashapev1.ProfileRequest) iter.Seq2[*xlashapev1.ProfileByRow, error] {
+	return pages(func(token string) ([]*xlashapev1.ProfileByRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.ProfileTable_PROFILE_TABLE_BY
+		answer, err := c.Reports.Profile(ctx, asked)
+		return answer.GetBy(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// ProfileAgainst returns the rows of the table `against` of Profile. What became slower since an earlier profile, each for one step or run of the
+// program, and what changed in the instruction. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) ProfileAgainst(ctx context.Context, request *xlashapev1.ProfileRequest) iter.Seq2[*xlashapev1.ProfileAgainstRow, error] {
+	return pages(func(token string) ([]*xlashapev1.ProfileAgainstRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.ProfileTable_PROFILE_TABLE_AGAINST
+		answer, err := c.Reports.Profile(ctx, asked)
+		return answer.GetAgainst(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
 }
 
 // Diff reports what changed from one module to another, matched by structure, ranked by what it costs.
@@ -274,20 +569,57 @@ func (c *Client) Diff(ctx context.Context, request *xlashapev1.DiffRequest) (*xl
 	return c.Reports.Diff(ctx, request)
 }
 
-// Map reports which elements of its operands an instruction reads, as text of indexing maps. [Client.IndexingMaps] and [Client.InstructionMaps] give
-// maps to evaluate.
-func (c *Client) Map(ctx context.Context, request *xlashapev1.MapRequest) (*xlashapev1.MapResponse, error) {
-	return c.Reports.Map(ctx, request)
+// DiffRows returns the rows of the table `changes` of Diff. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) DiffRows(ctx context.Context, request *xlashapev1.DiffRequest) iter.Seq2[*xlashapev1.DiffRow, error] {
+	return pages(func(token string) ([]*xlashapev1.DiffRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.DiffTable_DIFF_TABLE_CHANGES
+		answer, err := c.Reports.Diff(ctx, asked)
+		return answer.GetChanges(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
 }
 
-// Tile reports the tile of each operand that a tile of an instruction's output reads, as text. [Client.OperandTiles] gives maps to evaluate.
+// DiffMeasures returns the rows of the table `measures` of Diff. What the modules cost as a whole; the names are those that `--fail-if` takes. The
+// iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) DiffMeasures(ctx context.Context, request *xlashapev1.DiffRequest) iter.Seq2[*xlashapev1.DiffMeasuresRow, error] {
+	return pages(func(token string) ([]*xlashapev1.DiffMeasuresRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.DiffTable_DIFF_TABLE_MEASURES
+		answer, err := c.Reports.Diff(ctx, asked)
+		return answer.GetMeasures(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// Tile reports the tile of each operand that a tile of an instruction's output reads, as text.
 func (c *Client) Tile(ctx context.Context, request *xlashapev1.TileRequest) (*xlashapev1.TileResponse, error) {
 	return c.Reports.Tile(ctx, request)
+}
+
+// TileRows returns the rows of the table `tiles` of Tile. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) TileRows(ctx context.Context, request *xlashapev1.TileRequest) iter.Seq2[*xlashapev1.TileRow, error] {
+	return pages(func(token string) ([]*xlashapev1.TileRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		answer, err := c.Reports.Tile(ctx, asked)
+		return answer.GetTiles(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
 }
 
 // Verify reports which rules of XLA's verifier a module breaks.
 func (c *Client) Verify(ctx context.Context, request *xlashapev1.VerifyRequest) (*xlashapev1.VerifyResponse, error) {
 	return c.Reports.Verify(ctx, request)
+}
+
+// VerifyRows returns the rows of the table `problems` of Verify. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) VerifyRows(ctx context.Context, request *xlashapev1.VerifyRequest) iter.Seq2[*xlashapev1.VerifyRow, error] {
+	return pages(func(token string) ([]*xlashapev1.VerifyRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		answer, err := c.Reports.Verify(ctx, asked)
+		return answer.GetProblems(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
 }
 
 // Recognize says what a text or a file is, and gives it in the form in which the other RPCs take it.

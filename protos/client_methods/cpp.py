@@ -8,7 +8,7 @@ import re
 from typing import ClassVar
 
 from client_methods.emitter import GENERATOR, Emitter, pascal
-from client_methods.model import Batch, Bulk, Field, Pages, Parameters, Rpc, SchemaError, Stream, Unary
+from client_methods.model import Batch, Bulk, Field, Pages, Parameters, Rpc, SchemaError, Unary
 
 _COLUMNS = 155
 _SCALARS = {"string": "std::string", "bytes": "std::string", "bool": "bool", "double": "double", "float": "float"}
@@ -90,7 +90,6 @@ class Cpp(Emitter):
         "not_found": "NOT_FOUND",
     }
     after_pages = " Pages are fetched as they are needed."
-    after_stream = " The answers come as a stream, while the server computes."
 
     is_source = False
     """Whether functions with bodies are written, for the source; otherwise declarations, for the header."""
@@ -181,19 +180,13 @@ class Cpp(Emitter):
 
     def pages(self, method: Pages) -> list[str]:
         rpc, items = method.rpc, method.items
-        body = [
+        body = [f"request.set_table(v1::{method.table});"] if method.table else []
+        body += [
             f"return calls_->Pages({_stub(rpc)}, std::move(request), &v1::{rpc.answer.name}::mutable_{items.name});"
         ]
         result = f"Sequence<{_value(items, one=True)}>"
         comment = method.comment + self.after_pages
         return self._function(method.name, comment, result, [f"v1::{rpc.request.name} request"], body)
-
-    def stream(self, method: Stream) -> list[str]:
-        rpc = method.rpc
-        body = [f"return calls_->Stream({_stub(rpc)}, request);"]
-        parameters = [f"const v1::{rpc.request.name}& request"]
-        comment = method.comment + self.after_stream
-        return self._function(method.name, comment, f"Sequence<v1::{rpc.answer.name}>", parameters, body)
 
     def bulk(self, method: Bulk) -> list[str]:
         return [*(self._one_question(method) if method.has_single else []), *self._many_questions(method)]

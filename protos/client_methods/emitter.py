@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from client_methods.model import Batch, Bulk, Method, Pages, Parameters, Rpc, Stream, Unary
+from client_methods.model import Batch, Bulk, Method, Pages, Parameters, Report, Rpc, Unary
 
 GENERATOR = "protos/client_methods"
 
@@ -41,8 +41,6 @@ class Emitter(ABC):
     """What the language writes for `{map}`, `{nothing}`, `{in_parts}` and `{not_found}` in comments."""
     after_pages: ClassVar[str]
     """The sentence that is added to the comment of a method that returns the items of pages."""
-    after_stream: ClassVar[str]
-    """The sentence that is added to the comment of a method that returns the answers of a stream."""
 
     def __init__(self, methods: list[Method], retried: list[Rpc], files: list[FileDescriptorProto]) -> None:
         self.methods = methods
@@ -81,14 +79,13 @@ class Emitter(ABC):
     def pages(self, method: Pages) -> list[str]: ...
 
     @abstractmethod
-    def stream(self, method: Stream) -> list[str]: ...
-
-    @abstractmethod
     def bulk(self, method: Bulk) -> list[str]: ...
 
     def lines(self, method: Method) -> list[str]:
         """The lines of a method of any kind."""
         match method:
+            case Report():
+                return [*self.unary(method), *[line for table in method.tables for line in self.pages(table)]]
             case Unary():
                 return self.unary(method)
             case Parameters():
@@ -97,8 +94,6 @@ class Emitter(ABC):
                 return self.batch(method)
             case Pages():
                 return self.pages(method)
-            case Stream():
-                return self.stream(method)
             case Bulk():
                 return self.bulk(method)
             case _:

@@ -6,7 +6,7 @@ import re
 from typing import ClassVar
 
 from client_methods.emitter import GENERATOR, Emitter, pascal
-from client_methods.model import Batch, Bulk, Field, Pages, Parameters, Rpc, Stream, Unary
+from client_methods.model import Batch, Bulk, Field, Pages, Parameters, Rpc, Unary
 
 _V1 = "xlashapev1"
 _SCALARS = {
@@ -36,7 +36,6 @@ class Go(Emitter):
         "not_found": "NotFound",
     }
     after_pages = " The iterator fetches pages as they are needed, and ends after the first error."
-    after_stream = " The iterator ends after the first error; leaving the loop ends the call."
 
     def files(self) -> dict[str, str]:
         body = "\n".join(line for method in self.methods for line in self.lines(method))
@@ -114,6 +113,7 @@ class Go(Emitter):
             f"return pages(func(token string) ([]{of}, string, error) {{",
             "\tasked := proto.CloneOf(request)",
             "\tasked.PageToken = token",
+            *([f"\tasked.Table = {_V1}.{method.table_type}_{method.table}"] if method.table else []),
             f"\tanswer, err := c.{_stub(rpc)}(ctx, asked)",
             f"\treturn answer.Get{pascal(method.items.name)}(), answer.GetNextPageToken(), err",
             "}, request.GetPageToken())",
@@ -121,12 +121,6 @@ class Go(Emitter):
         return self._function(
             method.name, method.comment + self.after_pages, [_request(rpc)], [f"iter.Seq2[{of}, error]"], body
         )
-
-    def stream(self, method: Stream) -> list[str]:
-        rpc = method.rpc
-        body = [f"return answers(ctx, request, c.{_stub(rpc)})"]
-        results = [f"iter.Seq2[*{_V1}.{rpc.answer.name}, error]"]
-        return self._function(method.name, method.comment + self.after_stream, [_request(rpc)], results, body)
 
     def bulk(self, method: Bulk) -> list[str]:
         return [*(self._one_question(method) if method.has_single else []), *self._many_questions(method)]

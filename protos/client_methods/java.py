@@ -6,7 +6,7 @@ import re
 from typing import ClassVar
 
 from client_methods.emitter import GENERATOR, Emitter, camel, pascal, phrase
-from client_methods.model import Batch, Bulk, Field, Method, Pages, Parameters, Rpc, SchemaError, Stream, Unary
+from client_methods.model import Batch, Bulk, Field, Method, Pages, Parameters, Rpc, SchemaError, Unary
 
 _PACKAGE = "io.github.xlashape"
 _COLUMNS = 155
@@ -52,7 +52,6 @@ class Java(Emitter):
         "not_found": "{@code NOT_FOUND}",
     }
     after_pages = " Pages are fetched as they are needed."
-    after_stream = " Answers are read while the server computes."
     is_async = False
     """Whether the methods that are written return futures."""
 
@@ -112,7 +111,7 @@ class Java(Emitter):
         return {name for name in names if name[0].isupper()}
 
     def reference(self, name: str) -> str:
-        waits = any(isinstance(method, (Pages, Stream)) and method.name == name for method in self.methods)
+        waits = any(isinstance(method, Pages) and method.name == name for method in self.methods)
         owner = "XlashapeClient" if self.is_async and waits else ""
         return f"{{@link {owner}#{camel(name)}}}"
 
@@ -204,6 +203,7 @@ class Java(Emitter):
         if self.is_async:
             return []
         rpc = method.rpc
+        table = f".setTable({method.table_type}.{method.table})" if method.table else ""
         told = [
             method.comment + self.after_pages,
             f"@param request {phrase(rpc.request.comment)}",
@@ -213,7 +213,7 @@ class Java(Emitter):
             "return calls.pages(",
             "    request.getPageToken(),",
             f"    token -> calls.ask({rpc.service}Grpc.get{rpc.name}Method(), "
-            "request.toBuilder().setPageToken(token).build(), answer -> answer),",
+            f"request.toBuilder(){table}.setPageToken(token).build(), answer -> answer),",
             f"    {rpc.answer.name}::{_get(method.items)},",
             f"    {rpc.answer.name}::getNextPageToken);",
         ]
@@ -224,19 +224,6 @@ class Java(Emitter):
             told,
             body,
         )
-
-    def stream(self, method: Stream) -> list[str]:
-        if self.is_async:
-            return []
-        rpc = method.rpc
-        told = [
-            method.comment + self.after_stream,
-            f"@param request {phrase(rpc.request.comment)}",
-            f"@return the answers{_READING}. Closing the stream ends the call: use it in a {{@code try}} statement if "
-            "not all of it is read",
-        ]
-        body = [f"return calls.answers({rpc.service}Grpc.get{rpc.name}Method(), request);"]
-        return self._function(method.name, f"Stream<{rpc.answer.name}>", [f"{rpc.request.name} request"], told, body)
 
     def bulk(self, method: Bulk) -> list[str]:
         return [*(self._one_question(method) if method.has_single else []), *self._many_questions(method)]

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from client_methods.emitter import GENERATOR, camel, phrase
 from client_methods.java import Java, type_of
-from client_methods.model import Pages, Stream
+from client_methods.model import Pages
 
 _PACKAGE = "io.github.xlashape.kotlin"
 _TYPES = {"long[]": "LongArray", "long @Nullable []": "LongArray?", "long": "Long", "Void": "", "@Nullable Void": ""}
@@ -87,15 +87,8 @@ class Kotlin(Java):
         return ["", "    /**", *text, "     *", *(line for tag in tags for line in tag), "     */"]
 
     def pages(self, method: Pages) -> list[str]:
-        comment = method.comment + self.after_pages
-        return self._flow(method, comment, type_of(method.items, one=True))
-
-    def stream(self, method: Stream) -> list[str]:
-        return self._flow(method, method.comment + self.after_stream, method.rpc.answer.name)
-
-    def _flow(self, method: Pages | Stream, comment: str, item: str) -> list[str]:
-        name, request = camel(method.name), method.rpc.request.name
-        comment += " The call begins when the flow is collected, and ends with its collector."
+        name, request, item = camel(method.name), method.rpc.request.name, type_of(method.items, one=True)
+        comment = f"{method.comment}{self.after_pages} The call begins when the flow is collected, and ends with its collector."
         told = self._told([comment, f"@param request {phrase(method.rpc.request.comment)}"])
         return [*told, f"    public fun {name}(request: {request}): Flow<{item}> = flowOf {{ client.{name}(request) }}"]
 

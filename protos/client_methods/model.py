@@ -8,8 +8,8 @@ The kind of a method follows from its RPC:
 | `Unary` | has no streams, and fits no other kind | takes the request, returns the answer |
 | `Parameters` | has `parameters` in `overrides.py` | takes fields of the request, returns one field of the answer |
 | `Batch` | the request begins with a repeated message, the answer is one | one method for one item, one for many |
-| `Pages` | has `page_token` and `next_page_token`, and no `headline` | returns an iterator over the items of all pages |
-| `Stream` | answers with a stream | returns an iterator over the answers |
+| `Pages` | has `page_token` and `next_page_token` | returns an iterator over the items of all pages |
+| `Report` | has pages, and a `headline` | takes the request, returns a page; an iterator over the rows of each table |
 | `Bulk` | has no streams, and a streaming RPC has its fields | one method for many numbers, one for one question |
 """
 
@@ -143,11 +143,25 @@ class Pages(Method):
 
     items: Field
     """The field of the answer that has the items of a page."""
+    table: str = ""
+    """Of a report with several tables: the value of the request's enum `table` that names the table of the items."""
+
+    @property
+    def table_type(self) -> str:
+        """The name of the enum of `table`."""
+        return self.rpc.request.field("table").type
+
+    @property
+    def table_member(self) -> str:
+        """`table` without the name of its enum: `TIMELINE` of `MEMORY_TABLE_TIMELINE`."""
+        return self.table.removeprefix(f"{snake(self.table_type).upper()}_")
 
 
 @dataclass(frozen=True)
-class Stream(Method):
-    """Returns an iterator over the answers."""
+class Report(Unary):
+    """A method that takes the request and returns a page, and one for each table of the report."""
+
+    tables: tuple[Pages, ...]
 
 
 @dataclass(frozen=True)
@@ -276,9 +290,11 @@ class _Schema:
         override = RPCS.get(rpc.name, Override())
         name, comment = override.name or snake(rpc.name), override.comment or rpc.comment
         if is_streamed:
-            return Stream(name, comment, rpc)
+            raise SchemaError(f"{rpc.name} answers with a stream, for which clients have no methods: answer with pages")
         is_paged = "page_token" in _names(rpc.request) and "next_page_token" in _names(rpc.answer)
-        if is_paged and "headline" not in _names(rpc.answer):
+        if is_paged and "headline" in _names(rpc.answer):
+            return _report(name, comment, rpc)
+        if is_paged:
             return Pages(name, comment, rpc, next(field for field in rpc.answer.fields if field.is_repeated))
         same = [other for other in streamed.values() if _names(other.request) == _names(rpc.request)]
         if same:
@@ -314,6 +330,23 @@ class _Schema:
             part=answer.field(override.part) if override.part else None,
             answer=answer,
         )
+
+
+def _report(name: str, comment: str, rpc: Rpc) -> Report:
+    rows = [field for field in rpc.answer.fields if field.is_repeated and field.is_message]
+    named = next((field.type for field in rpc.request.fields if field.name == "table"), "")
+    tables = [
+        Pages(
+            f"{name}_{'rows' if field is rows[0] else field.name}",
+            f"Returns the rows of the table `{field.name}` of {rpc.name}."
+            + ("" if field is rows[0] else f" {field.comment}"),
+            rpc,
+            field,
+            f"{snake(named)}_{field.name}".upper() if named else "",
+        )
+        for field in rows
+    ]
+    return Report(name, comment, rpc, tuple(tables))
 
 
 def _bulk(rpc: Rpc, stream: Rpc, override: Override) -> Bulk:

@@ -48,7 +48,6 @@ class Override:
 
 
 RPCS = {
-    "ByteSizes": Override(name="instruction_sizes"),
     "GetModule": Override(
         parameters=("name",),
         comment="Describes a stored module by its name, `modules/{sha256}`. The code of the error is {not_found} if "

@@ -6,8 +6,8 @@ import re
 import textwrap
 from typing import ClassVar
 
-from client_methods.emitter import GENERATOR, Emitter
-from client_methods.model import Batch, Bulk, Field, Method, Pages, Parameters, Rpc, Stream, Unary, snake
+from client_methods.emitter import GENERATOR, Emitter, pascal
+from client_methods.model import Batch, Bulk, Field, Method, Pages, Parameters, Rpc, Unary, snake
 
 _SCALARS = {
     "string": "String",
@@ -41,7 +41,6 @@ class Rust(Emitter):
         "not_found": "`NotFound`",
     }
     after_pages = " Pages are fetched as they are needed; the stream ends after the first error."
-    after_stream = " The stream ends after the first error; dropping it ends the call."
 
     def files(self) -> dict[str, str]:
         services = {method.rpc.client: method.rpc.service for method in self.methods}
@@ -143,11 +142,14 @@ class Rust(Emitter):
 
     def pages(self, method: Pages) -> list[str]:
         rpc = method.rpc
+        table = f"table: {method.table_type}::{pascal(method.table_member.lower())}.into(), " if method.table else ""
+        asked = ["let request =", f"{rpc.request.name} {{ page_token, {table}..request.clone() }};"]
+        fits = len(" ".join(asked)) <= _COLUMNS - 12
         body = [
             "let client = self.clone();",
             "pages(request.page_token.clone(), move |page_token| {",
             "    let client = client.clone();",
-            f"    let request = {rpc.request.name} {{ page_token, ..request.clone() }};",
+            *([f"    {' '.join(asked)}"] if fits else [f"    {asked[0]}", f"        {asked[1]}"]),
             "    async move {",
             f"        let answer = {_ask(rpc, 'client')}?;",
             f"        Ok((answer.{method.items.name}, answer.next_page_token))",
@@ -157,13 +159,6 @@ class Rust(Emitter):
         result = f"impl Stream<Item = Result<{_type(method.items, one=True)}>> + Send + Unpin + use<>"
         comment = method.comment + self.after_pages
         return self._function(f"fn {method.name}", comment, [f"request: {rpc.request.name}"], result, body)
-
-    def stream(self, method: Stream) -> list[str]:
-        rpc = method.rpc
-        body = ["let deadline = self.stream_deadline();", f"Ok(answers({_ask(rpc, deadline='deadline')}?, deadline))"]
-        result = f"Result<impl Stream<Item = Result<{rpc.answer.name}>> + Send + Unpin + use<>>"
-        comment = method.comment + self.after_stream
-        return self._function(f"async fn {method.name}", comment, [f"request: {rpc.request.name}"], result, body)
 
     def bulk(self, method: Bulk) -> list[str]:
         return [*(self._one_question(method) if method.has_single else []), *self._many_questions(method)]

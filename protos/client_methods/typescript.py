@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.rpc import error_details_pb2
 
 from client_methods.emitter import GENERATOR, Emitter, camel
-from client_methods.model import PACKAGE, Batch, Bulk, Field, Pages, Parameters, Rpc, Stream, Unary, snake
+from client_methods.model import PACKAGE, Batch, Bulk, Field, Pages, Parameters, Rpc, Unary, snake
 
 _SCALARS = {
     "string": "string",
@@ -47,11 +47,8 @@ _IMPORTS = {
         "type ShapeLike",
         "shapeInput",
     ],
-    "./maps.js": ["mapsOfEach"],
     "./integers.js": ["type Integer", "type Integers", "toInt64", "toInt64Array"],
 }
-_BY_CALLS = {"IndexingMaps": "mapsOfEach"}
-"""RPC that answers with a stream → the function that asks the same by calls with one answer each, for Connect."""
 _COLUMNS = 160
 _SCHEMA = "/** The generated messages, enums and services of `xlashape.v1`. */\n\n"
 
@@ -125,7 +122,6 @@ class TypeScript(Emitter):
         "not_found": "`Code.NotFound`",
     }
     after_pages = " Pages are fetched as they are needed."
-    after_stream = " Leaving the loop ends the call."
 
     def files(self) -> dict[str, str]:
         services = {method.rpc.service: method.rpc.client for method in self.methods}
@@ -208,9 +204,9 @@ class TypeScript(Emitter):
                     )
                     for field in message.fields:
                         if field.is_message or field.is_enum:
-                            declared.setdefault(_path(field.file), set()).update(
-                                {f"type {field.type}", f"{field.type}Schema"}
-                            )
+                            is_value = re.search(rf"\b{field.type}\.", code)
+                            named = {field.type if is_value else f"type {field.type}", f"{field.type}Schema"}
+                            declared.setdefault(_path(field.file), set()).update(named)
             if isinstance(method, Batch) and method.part and method.part.file:
                 declared.setdefault(_path(method.part.file), set()).add(f"type {method.part.type}")
         packed = sorted(camel(method.plural) for method in self.methods if isinstance(method, Bulk))
@@ -306,23 +302,15 @@ class TypeScript(Emitter):
         taken, request = _request(rpc)
         body = [f"const first = {request};"] if request != "request" else []
         first = "first" if body else "request"
+        table = f", table: {method.table_type}.{method.table_member}" if method.table else ""
         body += [
             f"return pages({first}.pageToken, async (pageToken) => {{",
-            f"  const page = await {_call(rpc, f'{{ ...{first}, pageToken }}')};",
+            f"  const page = await {_call(rpc, f'{{ ...{first}, pageToken{table} }}')};",
             f"  return [page.{items}, page.nextPageToken];",
             "});",
         ]
         result = f"AsyncGenerator<{_type(method.items, one=True)}>"
         return self._method(camel(method.name), method.comment + self.after_pages, [taken], result, body)
-
-    def stream(self, method: Stream) -> list[str]:
-        rpc = method.rpc
-        taken, request = _request(rpc)
-        body = [f"return answers(this.transport, {rpc.service}.method.{camel(snake(rpc.name))}, {request}, options);"]
-        if rpc.name in _BY_CALLS:
-            body = ["if (!this.hasStreams) {", f"  return {_BY_CALLS[rpc.name]}(this, request, options);", "}", *body]
-        result = f"AsyncGenerator<{rpc.answer.name}>"
-        return self._method(camel(method.name), method.comment + self.after_stream, [taken], result, body)
 
     def bulk(self, method: Bulk) -> list[str]:
         return [*(self._one_question(method) if method.has_single else []), *self._many_questions(method)]

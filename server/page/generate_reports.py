@@ -15,12 +15,15 @@ from xlashape.base.tables import Column
 from xlashape.reports.messages import remote_options
 from xlashape.reports.report import REPORTS, Option, report_of
 
+_OF_AN_ELEMENT = ("map", "tile")
+"""Reports that the page shows in the view of an element, and not as tables."""
 FILE = Path(__file__).resolve().parent / "src" / "reports.json"
 
 
 def text() -> str:
     """The content of the file: a line for each report."""
-    reports = ",\n".join(f"{json.dumps(name)}: {_line(_report(name))}" for name in REPORTS)
+    shown = [name for name in REPORTS if name not in _OF_AN_ELEMENT]
+    reports = ",\n".join(f"{json.dumps(name)}: {_line(_report(name))}" for name in shown)
     return f'{{"reports": {{\n{reports}\n}}}}\n'
 
 

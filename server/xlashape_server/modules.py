@@ -2,8 +2,7 @@
 
 Before a module is decoded, its instructions are counted and the memory that it will take is reserved: that of its
 messages, and of its views, the objects through which the library reads the messages. Each worker has a cache of decoded
-modules, with reports about them, and a cache of answers about single instructions. Both drop the least recently used
-entries.
+modules, with reports about them, which drops the least recently used entries.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ A = TypeVar("A")
 class _Kept(Generic[K, V]):
     """A cache: key → value. `max_bytes` bounds the memory that the values take; the least recently used are dropped.
 
-    A worker adds its two caches to the register of `xlashape.base.caches`. Other owners, such as one command of the
+    A worker adds its cache to the register of `xlashape.base.caches`. Other owners, such as one command of the
     command line, do not, so that their caches end with them.
     """
 
@@ -165,21 +164,12 @@ class ModuleCache(_Kept[str, _KeptModule]):
         return None, 0, {}
 
 
-class AnswerCache(_Kept[bytes, bytes]):
-    """Serialized answers by their serialized questions. A question contains its module or names it by a digest of its
-    content, so the same question has the same answer.
-    """
-
-    what = "answers"
-
-
 # -- modules -----------------------------------------------------------------------------------
 
 
 HLO_MODULE_PROTO, HLO_PROTO, TEXT = "hlo_module_proto", "hlo_proto", "text"
 """The formats of a module's content."""
 
-_PART_OF_ANSWERS = 16  # the cache of answers may take a sixteenth of the memory that decoded modules may take
 # Matches once or more in each instruction of a text: `=` and the beginning of the type of the result, an array or a
 # tuple. A comment between them, which XLA does not write, counts as a type, since to search behind runs of comments
 # takes time that grows faster than the text.
@@ -214,12 +204,10 @@ class Modules:
         self._max_instructions = config.max_module_instructions
         self._max_memory = config.max_module_memory
         self.cache = ModuleCache(config.module_cache_bytes)
-        self.answers = AnswerCache(config.module_cache_bytes // _PART_OF_ANSWERS)
 
     def relieve(self) -> None:
-        """Forgets decoded modules and answers."""
+        """Forgets decoded modules, and the reports about them."""
         self.cache.clear()
-        self.answers.clear()
 
     def read(self, value: v1.ModuleInput, path: FieldPath, *, mends: bool = False) -> HloModule:
         """The module of an input; `path` is the input's path in the request, for errors. With `mends`, an input's own

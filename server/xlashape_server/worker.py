@@ -68,7 +68,6 @@ def make_server(config: Config, recorder: Recorder | None = None) -> tuple[grpc.
     server = grpc.server(thread_pool(config), options=options)
     modules = Modules(config, Store.of(config, config.store))
     caches.register(modules.cache)
-    caches.register(modules.answers)
     guard = Guard(config, modules.relieve)
     answered = rpcs(config, modules)
     add_services(server, answered, guard)

@@ -12,8 +12,8 @@ both. Raw bytes go in and out: what a client does with messages of its own is le
 |---|---|
 | ByteSize, LinearIndex, DescribeShape of one small shape, 1 and 16 clients | 1.2 × echo |
 | 1,000,000 rank-4 indices through LinearIndex, MultiIndex, LinearIndices and MultiIndices | 1.3 × echo |
-| InstructionMaps of a fusion that was asked about before | 1.5 × echo |
-| ByteSizes of a stored module of 103 instructions; PutModule of a text of 25,000, 1.3 MB | no bound: they compute |
+| IndexingMaps of a fusion that was asked about before | 1.5 × echo |
+| Size of a stored module of 103 instructions; PutModule of a text of 25,000, 1.3 MB | no bound: they compute |
 
 `--processor` measures user and system time of the server's process and of the client's, in short blocks of calls. What
 ours takes more is the median of the differences of blocks that follow each other: it hardly depends on the load of the
@@ -118,13 +118,13 @@ def cases() -> list[Case]:
         return [join(first if not number else type(first)(), **{name: part}) for number, part in enumerate(cut)]
 
     module = v1.ModuleInput(name=f"modules/{hashlib.sha256(module_text()).hexdigest()}")
-    maps = v1.InstructionMapsRequest(module=module, instruction="f").SerializeToString()
-    sizes = v1.ByteSizesRequest(module=module).SerializeToString()
+    maps = v1.IndexingMapsRequest(module=module, instruction="f", structured=True).SerializeToString()
+    sizes = v1.SizeRequest(module=module).SerializeToString()
     # A module that is there already would not be read.
     uploads = [[v1.PutModuleRequest(data=chain(f"bench.{i}", 25_000)).SerializeToString()] for i in range(20)]
     return [
-        Case("maps of a fusion", "InstructionMaps", [[maps]], 1.5, service="IndexingService"),
-        Case("ByteSizes of a module", "ByteSizes", [[sizes]], float("inf"), service="HloService"),
+        Case("maps of a fusion", "IndexingMaps", [[maps]], 1.5, service="IndexingService"),
+        Case("Size of a module", "Size", [[sizes]], float("inf"), service="ReportService"),
         Case("PutModule", "PutModule", uploads, float("inf"), service="HloService"),
         Case(
             "ByteSize", "ByteSize", [[v1.ByteSizeRequest(shapes=[shape]).SerializeToString()] for shape in shapes], 1.2

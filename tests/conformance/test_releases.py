@@ -56,8 +56,8 @@ def ask(address: str) -> None:
         stored = client.upload_module(text.encode())
         assert client.download_module(stored) == text.encode()
         assert sorted(found.name for found in client.list_instructions(stored)) == ["p", "t"]
-        assert [found.instruction for found in client.indexing_maps(stored)]
-        assert len(list(client.operand_reads(stored))) == 1
+        assert [found.instruction for found in client.map(stored)]
+        assert len(client.reads(stored)) == 1
         assert client.evaluate_map("(d0) -> (d0 floordiv 4), domain: d0 in [-8, 8]", (-3,)) == (-1,)
         values, inside = client.evaluate_map_batch("(d0) -> (d0 mod 4), domain: d0 in [-8, 8]", [[-3], [9]])
         assert (values.tolist(), inside.tolist()) == ([[1], [0]], [True, False])

@@ -63,7 +63,7 @@ def test_a_token_may_be_awaited(server: Server) -> None:
     with AwaitedClient(server.address, token=token) as client:
         assert client.linear_index(TILED, (2, 3)) == 17
         with pytest.raises(NotFoundError):
-            list(client.indexing_maps("modules/" + "0" * 64))
+            list(client.list_instructions("modules/" + "0" * 64))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_others_may_not(server: Server, kind: type[Client], token: str | None, m
         with pytest.raises((UnauthenticatedError, LimitExceededError), match=message):
             client.linear_index(TILED, (2, 3))
         with pytest.raises((UnauthenticatedError, LimitExceededError), match=message):
-            list(client.indexing_maps("modules/" + "0" * 64))
+            list(client.list_instructions("modules/" + "0" * 64))
 
 
 def test_the_status_of_a_refusal_has_details(server: Server) -> None:

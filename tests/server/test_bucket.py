@@ -243,7 +243,7 @@ def test_servers_share_a_bucket(tmp_path: Path, proxy: FaultyProxy) -> None:
 
         module = one.upload_module(MODULE)
         assert other.download_module(module.name) == MODULE
-        assert other.indexing_maps(module.name) is not None
+        assert other.map(module.name) is not None
         assert serving("xlashape.v1.HloService")
         proxy.fault = "errors"
         wait_until(lambda: not serving("xlashape.v1.HloService"), 60)

@@ -8,14 +8,11 @@ from pathlib import Path
 import pytest
 
 from xlashape.base import caches
-from xlashape.errors import NotFoundError
 from xlashape.hlo import HloModule
 from xlashape.proto import services, v1
 from xlashape.reports.memory import memory
 from xlashape.reports.report import report_of
 from xlashape_server.config import Config
-from xlashape_server.handlers.hlo import HloHandlers
-from xlashape_server.handlers.indexing import IndexingHandlers
 from xlashape_server.handlers.reports import ReportHandlers
 from xlashape_server.modules import ModuleCache, Modules
 from xlashape_server.store import Store
@@ -90,7 +87,7 @@ def test_the_pages_of_a_report_are_computed_once(tmp_path: Path, monkeypatch: py
         for each in service.methods
         if each.name == "Memory"
     ]
-    handle = handlers.handler(method)
+    handle = handlers.handler(method, "memory")
 
     def page(**fields: object) -> v1.MemoryResponse:
         module = v1.ModuleInput(text=MODULE.to_text())
@@ -112,7 +109,7 @@ def test_what_a_request_has_of_unknown_fields_is_not_kept(tmp_path: Path) -> Non
     config = Config(store_directory=str(tmp_path))
     modules = Modules(config, Store.of(config))
     (method,) = [each for service in services() for each in service.methods if each.name == "Verify"]
-    handle = ReportHandlers(config, modules).handler(method)
+    handle = ReportHandlers(config, modules).handler(method, "verify")
     request = v1.VerifyRequest(module=v1.ModuleInput(text=MODULE.to_text())).SerializeToString()
     handle(request, NEVER)
     before = modules.cache.usage()
@@ -128,35 +125,8 @@ def test_a_worker_registers_the_cache_of_its_modules(tmp_path: Path, monkeypatch
     server, _, _ = make_server(Config(address="127.0.0.1:0", store_directory=str(tmp_path), module_cache_bytes=1234))
     server.stop(None)
     # Modules that are imported for the first time register caches, too.
-    modules, answers = [each for each in registered if each.usage()[0].startswith("xlashape_server")]
+    [modules] = [each for each in registered if each.usage()[0].startswith("xlashape_server")]
     assert modules.usage() == ("xlashape_server: decoded modules", 0, 0, 1234)
-    assert answers.usage() == ("xlashape_server: answers", 0, 0, 1234 // 16)
-
-
-def test_a_question_about_one_instruction_is_walked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = Config(store_directory=str(tmp_path), module_cache_bytes=16_000)
-    modules = Modules(config, Store.of(config))
-    stored, asked = HloHandlers(config, modules), IndexingHandlers(config, modules)
-    put = v1.PutModuleRequest(data=MODULE.to_text().encode()).SerializeToString()
-    module = v1.ModuleInput(name=v1.PutModuleResponse.FromString(stored.put_module(put, NEVER)).module.name)
-    questions = [
-        v1.IndexingMapsRequest(module=module, instruction="x", index=0, style=style).SerializeToString()
-        for style in (v1.TEXT_STYLE_XLA, v1.TEXT_STYLE_AFFINE)
-    ]
-    first = [list(asked.indexing_maps(question, NEVER)) for question in questions]
-    monkeypatch.setattr("xlashape_server.handlers.indexing.Analysis", None)
-    assert [list(asked.indexing_maps(question, NEVER)) for question in questions] == first
-    assert asked.instruction_maps(questions[0], NEVER) == first[0][0]
-    all_of_it = v1.IndexingMapsRequest(module=module).SerializeToString()
-    with pytest.raises(TypeError):  # a question about all instructions is walked
-        list(asked.indexing_maps(all_of_it, NEVER))
-    assert modules.answers.usage().entries == 2
-    assert modules.answers.usage().bytes <= 1000
-    stored.delete_module(v1.DeleteModuleRequest(name=module.name).SerializeToString(), NEVER)
-    with pytest.raises(NotFoundError):
-        list(asked.indexing_maps(questions[0], NEVER))
-    modules.relieve()
-    assert modules.answers.usage().entries == 0
 
 
 def test_the_caches_of_handlers_and_client_are_listed() -> None:
@@ -164,7 +134,7 @@ def test_the_caches_of_handlers_and_client_are_listed() -> None:
 
     owners = [usage.owner for usage in caches.report()]
     for owner in (
-        "xlashape_client.results._small_map",
+        "xlashape.reports.structures._map_of_bytes",
         "xlashape_server.handlers.shapes.size_of",
         "xlashape_server: maps of responses",
     ):

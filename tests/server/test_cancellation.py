@@ -66,7 +66,7 @@ def silent() -> Iterator[Silent]:
 CALLS: dict[str, Callable[[Any], Any]] = {
     "one answer": lambda client: client.byte_size(SHAPE),
     "an upload in parts": lambda client: client.put_module(b"HloModule m" + b" " * (2 << 20)),
-    "a stream of answers": lambda client: list(client.indexing_maps(b"HloModule m")),
+    "a report": lambda client: client.map(b"HloModule m"),
     "pages": lambda client: list(client.list_instructions(b"HloModule m")),
     "streams both ways": lambda client: client.multi_indices("f32[2000000]", range(1_000_000)),
     "the wait for the server": lambda client: client.wait_until_ready(SECONDS),
@@ -102,14 +102,14 @@ def test_one_cancellation_ends_many_calls_and_no_others(silent: Silent, server: 
         with pytest.raises(CancelledError):
             stoppable[1].byte_size(SHAPE)
         with pytest.raises(CancelledError):
-            next(iter(stoppable[1].indexing_maps(b"HloModule m\n\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n")))
+            next(iter(stoppable[1].list_instructions(b"HloModule m\n\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n")))
         assert client.byte_size(SHAPE).physical_bytes == 96
         assert client.with_cancellation(Cancellation()).byte_size(SHAPE).physical_bytes == 96
 
 
 MISTAKEN: dict[str, Callable[[Any], Any]] = {
     "a shape": lambda client: client.byte_size("f32[2,"),
-    "a module, streamed": lambda client: list(client.indexing_maps(b"HloModule")),
+    "a module": lambda client: client.map(b"HloModule"),
 }
 
 
@@ -228,7 +228,7 @@ def test_interceptors_see_calls(server: Server) -> None:
         assert client.byte_size(SHAPE).physical_bytes == 96
         assert client.with_cancellation(Cancellation()).byte_size(SHAPE).physical_bytes == 96
         with pytest.raises(XlashapeError):
-            list(client.indexing_maps(b"HloModule"))
+            client.map(b"HloModule")
     assert counts.seen == [
         *2 * ["/xlashape.v1.ShapeService/ByteSize"],
         "/xlashape.v1.IndexingService/IndexingMaps",
@@ -239,14 +239,14 @@ def test_streams_of_interceptors_are_read_left_and_ended(server: Server) -> None
     module = b"HloModule m\n\nENTRY e {\n  p = f32[2] parameter(0)\n  ROOT n = f32[2] negate(p)\n}\n"
     cancellation = Cancellation()
     with Client(server.address, interceptors=[_Generates()]) as client:
-        assert [found.instruction for found in client.indexing_maps(module)] == ["p", "n"]
-        found = client.with_cancellation(cancellation).indexing_maps(module)
-        assert next(found).instruction == "p"
+        assert [found.name for found in client.list_instructions(module)] == ["p", "n"]
+        found = client.with_cancellation(cancellation).list_instructions(module, page_size=1)
+        assert next(found).name == "p"
         cancellation.cancel()
         with pytest.raises(CancelledError):
             next(found)
-        left = client.indexing_maps(module)
-        assert next(left).instruction == "p"
+        left = client.list_instructions(module, page_size=1)
+        assert next(left).name == "p"
         left.close()
 
 

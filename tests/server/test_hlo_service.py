@@ -73,10 +73,10 @@ def test_text_is_a_module_too(ask: Any) -> None:
     answer = ask("HloService/UploadModule", pieces(TEXT.encode())).module
     assert (answer.format, answer.module_name, answer.instruction_count) == (v1.MODULE_FORMAT_TEXT, "written", 2)
     for form in (v1.ModuleInput(name=answer.name), v1.ModuleInput(text=TEXT)):
-        sizes = ask("HloService/ByteSizes", v1.ByteSizesRequest(module=form)).instructions
-        assert [(one.instruction, one.physical_bytes) for one in sizes] == [("x", 96), ("t", 60)]
-        [maps] = ask("IndexingService/IndexingMaps", v1.IndexingMapsRequest(module=form, instruction="t"))
-        assert maps.maps[0].accesses[0].map.text == "(d0, d1) -> (d1, d0), domain: d0 in [0, 4], d1 in [0, 2]"
+        sizes = ask("ReportService/Size", v1.SizeRequest(module=form, order=v1.SIZE_ORDER_MODULE)).buffers
+        assert [(one.name, one.bytes) for one in sizes] == [("x", 96), ("t", 60)]
+        [row] = ask("IndexingService/IndexingMaps", v1.IndexingMapsRequest(module=form, instruction="t")).maps
+        assert row.map == "(d0, d1) -> (d1, d0), domain: d0 in [0, 4], d1 in [0, 2]"
 
 
 def test_a_mistake_in_text_has_line_and_column(ask: Any) -> None:
@@ -144,15 +144,14 @@ def test_instructions_are_listed_in_the_modules_order(ask: Any, module: xla.HloM
     assert ask("HloService/ListInstructions", none).total_size == 0
 
 
-@pytest.mark.parametrize("rpc", ["ListInstructions", "ByteSizes"])
-def test_all_pages_together_are_the_complete_list(ask: Any, wide: Callable[[int], bytes], rpc: str) -> None:
-    kind = getattr(v1, f"{rpc}Request")
+def test_all_pages_together_are_the_complete_list(ask: Any, wide: Callable[[int], bytes]) -> None:
+    rpc, kind = "HloService/ListInstructions", v1.ListInstructionsRequest
     inline = v1.ModuleInput(serialized=wide(25))
-    whole = ask(f"HloService/{rpc}", kind(module=inline))
+    whole = ask(rpc, kind(module=inline))
     assert (len(whole.instructions), whole.next_page_token, whole.total_size) == (25, "", 25)
     found, token = [], ""
     for size in (10, 10, 5):
-        page = ask(f"HloService/{rpc}", kind(module=inline, page_size=10, page_token=token))
+        page = ask(rpc, kind(module=inline, page_size=10, page_token=token))
         assert (len(page.instructions), page.total_size) == (size, 25)
         found += page.instructions
         token = page.next_page_token
@@ -172,44 +171,6 @@ def test_a_page_token_is_refused_with_another_request(ask: Any, wide: Callable[[
     ):
         with pytest.raises(grpc.RpcError, match="page_token: expected the next_page_token"):
             ask("HloService/ListInstructions", other)
-
-
-def test_bytes_and_padding(ask: Any, module: xla.HloModuleProto) -> None:
-    inline = v1.ModuleInput(serialized=module.SerializeToString())
-    answer = ask("HloService/ByteSizes", v1.ByteSizesRequest(module=inline, order=v1.BYTE_SIZES_ORDER_PADDING_BYTES))
-    first = answer.instructions[0]
-    assert (first.instruction, first.logical_bytes, first.physical_bytes, first.padding_bytes) == ("x", 60, 96, 36)
-    assert [one.instruction for one in answer.instructions] == ["x", "t", "n"]
-    totals = answer.totals
-    assert (totals.instruction_count, totals.logical_bytes, totals.physical_bytes, totals.padding_bytes) == (
-        3,
-        180,
-        216,
-        36,
-    )
-    # The computation of `c` is not executed, so it is measured only in a request that names it.
-    assert (totals.shared_instruction_count, totals.fused_instruction_count) == (0, 1)
-    other = ask("HloService/ByteSizes", v1.ByteSizesRequest(module=inline, computation="other"))
-    assert [(one.instruction, one.physical_bytes) for one in other.instructions] == [("c", 60)]
-    one = v1.ByteSizesRequest(module=inline, opcode="negate", page_size=1)
-    assert ask("HloService/ByteSizes", one).totals.physical_bytes == 60
-
-
-def test_tuples_are_left_out_and_unbounded_sizes_are_absent(ask: Any, module: xla.HloModuleProto) -> None:
-    changed = xla.HloModuleProto()
-    changed.CopyFrom(module)
-    main = changed.computations[1]
-    pair = xla.ShapeProto(element_type=xla.TUPLE, tuple_shapes=[main.instructions[1].shape, main.instructions[2].shape])
-    main.instructions.add(name="pair", opcode="tuple", id=4, shape=pair, operand_ids=[2, 3])
-    unbounded = xla.ShapeProto(element_type=xla.F32, dimensions=[-(2**63)], is_dynamic_dimension=[True])
-    main.instructions.add(name="open", opcode="custom-call", id=5, shape=unbounded)
-    request = v1.ByteSizesRequest(module=v1.ModuleInput(serialized=changed.SerializeToString()))
-    answer = ask("HloService/ByteSizes", request)
-    assert [one.instruction for one in answer.instructions] == ["x", "t", "n", "open"]
-    open_ = answer.instructions[-1]
-    assert [open_.HasField(name) for name in ("logical_bytes", "physical_bytes", "padding_bytes")] == [False] * 3
-    totals = answer.totals
-    assert (totals.instruction_count, totals.physical_bytes, totals.shared_instruction_count) == (3, 216, 1)
 
 
 def broken(module: xla.HloModuleProto) -> bytes:
@@ -297,18 +258,6 @@ def test_an_upload_without_messages_is_refused(ask: Any) -> None:
             "INVALID_ARGUMENT",
             "module.serialized:",
         ),
-        (
-            "ByteSizes",
-            v1.ByteSizesRequest(order=9),
-            "INVALID_ARGUMENT",
-            "order: expected a number from 0 to 3, found 9",
-        ),
-        (
-            "ByteSizes",
-            v1.ByteSizesRequest(module=v1.ModuleInput(serialized=b"\xff\xff")),
-            "INVALID_ARGUMENT",
-            "module.serialized: ",
-        ),
     ],
 )
 def test_an_error_names_the_field(ask: Any, rpc: str, request_: Any, code: str, said: str) -> None:
@@ -329,17 +278,12 @@ def test_unknown_names_in_a_module_are_not_found(ask: Any, module: xla.HloModule
         ask("HloService/ListInstructions", v1.ListInstructionsRequest(module=inline, opcode="transposed"))
 
 
-@pytest.mark.parametrize(
-    ("rpc", "kind"), [("ListInstructions", v1.ListInstructionsRequest), ("ByteSizes", v1.ByteSizesRequest)]
-)
-def test_a_wrong_shape_of_an_instruction_is_an_error_of_the_module(
-    ask: Any, module: xla.HloModuleProto, rpc: str, kind: Any
-) -> None:
+def test_a_wrong_shape_of_an_instruction_is_an_error_of_the_module(ask: Any, module: xla.HloModuleProto) -> None:
     wrong = xla.HloModuleProto()
     wrong.CopyFrom(module)
     wrong.computations[1].instructions[2].shape.dimensions[0] = -3
-    request = kind(module=v1.ModuleInput(serialized=wrong.SerializeToString()))
+    request = v1.ListInstructionsRequest(module=v1.ModuleInput(serialized=wrong.SerializeToString()))
     with pytest.raises(grpc.RpcError) as caught:
-        ask(f"HloService/{rpc}", request)
+        ask("HloService/ListInstructions", request)
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert caught.value.details().startswith("module: computation 'main': instruction 'n' has an invalid shape")

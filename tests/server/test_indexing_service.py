@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import grpc
@@ -32,40 +33,48 @@ def inline(module: xla.HloModuleProto) -> v1.ModuleInput:
     return v1.ModuleInput(serialized=module.SerializeToString())
 
 
-def maps_in(response: v1.IndexingMapsResponse) -> list[list[str]]:
-    return [[access.map.text for access in tensor.accesses] for tensor in response.maps]
+def texts(rows: Iterable[v1.MapRow]) -> list[str]:
+    return [row.map for row in rows]
 
 
 def test_one_instruction(ask: Any, module: xla.HloModuleProto) -> None:
-    [answer] = ask("IndexingService/IndexingMaps", v1.IndexingMapsRequest(module=inline(module), instruction="t"))
-    assert (answer.instruction, answer.computation, answer.opcode) == ("t", "main", "transpose")
-    assert answer.direction == v1.DIRECTION_OUTPUT_TO_INPUT
-    [tensor] = answer.maps
-    assert (tensor.output, tensor.operand, tensor.operand_name, tensor.knowledge) == (0, 0, "x", v1.KNOWLEDGE_EXACT)
-    [access] = tensor.accesses
-    assert access.map.text == "(d0, d1) -> (d1, d0), domain: d0 in [0, 4], d1 in [0, 2]"
-    assert IndexingMap.from_proto(access.map.map) == IndexingMap.parse(access.map.text)
-    assert (len(access.runtime), access.HasField("replica"), access.leaf) == (0, False, 0)
+    request = v1.IndexingMapsRequest(module=inline(module), instruction="t", structured=True)
+    answer = ask("IndexingService/IndexingMaps", request)
+    assert (answer.totals.direction, answer.totals.instruction_count) == (v1.DIRECTION_OUTPUT_TO_INPUT, 1)
+    [row] = answer.maps
+    assert (row.instruction, row.computation, row.opcode) == ("t", "main", "transpose")
+    assert (row.output, row.operand, row.operand_name, row.knowledge) == (0, 0, "x", v1.KNOWLEDGE_EXACT)
+    assert row.map == "(d0, d1) -> (d1, d0), domain: d0 in [0, 4], d1 in [0, 2]"
+    assert IndexingMap.from_proto(row.indexing.map) == IndexingMap.parse(row.map)
+    assert (len(row.indexing.runtime), row.indexing.HasField("replica"), row.leaf) == (0, False, 0)
+    request.structured = False
+    [plain] = ask("IndexingService/IndexingMaps", request).maps
+    assert not plain.HasField("indexing") and plain.map == row.map
 
 
 @pytest.mark.parametrize("direction", [v1.DIRECTION_OUTPUT_TO_INPUT, v1.DIRECTION_INPUT_TO_OUTPUT])
 @pytest.mark.parametrize("raw", [False, True])
-def test_a_stream_answers_for_every_instruction_as_the_library_does(
+def test_every_instruction_is_answered_as_by_the_library(
     ask: Any, module: xla.HloModuleProto, direction: int, raw: bool
 ) -> None:
-    request = v1.IndexingMapsRequest(module=inline(module), direction=direction, raw=raw)
-    answers = ask("IndexingService/IndexingMaps", request)
-    here = HloModule.from_proto(module)
-    assert [one.instruction for one in answers] == [one.name for one in here.instructions()]
-    for answer in answers:
-        one = here.instruction(answer.instruction)
+    request = v1.IndexingMapsRequest(module=inline(module), direction=direction, raw=raw, structured=True, page_size=1)
+    rows: list[v1.MapRow] = []
+    while True:
+        answer = ask("IndexingService/IndexingMaps", request)
+        rows += answer.maps
+        request.page_token = answer.next_page_token
+        if not answer.next_page_token:
+            break
+    expected: list[tuple[str, str]] = []
+    for one in HloModule.from_proto(module).instructions():
         if direction == v1.DIRECTION_OUTPUT_TO_INPUT:
-            expected = list(output_to_input(one))
+            found = list(output_to_input(one))
         else:
-            expected = [found for operand in range(len(one.operands)) for found in input_to_output(one, operand)]
-        if not raw:
-            expected = [found.simplify() for found in expected]
-        assert maps_in(answer) == [[str(access.map) for access in found] for found in expected]
+            found = [each for operand in range(len(one.operands)) for each in input_to_output(one, operand)]
+        expected += [(one.name, str(access.map)) for each in found for access in (each if raw else each.simplify())]
+    assert [(row.instruction, row.map) for row in rows] == expected
+    assert answer.row_count == len(expected) >= 2
+    assert [str(IndexingMap.from_proto(row.indexing.map)) for row in rows] == texts(rows)
 
 
 def test_one_computation_and_the_affine_style(ask: Any, module: xla.HloModuleProto) -> None:
@@ -75,10 +84,9 @@ def test_one_computation_and_the_affine_style(ask: Any, module: xla.HloModulePro
     flat.layout.minor_to_major.append(0)
     reshaped.computations[1].instructions.add(name="r", opcode="reshape", id=4, shape=flat, operand_ids=[3])
     request = v1.IndexingMapsRequest(module=inline(reshaped), computation="main", style=v1.TEXT_STYLE_AFFINE)
-    answers = ask("IndexingService/IndexingMaps", request)
-    assert [one.instruction for one in answers] == ["x", "t", "n", "r"]
-    assert maps_in(answers[3]) == [["(d0) -> (d0 floordiv 3, d0 mod 3), domain: d0 in [0, 14]"]]
-    assert maps_in(answers[0]) == []
+    rows = ask("IndexingService/IndexingMaps", request).maps
+    assert [row.instruction for row in rows] == ["t", "n", "r"]
+    assert rows[2].map == "(d0) -> (d0 floordiv 3, d0 mod 3), domain: d0 in [0, 14]"
 
 
 def dynamic_slice() -> xla.HloModuleProto:
@@ -97,37 +105,32 @@ def dynamic_slice() -> xla.HloModuleProto:
 
 
 def test_runtime_variables_come_with_their_producers(ask: Any) -> None:
-    [answer] = ask(
-        "IndexingService/IndexingMaps", v1.IndexingMapsRequest(module=inline(dynamic_slice()), instruction="ds")
-    )
-    assert maps_in(answer) == [
-        ["(d0){rt0} -> (d0 + rt0), domain: d0 in [0, 3], rt0 in [0, 6]"],
-        ["(d0) -> (), domain: d0 in [0, 3]"],
-    ]
-    [producer] = answer.maps[0].accesses[0].runtime
-    assert (producer.instruction, producer.map.text, producer.is_position) == (
-        "o",
+    request = v1.IndexingMapsRequest(module=inline(dynamic_slice()), instruction="ds", structured=True)
+    rows = ask("IndexingService/IndexingMaps", request).maps
+    assert texts(rows) == [
+        "(d0){rt0} -> (d0 + rt0), domain: d0 in [0, 3], rt0 in [0, 6]",
         "(d0) -> (), domain: d0 in [0, 3]",
-        False,
-    )
+    ]
+    [producer] = rows[0].indexing.runtime
+    text = str(IndexingMap.from_proto(producer.map))
+    assert (producer.instruction, text, producer.is_position) == ("o", "(d0) -> (), domain: d0 in [0, 3]", False)
     assert (producer.is_clamped, producer.bounds) == (True, v1.Interval(lower=0, upper=6))
 
 
-def test_an_index_asks_for_one_output_or_operand(ask: Any) -> None:
-    backwards = v1.IndexingMapsRequest(
-        module=inline(dynamic_slice()), instruction="ds", direction=v1.DIRECTION_INPUT_TO_OUTPUT, index=1
+def test_one_output_or_operand(ask: Any) -> None:
+    backwards = v1.DIRECTION_INPUT_TO_OUTPUT
+    given = inline(dynamic_slice())
+    answer = ask(
+        "IndexingService/IndexingMaps",
+        v1.IndexingMapsRequest(module=given, instruction="ds", direction=backwards, operand=1),
     )
-    [answer] = ask("IndexingService/IndexingMaps", backwards)
-    assert [tensor.operand_name for tensor in answer.maps] == ["o"]
-    for direction in (v1.DIRECTION_OUTPUT_TO_INPUT, v1.DIRECTION_INPUT_TO_OUTPUT):
-        for index in (2, -1):
-            request = v1.IndexingMapsRequest(
-                module=inline(dynamic_slice()), instruction="ds", direction=direction, index=index
-            )
-            with pytest.raises(grpc.RpcError) as caught:
-                ask("IndexingService/IndexingMaps", request)
-            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-            assert caught.value.details().startswith("index: ds has no ")
+    assert [row.operand_name for row in answer.maps] == ["o"]
+    for what, index in (("output", 1), ("output", -1), ("operand", 2), ("operand", -1)):
+        request = v1.IndexingMapsRequest(module=given, instruction="ds", direction=backwards, **{what: index})
+        with pytest.raises(grpc.RpcError) as caught:
+            ask("IndexingService/IndexingMaps", request)
+        assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+        assert caught.value.details().startswith(f"{what}: ds has no {what} {index}")
 
 
 def test_unknown_accesses_have_unknown_knowledge(ask: Any) -> None:
@@ -140,11 +143,11 @@ def test_unknown_accesses_have_unknown_knowledge(ask: Any) -> None:
         operand_ids=[1],
         dimensions=[0],
     )
-    answers = ask(
+    answer = ask(
         "IndexingService/IndexingMaps",
         v1.IndexingMapsRequest(module=inline(module), direction=v1.DIRECTION_INPUT_TO_OUTPUT),
     )
-    known = {tensor.knowledge for answer in answers for tensor in answer.maps}
+    known = {row.knowledge for row in answer.maps}
     assert known <= {v1.KNOWLEDGE_EXACT, v1.KNOWLEDGE_EVERY_ELEMENT, v1.KNOWLEDGE_UNKNOWN}
     assert v1.KNOWLEDGE_UNSPECIFIED not in known
 
@@ -258,40 +261,8 @@ def test_a_wrong_map_is_refused(ask: Any, wrong: v1.IndexingMap) -> None:
         ("EvaluateMap", v1.EvaluateMapRequest(map=text(DIVIDE), points=[1, 2], count=5), "count: expected 1"),
         ("EvaluateMap", v1.EvaluateMapRequest(map=text("UNDEFINED")), "map: an undefined map cannot be evaluated"),
         ("EvaluateMap", v1.EvaluateMapRequest(), "map: a map is missing"),
-        ("IndexingMaps", v1.IndexingMapsRequest(direction=3), "direction: expected a number from 0 to 2, found 3"),
-        ("IndexingMaps", v1.IndexingMapsRequest(), "module: a module is missing"),
-        ("OperandReads", v1.OperandReadsRequest(), "module: a module is missing"),
-        ("OperandReads", v1.OperandReadsRequest(warp=-1), "warp: a warp and a segment are at least 1, not -1 and 128"),
-        ("OperandReads", v1.OperandReadsRequest(segment_bytes=-1), "segment_bytes: a warp and a segment are at least"),
-        (
-            "OperandReads",
-            v1.OperandReadsRequest(module=inline(dynamic_slice()), instruction="ds", output=1),
-            "output: ds has no output 1",
-        ),
-        ("OperandTiles", v1.OperandTilesRequest(), "instruction: an instruction's name is missing"),
-        ("OperandTiles", v1.OperandTilesRequest(instruction="ds"), "module: a module is missing"),
-        (
-            "OperandTiles",
-            v1.OperandTilesRequest(module=inline(dynamic_slice()), instruction="ds", tile=v1.Tile(sizes=[2, 2])),
-            "tile: a tile of rank 2 for a map of 1 dimensions",
-        ),
-        (
-            "OperandTiles",
-            v1.OperandTilesRequest(
-                module=inline(dynamic_slice()), instruction="ds", tile=v1.Tile(sizes=[2, 2], strides=[1])
-            ),
-            "tile.strides: a tile of 2 sizes has 1 strides",
-        ),
-        (
-            "OperandTiles",
-            v1.OperandTilesRequest(module=inline(dynamic_slice()), instruction="ds", output=1),
-            "output: ds has no output 1",
-        ),
-        (
-            "OperandReads",
-            v1.OperandReadsRequest(module=inline(dynamic_slice()), instruction="nobody"),
-            "instruction: module 'm' has no instruction",
-        ),
+        ("IndexingMaps", v1.IndexingMapsRequest(module=inline(dynamic_slice()), direction=3), "direction: expected"),
+        ("IndexingMaps", v1.IndexingMapsRequest(), "module: module is missing"),
         (
             "IndexingMaps",
             v1.IndexingMapsRequest(module=inline(dynamic_slice()), instruction="nobody"),
@@ -327,100 +298,59 @@ BUFFERS = """HloModule m ENTRY e { p = f32[2,3] parameter(0)
 @pytest.mark.parametrize("index", [None, 0, 1])
 def test_physical_maps_of_a_module_are_those_of_all_outputs_with_positions(ask: Any, index: int | None) -> None:
     module = HloModule.parse(BUFFERS)
-    request = v1.IndexingMapsRequest(module=inline(module.to_proto()), physical=True, index=index)
-    answers = ask("IndexingService/IndexingMaps", request)
-    expected = {}
+    request = v1.IndexingMapsRequest(module=inline(module.to_proto()), physical=True, output=index)
+    rows = ask("IndexingService/IndexingMaps", request).maps
+    expected: dict[str, list[tuple[int, int, str]]] = {}
     for one in module.instructions():
         for output, leaf in enumerate(leaves(one.shape)):
-            if index in (None, output) and (leaf.is_array or leaf.is_buffer):
-                found = output_to_input_physical(one, output) if one.operands else ()
+            if one.operands and index in (None, output) and (leaf.is_array or leaf.is_buffer):
                 expected.setdefault(one.name, []).extend([
-                    (output, operand, [str(access.map) for access in maps])
-                    for operand, maps in enumerate(found)
-                    if maps
+                    (output, operand, str(access.map))
+                    for operand, maps in enumerate(output_to_input_physical(one, output))
+                    for access in maps
                 ])  # fmt: skip
     assert index == 1 or expected["buffer"]
-    assert {
-        answer.instruction: [
-            (tensor.output, tensor.operand, [access.map.text for access in tensor.accesses]) for tensor in answer.maps
-        ]
-        for answer in answers
-    } == (expected if index is not None else {one.name: expected.get(one.name, []) for one in module.instructions()})
+    found: dict[str, list[tuple[int, int, str]]] = {}
+    for row in rows:
+        found.setdefault(row.instruction, []).append((row.output, row.operand, row.map))
+    assert found == {name: maps for name, maps in expected.items() if maps}
 
 
-def test_reads_of_a_module_are_the_library_s(ask: Any, module: xla.HloModuleProto) -> None:
-    answers = ask(
-        "IndexingService/OperandReads", v1.OperandReadsRequest(module=inline(module), warp=4, segment_bytes=8)
+def test_accesses_of_reads_have_their_maps(ask: Any, module: xla.HloModuleProto) -> None:
+    request = v1.ReadsRequest(
+        module=inline(module), table=v1.READS_TABLE_ACCESSES, structured=True, warp=4, segment_bytes=8
     )
+    rows = ask("ReportService/Reads", request).accesses
     here = list(module_reads(HloModule.from_proto(module), warp=4, segment_bytes=8))
-    assert here
-    assert [(one.instruction, one.computation, one.opcode) for one in answers] == [
-        (one.instruction.name, one.instruction.computation.name, one.instruction.proto.opcode) for one in here
-    ]
-    for answer, expected in zip(answers, here, strict=True):
-        assert [(read.operand, read.elements, read.distinct_elements, read.reads) for read in answer.reads] == [
-            (one.operand, one.utilisation.elements, one.utilisation.distinct, one.utilisation.reads)
-            for one in expected.operands
-        ]
-        for read, one in zip(answer.reads, expected.operands, strict=True):
-            assert read.operand_name == expected.instruction.operands[one.operand].name
-            assert [
-                (
-                    access.map.text,
-                    access.leaf,
-                    access.stride if access.HasField("stride") else None,
-                    access.segments,
-                    access.ideal,
-                )
-                for access in read.accesses
-            ] == [(str(way.indexing.map), way.leaf, way.stride, way.segments, int(way.ideal)) for way in one.accesses]
+    ways = [way for one in here for operand in one.operands for way in operand.accesses]
+    assert [row.physical_map for row in rows] == [str(way.indexing.map) for way in ways]
+    assert [str(IndexingMap.from_proto(row.physical)) for row in rows] == [row.physical_map for row in rows]
+    assert [str(IndexingMap.from_proto(row.indexing.map)) for row in rows] == [row.map for row in rows]
+    assert [row.stride if row.HasField("stride") else None for row in rows] == [way.stride for way in ways]
 
 
 @pytest.mark.parametrize("sizes", [None, [1, 2], [2, 1]])
 @pytest.mark.parametrize("name", ["t", "ds"])
-def test_tiles_are_the_library_s(ask: Any, module: xla.HloModuleProto, name: str, sizes: list[int] | None) -> None:
+def test_tiles_have_their_maps(ask: Any, module: xla.HloModuleProto, name: str, sizes: list[int] | None) -> None:
     given = module if name == "t" else dynamic_slice()
-    request = v1.OperandTilesRequest(module=inline(given), instruction=name)
+    request = v1.TileRequest(module=inline(given), instruction=name, structured=True)
     box = None
     if sizes is not None:
         rank = 2 if name == "t" else 1
         box = TileBox((1, 0)[:rank], tuple(sizes[:rank]), (1, 1)[:rank])
-        request.tile.CopyFrom(v1.Tile(sizes=box.sizes, offsets=box.offsets))
-    answer = ask("IndexingService/OperandTiles", request)
-    here = HloModule.from_proto(given).instruction(name)
-    expected = operand_tiles(here, box)
-    assert [(one.operand, one.operand_name, one.access.map.text) for one in answer.tiles] == [
-        (one.operand, here.operands[one.operand].name, str(one.indexing.map)) for one in expected
-    ]
+        request.sizes.extend(box.sizes)
+        request.at.extend(box.offsets)
+    rows = ask("ReportService/Tile", request).tiles
+    expected = operand_tiles(HloModule.from_proto(given).instruction(name), box)
     assert any(one.symbolic is not None for one in expected)
-    for one, here_one in zip(answer.tiles, expected, strict=True):
-        assert one.HasField("symbolic") == (here_one.symbolic is not None)
-        if here_one.symbolic is not None:
-            assert one.symbolic.text == str(here_one.symbolic)
-            assert IndexingMap.from_proto(one.symbolic.size_map.map) == here_one.symbolic.size_map
-        assert one.HasField("tile") == (here_one.tile is not None)
-        if here_one.tile is not None:
-            assert (*one.tile.offsets, *one.tile.sizes, *one.tile.strides) == sum(here_one.tile, ())
-
-
-def test_reads_of_a_computation_and_of_an_output(ask: Any, module: xla.HloModuleProto) -> None:
-    request = v1.OperandReadsRequest(module=inline(module), computation="main", output=1)
-    assert list(ask("IndexingService/OperandReads", request)) == []
-    request.output = 0
-    assert [one.instruction for one in ask("IndexingService/OperandReads", request)] == [
-        one.name for one in HloModule.from_proto(module).computation("main").instructions if one.operands
-    ]
-
-
-def test_an_instruction_whose_attributes_do_not_fit_is_named(ask: Any, module: xla.HloModuleProto) -> None:
-    wrong = xla.HloModuleProto()
-    wrong.CopyFrom(module)
-    wrong.computations[1].instructions[1].dimensions[:] = [0, 0]
-    with pytest.raises(grpc.RpcError) as caught:
-        ask("IndexingService/IndexingMaps", v1.IndexingMapsRequest(module=inline(wrong)))
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    assert "t" in caught.value.details()
-    assert caught.value.details().startswith("instruction: ")
+    assert [row.operand for row in rows] == [one.operand for one in expected]
+    for row, one in zip(rows, expected, strict=True):
+        assert IndexingMap.from_proto(row.indexing.map) == one.indexing.map
+        assert row.HasField("tile") == (one.symbolic is not None)
+        if one.symbolic is not None:
+            assert IndexingMap.from_proto(row.tile.size_map) == one.symbolic.size_map
+            assert IndexingMap.from_proto(row.tile.offset_map) == one.symbolic.offset_map
+        assert (*row.offsets, *row.sizes, *row.strides) == (() if one.tile is None else sum(one.tile, ()))
 
 
 def test_a_refused_instruction_has_an_error_and_the_others_are_answered(ask: Any) -> None:
@@ -430,16 +360,11 @@ def test_a_refused_instruction_has_an_error_and_the_others_are_answered(ask: Any
     module = HloModule.parse(text).proto
     (q,) = [each for each in module.computations[0].instructions if each.name == "q"]
     q.shape.dimensions[0] = 4
-    for rpc, request in (
-        ("IndexingMaps", v1.IndexingMapsRequest(module=inline(module), report_errors=True)),
-        ("OperandReads", v1.OperandReadsRequest(module=inline(module), report_errors=True)),
-    ):
-        answers = {answer.instruction: answer for answer in ask(f"IndexingService/{rpc}", request)}
-        error = answers["bad"].error
-        assert error.reason == "INVALID_MODULE"
-        assert error.message == "instruction 'bad' (dot) pairs dimensions of 3 and 4 elements"
-        assert not answers["n"].HasField("error")
-        assert len(answers["n"].ListFields()) > 3
-        request.instruction = "bad"
-        with pytest.raises(grpc.RpcError, match="pairs dimensions"):
-            list(ask(f"IndexingService/{rpc}", request))
+    request = v1.IndexingMapsRequest(module=inline(module))
+    answer = ask("IndexingService/IndexingMaps", request)
+    errors = {row.instruction: row.error for row in answer.maps}
+    assert errors == {"bad": "instruction 'bad' (dot) pairs dimensions of 3 and 4 elements", "n": ""}
+    assert answer.totals.error_count == 1
+    request.instruction = "bad"
+    with pytest.raises(grpc.RpcError, match="pairs dimensions"):
+        ask("IndexingService/IndexingMaps", request)

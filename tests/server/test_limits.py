@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from google.protobuf.descriptor import MethodDescriptor
 
-from xlashape.base import caches
 from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError
-from xlashape.hlo import HloModule
-from xlashape.proto import v1
+from xlashape.proto import services, v1
 from xlashape.proto.packed import join
+from xlashape.reports.report import rpc_of
 from xlashape.shape import Shape
 from xlashape_client import Client
 from xlashape_server import Config, Server
-from xlashape_server.handlers import HloHandlers, IndexingHandlers, ShapeHandlers
+from xlashape_server.handlers import HloHandlers, MapHandlers, ShapeHandlers
+from xlashape_server.handlers.reports import ReportHandlers
 from xlashape_server.modules import Modules
 from xlashape_server.store import Store
 
@@ -43,9 +44,9 @@ def shapes(count: int) -> list[v1.ShapeInput]:
     return [v1.ShapeInput(text="f32[2]")] * count
 
 
-def test_batches(modules: Callable[[Config], Modules]) -> None:
+def test_batches() -> None:
     config = Config(max_batch=3)
-    handlers, maps = ShapeHandlers(config), IndexingHandlers(config, modules(config))
+    handlers, maps = ShapeHandlers(config), MapHandlers(config)
     assert handlers.byte_size(v1.ByteSizeRequest(shapes=shapes(3)).SerializeToString())
     expected = ("batch", 3, 4, "shapes")
     assert refused(lambda: handlers.byte_size(v1.ByteSizeRequest(shapes=shapes(4)).SerializeToString())) == expected
@@ -59,9 +60,9 @@ def test_batches(modules: Callable[[Config], Modules]) -> None:
     assert refused(lambda: maps.compose_maps(chains, NEVER)) == ("batch", 3, 4, "chains")
 
 
-def test_indices(modules: Callable[[Config], Modules]) -> None:
+def test_indices() -> None:
     config = Config(max_indices=10)
-    handlers, maps = ShapeHandlers(config), IndexingHandlers(config, modules(config))
+    handlers, maps = ShapeHandlers(config), MapHandlers(config)
     vector = v1.ShapeInput(text="f32[100]")
 
     def linear(count: int) -> bytes:
@@ -122,13 +123,13 @@ def test_a_large_shape_is_refused_before_it_is_parsed(client: Client) -> None:
     assert caught.value.limit == "shape_elements"
 
 
-def test_responses_are_bounded(modules: Callable[[Config], Modules]) -> None:
+def test_responses_are_bounded() -> None:
     config = Config(max_request_bytes=4096)
     deep = v1.ShapeInput(text=f"f32[{','.join('1' * 100)}]")
     request = v1.MultiIndexRequest(shape=deep, positions=[0] * 100).SerializeToString()
     limit, maximum, value, field = refused(lambda: ShapeHandlers(config).multi_index(request))
     assert (limit, maximum, value, field) == ("response_bytes", 8192, 100 * 801, "positions")
-    maps = IndexingHandlers(config, modules(config))
+    maps = MapHandlers(config)
     wide = v1.EvaluateMapRequest(map=v1.MapInput(text=f"() -> ({', '.join('1' * 300)})"), count=10).SerializeToString()
     assert refused(lambda: maps.evaluate_map(wide, NEVER))[0] == "response_bytes"
     many = v1.SimplifyMapRequest(
@@ -247,6 +248,14 @@ TERMS = [f"((d0 * {i} + d1) mod {i + 7}) floordiv 3" for i in range(2, 302)]
 HEAVY = f"(d0, d1) -> ({', '.join(' + '.join(TERMS[i::4]) for i in range(4))}), domain: d0 in [0, 999], d1 in [0, 999]"
 
 
+def report_handler(config: Config, modules: Callable[[Config], Modules], name: str) -> Callable[[bytes, float], bytes]:
+    return ReportHandlers(config, modules(config)).handler(method_of(rpc_of(name)), name)
+
+
+def method_of(rpc: str) -> MethodDescriptor:
+    return next(method for service in services() for method in service.methods if method.name == rpc)
+
+
 def heavy_request(points: int) -> bytes:
     table = np.zeros((points, 2), "<i8")
     return join(v1.EvaluateMapRequest(map=v1.MapInput(text=HEAVY)), points=memoryview(table).cast("B"))
@@ -258,11 +267,11 @@ def heavy_request(points: int) -> bytes:
         "evaluate_map",
         "simplify_map",
         "compose_maps",
-        "indexing_maps",
-        "operand_reads",
-        "operand_tiles",
+        "map",
+        "reads",
+        "tile",
+        "size",
         "list_instructions",
-        "byte_sizes",
         "describe_shape",
     ],
 )
@@ -272,27 +281,30 @@ def test_a_deadline_ends_every_long_answer(
     config = Config()
     inline = v1.ModuleInput(serialized=wide(2000))
     requests: dict[str, tuple[Any, Any]] = {
-        "evaluate_map": (IndexingHandlers, heavy_request(20_000)),
-        "simplify_map": (IndexingHandlers, v1.SimplifyMapRequest(maps=[v1.MapInput(text=HEAVY)])),
+        "evaluate_map": (MapHandlers, heavy_request(20_000)),
+        "simplify_map": (MapHandlers, v1.SimplifyMapRequest(maps=[v1.MapInput(text=HEAVY)])),
         "compose_maps": (
-            IndexingHandlers,
+            MapHandlers,
             v1.ComposeMapsRequest(
                 chains=[v1.MapChain(maps=[v1.MapInput(text="(d0) -> (d0), domain: d0 in [0, 3]")] * 2)] * 300
             ),
         ),
-        "indexing_maps": (IndexingHandlers, v1.IndexingMapsRequest(module=inline)),
-        "operand_reads": (IndexingHandlers, v1.OperandReadsRequest(module=inline)),
-        "operand_tiles": (IndexingHandlers, v1.OperandTilesRequest(module=inline, instruction="n.2")),
+        "map": (ReportHandlers, v1.IndexingMapsRequest(module=inline)),
+        "reads": (ReportHandlers, v1.ReadsRequest(module=inline)),
+        "tile": (ReportHandlers, v1.TileRequest(module=inline, instruction="n.2")),
+        "size": (ReportHandlers, v1.SizeRequest(module=inline)),
         "list_instructions": (HloHandlers, v1.ListInstructionsRequest(module=inline)),
-        "byte_sizes": (HloHandlers, v1.ByteSizesRequest(module=inline)),
         "describe_shape": (ShapeHandlers, v1.DescribeShapeRequest(shapes=shapes(1000))),
     }
     kind, request = requests[rpc]
-    handlers = kind(config) if kind is ShapeHandlers else kind(config, modules(config))
     data = request if isinstance(request, bytes) else request.SerializeToString()
+    if kind is ReportHandlers:
+        handler = report_handler(config, modules, rpc)
+    else:
+        handlers = kind(config, modules(config)) if kind is HloHandlers else kind(config)
+        handler = getattr(handlers, rpc)
     with pytest.raises(DeadlineExceededError):
-        answer = getattr(handlers, rpc)(data, time.monotonic() - 1)
-        list(answer)
+        handler(data, time.monotonic() - 1)
 
 
 def test_a_deadline_frees_the_thread_of_the_call() -> None:
@@ -314,50 +326,19 @@ def test_the_servers_own_limit_of_time_is_named() -> None:
         assert caught.value.limit == "call_seconds"
 
 
-def test_steps_bound_an_analysis_and_the_error_names_the_instruction(
-    modules: Callable[[Config], Modules], module: Any
-) -> None:
+def test_steps_bound_an_analysis(modules: Callable[[Config], Modules], module: Any) -> None:
     request = v1.IndexingMapsRequest(module=v1.ModuleInput(serialized=module.SerializeToString()))
-    few, many = Config(max_analysis_steps=3), Config(max_analysis_steps=100_000)
-    with pytest.raises(LimitExceededError, match="analysis of t took more than 3 steps") as caught:
-        list(IndexingHandlers(few, modules(few)).indexing_maps(request.SerializeToString(), NEVER))
+    few, many = [report_handler(Config(max_analysis_steps=steps), modules, "map") for steps in (3, 100_000)]
+    with pytest.raises(LimitExceededError, match="analysis of map took more than 3 steps") as caught:
+        few(request.SerializeToString(), NEVER)
     assert (caught.value.limit, caught.value.maximum) == ("analysis_steps", 3)
-    answers = list(IndexingHandlers(many, modules(many)).indexing_maps(request.SerializeToString(), NEVER))
-    assert len(answers) == 4
+    assert v1.IndexingMapsResponse.FromString(many(request.SerializeToString(), NEVER)).totals.instruction_count == 4
 
 
-def test_an_instruction_beyond_its_steps_has_an_error_and_the_others_are_answered(
-    modules: Callable[[Config], Modules],
-) -> None:
-    text = """HloModule m
-      f { a = f32[64,48,40] parameter(0) b = f32[40,64,48] reshape(a) c = f32[48,64,40] transpose(b), dimensions={2,1,0}
-          d = f32[122880] reshape(c) ROOT e = f32[96,1280] reshape(d) }
-      ENTRY e { p = f32[64,48,40] parameter(0) hard = f32[96,1280] fusion(p), kind=kLoop, calls=f ROOT n = f32[96,1280] negate(hard) }"""
-    caches.clear()  # maps that other tests have simplified would take no steps
-    config = Config(max_analysis_steps=100)
-    handlers = IndexingHandlers(config, modules(config))
-    serialized = v1.ModuleInput(serialized=HloModule.parse(text).proto.SerializeToString())
-    maps = v1.IndexingMapsRequest(module=serialized, report_errors=True)
-    reads = v1.OperandReadsRequest(module=serialized, report_errors=True)
-    for answers in (
-        map(v1.IndexingMapsResponse.FromString, handlers.indexing_maps(maps.SerializeToString(), NEVER)),
-        map(v1.OperandReadsResponse.FromString, handlers.operand_reads(reads.SerializeToString(), NEVER)),
-    ):
-        found = {answer.instruction: answer for answer in answers}
-        assert found["hard"].error.message == "analysis of hard took more than 100 steps"
-        assert found["hard"].error.reason == "LIMIT_EXCEEDED"
-        assert found["hard"].error.details["limit"] == "analysis_steps"
-        assert not found["n"].HasField("error")
-        assert [name for name, answer in found.items() if answer.HasField("error")] == ["hard"]
-    # The deadline of the call is not an error of one instruction: it ends the whole answer.
-    with pytest.raises(DeadlineExceededError):
-        list(handlers.indexing_maps(maps.SerializeToString(), time.monotonic() - 1))
-
-
-def test_steps_bound_the_algebra_of_maps(modules: Callable[[Config], Modules]) -> None:
+def test_steps_bound_the_algebra_of_maps() -> None:
     config = Config(max_analysis_steps=10)
     request = v1.SimplifyMapRequest(
         maps=[v1.MapInput(text="(d0) -> ((d0 * 7 + 3) mod 5 + d0 floordiv 2), domain: d0 in [0, 99]")]
     )
-    handlers = IndexingHandlers(config, modules(config))
+    handlers = MapHandlers(config)
     assert refused(lambda: handlers.simplify_map(request.SerializeToString(), NEVER))[:2] == ("analysis_steps", 10)

@@ -201,7 +201,7 @@ def test_the_cache_and_the_store_are_counted(tmp_path: Path, wide: Callable[[int
     )
     with Server(config) as server, Client(server.address, timeout=20) as client:
         names = [client.upload_module(wide(200 + number)).name for number in range(4)]
-        assert client.byte_totals(names[-1]).instruction_count == 203
+        assert client.size(names[-1]).count == 203
         held = {path.name for path in (tmp_path / "store" / "modules").glob("??/*")}
         assert 0 < len(held) < 4
         wait_until(lambda: value(server, "xlashape_store_evictions_total", reason="space") == 4 - len(held))

@@ -50,7 +50,7 @@ def ask(handlers, name, seconds=30.0, **fields):
         ("Cost", {"module": MODULE, "page_size": -1}, "page_size"),
         ("Cost", {"module": MODULE, "target": 99}, "target"),
         ("Size", {"module": MODULE, "order": 99}, "order"),
-        ("Map", {"module": MODULE, "style": 99}, "style"),
+        ("IndexingMaps", {"module": MODULE, "style": 99}, "style"),
     ],
 )
 def test_a_mistake_names_its_field(handlers, name, fields, field):
@@ -76,7 +76,7 @@ def test_a_target_of_which_little_is_known(handlers):
 IN_HAND = {"text": '[rank0]: %a = f32[4]{0} add(%p, %p)\n[rank0]: %n = f32[4]{0} negate(%a), metadata={op_name="n"}'}
 
 
-@pytest.mark.parametrize("name", ["Cost", "Size", "Why", "Memory", "Reads", "Copies", "Map", "Tile"])
+@pytest.mark.parametrize("name", ["Cost", "Size", "Why", "Memory", "Reads", "Copies", "IndexingMaps", "Tile"])
 def test_text_in_hand_is_read_unless_the_request_is_strict(handlers, name):
     message = getattr(v1, f"{name}Response")
     answer = message.FromString(ask(handlers, name, module=IN_HAND, page_size=1))

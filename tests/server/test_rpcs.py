@@ -16,6 +16,7 @@ from google.protobuf.descriptor import MethodDescriptor
 
 from xlashape.errors import NotFoundError
 from xlashape.hlo import HloModule
+from xlashape.reports.report import REPORTS, rpc_of
 from xlashape.proto import services, xla
 from xlashape_client import Client
 from xlashape_client.methods import ServiceMethods
@@ -54,11 +55,10 @@ CALLS: dict[str, Callable[[ServiceMethods, Any], Any]] = {
     "GetModule": lambda service, module: service.get_module(service.upload_module(module)).instruction_count,
     "DeleteModule": lambda service, module: service.delete_module(service.upload_module(module)),
     "ListInstructions": lambda service, module: list(service.list_instructions(module)),
-    "ByteSizes": lambda service, module: list(service.instruction_sizes(module)),
-    "IndexingMaps": lambda service, module: list(service.indexing_maps(module, "t")),
-    "InstructionMaps": lambda service, module: service.instruction_maps(module, "t"),
-    "OperandReads": lambda service, module: list(service.operand_reads(module)),
-    "OperandTiles": lambda service, module: service.operand_tiles(module, "t", (2, 2)),
+    "IndexingMaps": lambda service, module: [
+        service.map(module, "t", output=0).to_dict(),
+        service.map(module, structured=True)[0].indexing,
+    ],
     "ParseMap": lambda service, module: service.parse_map(MAP),
     "SimplifyMap": lambda service, module: service.simplify_map(MAP),
     "ComposeMaps": lambda service, module: service.compose_maps(MAP, MAP),
@@ -69,7 +69,6 @@ CALLS: dict[str, Callable[[ServiceMethods, Any], Any]] = {
     "Collectives": lambda service, module: service.collectives(module, sections=("", "findings")).to_dict(),
     "Reads": lambda service, module: service.reads(module, sections=("", "accesses", "writes")).to_dict(),
     "Diff": lambda service, module: service.diff(module, module, sections=("", "measures")).to_dict(),
-    "Map": lambda service, module: service.map(module, "t", output=0).to_dict(),
     "Tile": lambda service, module: service.tile(module, "t", (2, 2), at=(1, 0)).to_dict(),
     "Verify": lambda service, module: service.verify(module, replica_count=2).to_dict(),
     "Why": lambda service, module: [
@@ -137,7 +136,8 @@ def test_the_server_answers_it(channel: Any, method: MethodDescriptor) -> None:
 
 @every_rpc("method")
 def test_the_clients_method_of_the_same_name_calls_it(module: xla.HloModuleProto, method: MethodDescriptor) -> None:
-    name = re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
+    of_reports = {rpc_of(report): report for report in REPORTS}
+    name = of_reports.get(method.name) or re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
     assert callable(getattr(Client, name, None)), f"clients/python/xlashape_client/methods/ has no method {name}"
     service = Recording()
     CALLS[method.name](service, HloModule.from_proto(module))

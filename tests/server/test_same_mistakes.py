@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 
-from xlashape import errors, indexing
+from xlashape import errors
 from xlashape.errors import FieldPath, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.indexing.reports.counting import MAX_POINTS
 from xlashape.limits import MAX_SHAPE_DEPTH
 from xlashape.proto import xla
+from xlashape.reports.maps import maps
+from xlashape.reports.reads import reads
+from xlashape.reports.tiles import tiles
 from xlashape.shape import Shape, shape_util, tiling
 from xlashape.symbolic import IndexingMap
 from xlashape_client import Client
@@ -307,7 +310,7 @@ CASES: dict[str, Case] = {
     ),
     "a module that breaks its rules": Case(
         lambda: HloModule.from_proto(NO_COMPUTATIONS),
-        lambda service: service.byte_totals(NO_COMPUTATIONS),
+        lambda service: service.size(NO_COMPUTATIONS),
         errors.InvalidModuleError,
         ("module", "serialized"),
         (),
@@ -321,89 +324,86 @@ CASES: dict[str, Case] = {
     ),
     "an unknown instruction": Case(
         lambda: MODULE.instruction("nothing"),
-        lambda service: list(service.indexing_maps(MODULE, "nothing")),
+        lambda service: service.map(MODULE, "nothing"),
         errors.NotFoundError,
         ("instruction",),
     ),
     "an unknown instruction of a computation": Case(
         lambda: MODULE.computation("main").instruction("nothing"),
-        lambda service: service.operand_tiles(MODULE, "nothing", computation="main"),
+        lambda service: service.tile(MODULE, "nothing", computation="main"),
         errors.NotFoundError,
         ("instruction",),
     ),
     "an unknown computation": Case(
         lambda: MODULE.computation("nothing"),
-        lambda service: list(service.instruction_sizes(MODULE, computation="nothing")),
+        lambda service: list(service.list_instructions(MODULE, computation="nothing")),
         errors.NotFoundError,
         ("computation",),
     ),
     # what instructions read
     "an output that the instruction does not have": Case(
-        lambda: indexing.output_to_input(TRANSPOSE, 5),
-        lambda service: list(service.indexing_maps(MODULE, "t", index=5)),
-        errors.InvalidArgumentError,
-        ("index",),
+        lambda: maps(MODULE, "t", output=5),
+        lambda service: service.map(MODULE, "t", output=5),
+        errors.NotFoundError,
         ("output",),
     ),
     "a negative output": Case(
-        lambda: indexing.output_to_input(TRANSPOSE, -1),
-        lambda service: list(service.indexing_maps(MODULE, "t", index=-1)),
-        errors.InvalidArgumentError,
-        ("index",),
+        lambda: maps(MODULE, "t", output=-1),
+        lambda service: service.map(MODULE, "t", output=-1),
+        errors.NotFoundError,
         ("output",),
     ),
     "an operand that the instruction does not have": Case(
-        lambda: indexing.input_to_output(TRANSPOSE, 5),
-        lambda service: list(service.indexing_maps(MODULE, "t", direction="input_to_output", index=5)),
-        errors.InvalidArgumentError,
-        ("index",),
+        lambda: maps(MODULE, "t", direction="input_to_output", operand=5),
+        lambda service: service.map(MODULE, "t", direction="input_to_output", operand=5),
+        errors.NotFoundError,
         ("operand",),
     ),
     "reads of an output that the instruction does not have": Case(
-        lambda: indexing.operand_reads(TRANSPOSE, 5),
-        lambda service: list(service.operand_reads(MODULE, "t", output=5)),
+        lambda: reads(MODULE, instruction="t", output=5),
+        lambda service: service.reads(MODULE, "t", output=5),
         errors.InvalidArgumentError,
         ("output",),
     ),
     "tiles of an output that the instruction does not have": Case(
-        lambda: indexing.operand_tiles(TRANSPOSE, (1, 1), 5),
-        lambda service: service.operand_tiles(MODULE, "t", (1, 1), output=5),
+        lambda: tiles(MODULE, "t", (1, 1), output=5),
+        lambda service: service.tile(MODULE, "t", (1, 1), output=5),
         errors.InvalidArgumentError,
         ("output",),
     ),
     "a tile of the wrong rank": Case(
-        lambda: indexing.operand_tiles(TRANSPOSE, (1, 1, 1)),
-        lambda service: service.operand_tiles(MODULE, "t", (1, 1, 1)),
+        lambda: tiles(MODULE, "t", (1, 1, 1)),
+        lambda service: service.tile(MODULE, "t", (1, 1, 1)),
         errors.InvalidArgumentError,
-        ("tile",),
+        ("sizes",),
     ),
     "a tile of no elements": Case(
-        lambda: indexing.operand_tiles(TRANSPOSE, (1, 0)),
-        lambda service: service.operand_tiles(MODULE, "t", (1, 0)),
+        lambda: tiles(MODULE, "t", (1, 0)),
+        lambda service: service.tile(MODULE, "t", (1, 0)),
         errors.InvalidArgumentError,
-        ("tile",),
+        ("sizes",),
     ),
     "a tile of too many elements": Case(
-        lambda: indexing.operand_tiles(RESHAPE, (MAX_POINTS + 1,)),
-        lambda service: service.operand_tiles(RESHAPE_MODULE, "r", (MAX_POINTS + 1,)),
+        lambda: tiles(RESHAPE_MODULE, "r", (MAX_POINTS + 1,)),
+        lambda service: service.tile(RESHAPE_MODULE, "r", (MAX_POINTS + 1,)),
         errors.LimitExceededError,
-        ("tile",),
+        ("sizes",),
     ),
     "a warp too large": Case(
-        lambda: indexing.operand_reads(TRANSPOSE, warp=1 << 20),
-        lambda service: list(service.operand_reads(MODULE, "t", warp=1 << 20)),
+        lambda: reads(MODULE, instruction="t", warp=1 << 20),
+        lambda service: service.reads(MODULE, "t", warp=1 << 20),
         errors.LimitExceededError,
         ("warp",),
     ),
     "a warp below 1": Case(
-        lambda: indexing.operand_reads(TRANSPOSE, warp=-1),
-        lambda service: list(service.operand_reads(MODULE, "t", warp=-1)),
+        lambda: reads(MODULE, instruction="t", warp=-1),
+        lambda service: service.reads(MODULE, "t", warp=-1),
         errors.InvalidArgumentError,
         ("warp",),
     ),
     "a segment below 1": Case(
-        lambda: indexing.operand_reads(TRANSPOSE, segment_bytes=0),
-        lambda service: list(service.operand_reads(MODULE, "t", segment_bytes=0)),
+        lambda: reads(MODULE, instruction="t", segment_bytes=0),
+        lambda service: service.reads(MODULE, "t", segment_bytes=0),
         errors.InvalidArgumentError,
         ("segment_bytes",),
     ),

@@ -61,19 +61,11 @@ REQUESTS: dict[str, tuple[str, Any, type[XlashapeError], FieldPath]] = {
         ("maps", 0, "map", "results", 0),
     ),
     "no module": ("ListInstructions", v1.ListInstructionsRequest(), errors.InvalidArgumentError, ("module",)),
-    "no instruction": (
-        "OperandTiles",
-        v1.OperandTilesRequest(module=v1.ModuleInput(text=TEXT)),
-        errors.InvalidArgumentError,
-        ("instruction",),
-    ),
     "a tile with too few offsets": (
-        "OperandTiles",
-        v1.OperandTilesRequest(
-            module=v1.ModuleInput(text=TEXT), instruction="t", tile=v1.Tile(sizes=[1, 1], offsets=[0])
-        ),
+        "Tile",
+        v1.TileRequest(module=v1.ModuleInput(text=TEXT), instruction="t", sizes=[1, 1], at=[0]),
         errors.InvalidArgumentError,
-        ("tile", "offsets"),
+        ("at",),
     ),
     "an unknown order": (
         "LinearIndex",
@@ -106,8 +98,8 @@ REQUESTS: dict[str, tuple[str, Any, type[XlashapeError], FieldPath]] = {
         ("name",),
     ),
     "a name that is not a digest, of a module to read": (
-        "ByteSizes",
-        v1.ByteSizesRequest(module=v1.ModuleInput(name="there")),
+        "Size",
+        v1.SizeRequest(module=v1.ModuleInput(name="there")),
         errors.InvalidArgumentError,
         ("module", "name"),
     ),

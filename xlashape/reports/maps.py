@@ -23,7 +23,7 @@ from xlashape.indexing.walk.analysis import Analysis
 from xlashape.limits import spend
 from xlashape.reports import vocabularies
 from xlashape.reports.program import program
-from xlashape.reports.report import NOTES, STRICT, Answer, Option, Report
+from xlashape.reports.report import INDEXING, NOTES, STRICT, Answer, Option, Report
 
 STYLE: Final = Option("style", ColumnKind.TEXT, "the syntax of the maps", "xla", vocabularies.STYLES)
 
@@ -67,6 +67,7 @@ REPORT: Final = Report(
     listing="xlashape.reports.maps:listing",
     rows="maps",
     shown=0,
+    structures=(INDEXING,),
 )  # fmt: skip
 
 
@@ -87,6 +88,8 @@ class MapRow(NamedTuple):
     map: str | None = None
     runtime: Sequence[str] = ()
     error: str | None = None
+    indexing: OperandIndexing | None = None
+    """The map itself, and where the values of its variables come from."""
 
 
 class Maps(Answer[MapRow]):
@@ -177,7 +180,7 @@ def maps(
                     spend(4)
                     found.append(MapRow(
                         *about, row_output, number, each.operands[number].name, access.leaf if leaf is None else leaf,
-                        access.knowledge.value, access.map.to_text(style), _runtime(access),
+                        access.knowledge.value, access.map.to_text(style), _runtime(access), None, access,
                     ))  # fmt: skip
         except XlashapeError as error:
             if instruction or ends_all(error):

@@ -22,7 +22,8 @@ from xlashape.base.vocabulary import Vocabulary
 from xlashape.errors import InvalidArgumentError
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
 from xlashape.proto import is_repeated
-from xlashape.reports.report import Answer, Option, Report, Row, row_values
+from xlashape.reports.report import Answer, Option, Report, Row, Structure, row_values
+from xlashape.reports.structures import CODECS
 
 M = TypeVar("M", bound=Message)
 
@@ -42,13 +43,15 @@ _MOST_BYTES: Final = 3 << 20
 
 
 def response_of(
-    answer: Answer, response: type[M], *, section: str = "", argument: Any = "", first: int = 0, most: int = 0
-) -> M:
+    answer: Answer, response: type[M], *, section: str = "", argument: Any = "", first: int = 0, most: int = 0,
+    structured: bool = False,
+) -> M:  # fmt: skip
     """The message of type `response` for an answer, with rows of the section named `section`, or of the main table.
 
     first: the number of the first row. most: the most rows; 0, and more than MOST_ROWS, stand for MOST_ROWS. There are
     fewer where the texts of rows are long, but at least one if there is a row `first`. argument: that of the section,
-    if it takes one. Raises NotFoundError for a section that the report does not have.
+    if it takes one. structured: fill the fields that have values as structure. Raises NotFoundError
+    for a section that the report does not have.
     """
     message: Any = response()
     report = answer.report
@@ -58,17 +61,22 @@ def response_of(
     columns = report.columns_of(section)
     rows = answer.objects_of(section, argument)
     message.row_count = len(rows)
-    _add(getattr(message, section or report.rows), columns, rows[first:last])
+    structures = report.structures_of(section) if structured else ()
+    _add(getattr(message, section or report.rows), columns, structures, rows[first:last])
     return message
 
 
-def _add(messages: Any, columns: Sequence[Column], rows: Iterable[Any]) -> None:
+def _add(messages: Any, columns: Sequence[Column], structures: Sequence[Structure], rows: Iterable[Any]) -> None:
     """Adds rows to a repeated field, until their size exceeds _MOST_BYTES."""
     size = 0
     for row in rows:
         spend(len(columns))
         made = messages.add()
         _fill(made, columns, row_values(columns, row))
+        for each in structures:
+            value = getattr(row, each.name)
+            if value is not None:
+                getattr(made, each.name).CopyFrom(CODECS[each.message][0](value))
         size += made.ByteSize()
         if size > _MOST_BYTES:
             return
@@ -127,19 +135,25 @@ class Received(Answer[Row]):
     with plain values.
     """
 
-    def __init__(self, report: Report, tables: Mapping[str, Sequence[Any]]) -> None:
-        """`tables`: the name of a section, or "" for the main table → its responses, in the order of their rows."""
+    def __init__(self, report: Report, tables: Mapping[str, Sequence[Any]], most: int | None = None) -> None:
+        """`tables`: the name of a section, or "" for the main table → its responses, in the order of their rows. most:
+        the most rows of a table; None for all.
+        """
         self.report = report  # pyright: ignore[reportAttributeAccessIssue] - other classes have one report
         first = next(iter(tables.values()))[0]
         self._headline = first.headline
         self._totals = _read(report.totals, first.totals)
         self._notes = tuple(self._totals.get("notes") or ())
         self._tables: dict[str, list[ReceivedRow]] = {}
+        self.row_count: int = next(iter(tables.values()))[0].row_count
+        """The rows that the server has of the first table that was asked for; `max_rows` may have left out some."""
         for name, pages in tables.items():
-            columns = report.columns_of(name)
+            columns, structures = report.columns_of(name), report.structures_of(name)
             self._tables[name] = [
-                ReceivedRow(_read(columns, row)) for page in pages for row in getattr(page, name or report.rows)
-            ]
+                ReceivedRow(_read(columns, row) | _read_structures(structures, row))
+                for page in pages
+                for row in getattr(page, name or report.rows)
+            ][:most]
 
     if not TYPE_CHECKING:  # checkers know the attributes from the stub of the client's answers
 
@@ -183,6 +197,13 @@ def _read(columns: Sequence[Column], message: Any) -> dict[str, Any]:
     return {column.name: read_field(column, message) for column in columns}
 
 
+def _read_structures(structures: Sequence[Structure], message: Any) -> dict[str, Any]:
+    return {
+        each.name: CODECS[each.message][1](getattr(message, each.name)) if message.HasField(each.name) else None
+        for each in structures
+    }
+
+
 def read_field(column: Column | Option, message: Any) -> Any:
     """The value of a column's or an option's field; None where it is not set."""
     value = getattr(message, column.name)
@@ -210,6 +231,11 @@ def arguments(report: Report) -> tuple[Option, ...]:
     """The arguments of the report's sections, each under the name of its field in the request."""
     found = [(each, each.argument) for each in report.sections if each.argument is not None]
     return tuple([one if one.is_content else one._replace(name=each.name) for each, one in found])
+
+
+def has_structures(report: Report) -> bool:
+    """Whether some rows of a report have values that a request can ask for as fields."""
+    return bool(report.structures or any(each.structures for each in report.sections))
 
 
 def tables(report: Report) -> Vocabulary | None:
@@ -245,21 +271,28 @@ def differences(report: Report, request: Descriptor, response: Descriptor) -> li
     """How the messages of a report's RPC differ from its declaration, in sentences; empty if they agree."""
     found: list[str] = []
     by_name = response.fields_by_name
-    declared = [("totals", report.totals), (report.rows, report.columns)]
-    declared += [(section.name, section.columns) for section in report.sections]
-    for name, columns in declared:
+    declared = [("totals", report.totals, ()), (report.rows, report.columns, report.structures)]
+    declared += [(section.name, section.columns, section.structures) for section in report.sections]
+    for name, columns, structures in declared:
         field = by_name.get(name)
         if field is None or field.message_type is None:
             found.append(f"{response.name} has no message {name}")
             continue
         if (name != "totals") != is_repeated(field):
             found.append(f"{response.name}.{name} is {'not ' if name != 'totals' else ''}repeated")
-        found += _field_differences(field.message_type, columns)
+        found += _field_differences(field.message_type, columns, [each.name for each in structures])
+        for each in structures:
+            kind = (
+                fields[each.name].message_type if each.name in (fields := field.message_type.fields_by_name) else None
+            )
+            if kind is None or kind.name != each.message:
+                found.append(f"{field.message_type.name} has no {each.message} {each.name}")
     others = ("row_count", "headline", "next_page_token")
     found += [f"{response.name} has no {name}" for name in others if name not in by_name]
-    known = {*others, *[name for name, _ in declared]}
+    known = {*others, *[name for name, *_ in declared]}
     found += [f"{response.name}.{name} is not declared" for name in by_name if name not in known]
     own = {"page_size", "page_token", *report.inputs, *(["table"] if report.sections else [])}
+    own |= {"structured"} if has_structures(report) else set()
     found += [f"{request.name} has no {name}" for name in sorted(own - set(request.fields_by_name))]
     return found + _field_differences(request, (*remote_options(report), *arguments(report)), own)
 

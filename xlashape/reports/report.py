@@ -90,6 +90,24 @@ STRICT: Final = Option(
 """The option of reports that read text as people have it in hand (`xlashape.reports.program`)."""
 
 
+class Structure(NamedTuple):
+    """A field of a row's message in the service's schema that has a value as fields, beside its text in a column. A
+    request that is `structured` asks for it. The library's rows have the value itself, as an attribute.
+    """
+
+    name: str
+    """The name of the attribute and of the field."""
+    message: str
+    """The message of the field, one of those in `xlashape.reports.structures`."""
+    meaning: str
+
+
+INDEXING: Final = Structure(
+    "indexing", "OperandIndexing", "the map as structure, and where the values of its variables come from"
+)
+"""The structure of rows that have a map."""
+
+
 class Section(NamedTuple):
     """A further table of a report. The answer has its rows in the attribute `name`; where `argument` is given, `name`
     is a method of one argument that returns them.
@@ -104,13 +122,15 @@ class Section(NamedTuple):
     """
     headline: Callable[[Any, Sequence[Any], Any], str] | None = None
     """A function of the answer, the rows and the argument, which returns the text above the table for people."""
+    structures: tuple[Structure, ...] = ()
+    """Values of the rows that requests to a server may ask for as fields."""
 
 
 class Report(NamedTuple):
     """The declaration of a report."""
 
     name: str
-    """The name of its command and its JSON schema; with a capital, of its RPC. `memory`, for example."""
+    """The name of its command and its JSON schema: `memory`, for example. `Entry.rpc` is that of its RPC."""
     summary: str
     """What the report answers, in a sentence."""
     columns: tuple[Column, ...]
@@ -149,6 +169,8 @@ class Report(NamedTuple):
     """The fields of a request to a server that may have the subject. A request sets one of them; of `("a", "b")` both,
     which are compared.
     """
+    structures: tuple[Structure, ...] = ()
+    """Values of the rows of the main table that requests to a server may ask for as fields."""
 
     def run(self, *x: Any, **options: Any) -> Answer:
         """The answer about the subject `x`; `diff` takes two. Errors are those of the report's function."""
@@ -176,6 +198,10 @@ class Report(NamedTuple):
         have.
         """
         return self.section(section).columns if section else self.columns
+
+    def structures_of(self, section: str = "") -> tuple[Structure, ...]:
+        """The structures of the main table or of a section."""
+        return self.section(section).structures if section else self.structures
 
     def json_schema(self) -> dict[str, Any]:
         """The JSON Schema of the document that `--json` prints: what `Answer.to_dict` returns, or one section, and what
@@ -402,6 +428,8 @@ class Entry(NamedTuple):
     """The package or module with the declaration, `REPORT`. It is imported when the report is asked for."""
     short: str
     """What the report answers, for its line in the list of commands."""
+    rpc: str = ""
+    """The name of its RPC. Empty: that of the report, with a capital."""
 
 
 REPORTS: Final[dict[str, Entry]] = {
@@ -412,12 +440,17 @@ REPORTS: Final[dict[str, Entry]] = {
     "collectives": Entry("xlashape.reports.collectives", "What a program sends between devices, and what shrinks it."),
     "diff": Entry("xlashape.reports.diff", "What changed from one program to another."),
     "copies": Entry("xlashape.reports.copies", "What only moves data, why, and what removes it."),
-    "map": Entry("xlashape.reports.maps", "What the instructions of a module read, as indexing maps."),
+    "map": Entry("xlashape.reports.maps", "What the instructions of a module read, as indexing maps.", "IndexingMaps"),
     "tile": Entry("xlashape.reports.tiles", "The tiles of operands that a tile of an instruction's output reads."),
     "verify": Entry("xlashape.reports.verification", "Whether a module keeps XLA's rules."),
     "reads": Entry("xlashape.reports.reads", "What instructions read, how well, and how much is fetched unused."),
     "profile": Entry("xlashape.reports.profile", "Where the time of a profile goes, by instruction and by line."),
 }
+
+
+def rpc_of(name: str) -> str:
+    """The name of a report's RPC, with which the names of its messages begin."""
+    return REPORTS[name].rpc or name.capitalize()
 
 
 def report_of(name: str) -> Report:

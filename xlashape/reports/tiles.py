@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from xlashape.base.math import checked_int64
 from xlashape.base.tables import Column, ColumnKind
-from xlashape.errors import InvalidArgumentError, InvalidIndexError
+from xlashape.errors import InvalidArgumentError, InvalidIndexError, LimitExceededError
 from xlashape.hlo import HloInstruction
-from xlashape.indexing import TileBox, operand_tiles
+from xlashape.indexing import OperandIndexing, TileBox, operand_tiles
 from xlashape.reports import vocabularies
 from xlashape.reports.maps import STYLE, instructions_of
 from xlashape.reports.program import program
-from xlashape.reports.report import NOTES, STRICT, Answer, Option, Report
+from xlashape.reports.report import INDEXING, NOTES, STRICT, Answer, Option, Report, Structure
+from xlashape.symbolic import SymbolicTile
 
 REPORT: Final = Report(
     name="tile",
@@ -57,6 +58,7 @@ REPORT: Final = Report(
     listing="xlashape.reports.tiles:listing",
     rows="tiles",
     shown=0,
+    structures=(INDEXING, Structure("tile", "SymbolicTile", "the expressions as maps; not set where none are found")),
 )  # fmt: skip
 
 _INTEGERS: Final = re.compile(r"-?[0-9]+(?:,-?[0-9]+)*")
@@ -80,6 +82,10 @@ class TileRow(NamedTuple):
     stride_map: str | None
     constraints: str | None
     symbolic: str | None
+    indexing: OperandIndexing | None = None
+    """The map itself, and where the values of its variables come from."""
+    tile: SymbolicTile | None = None
+    """The expressions themselves."""
 
 
 class OperandTiles(Answer[TileRow]):
@@ -141,7 +147,13 @@ def tiles(
         about = (module.computation(computation) if computation else module.entry).root
     box = _box(sizes, at, strides)
     rows: list[TileRow] = []
-    for read in operand_tiles(about, box, output):
+    try:
+        found = operand_tiles(about, box, output)
+    except (InvalidArgumentError, InvalidIndexError, LimitExceededError) as error:
+        if error.path == ("tile",):
+            error.path = ("sizes",)
+        raise
+    for read in found:
         symbolic, tile = read.symbolic, read.tile
         numbers = ((), (), ()) if tile is None else (tile.offsets, tile.sizes, tile.strides)
         expressions = (
@@ -157,9 +169,8 @@ def tiles(
         )
         name, access = about.operands[read.operand].name, read.indexing
         is_tile = None if box is None else tile is not None
-        rows.append(
-            TileRow(read.operand, name, access.leaf, access.map.to_text(style), is_tile, *numbers, *expressions)
-        )
+        text = access.map.to_text(style)
+        rows.append(TileRow(read.operand, name, access.leaf, text, is_tile, *numbers, *expressions, access, symbolic))
     return OperandTiles(about, output, rows).with_notes(module.notes)
 
 

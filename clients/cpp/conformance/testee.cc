@@ -113,19 +113,6 @@ Make Unary(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Req
 }
 
 template <class Service, class Request, class Answer>
-Make Answers(std::unique_ptr<grpc::ClientReader<Answer>> (Service::Stub::*method)(grpc::ClientContext*, const Request&)) {
-  return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
-    const auto stub = Service::NewStub(client.channel());
-    grpc::ClientContext context;
-    const Prepared prepared(client, call, &context);
-    const auto stream = (stub.get()->*method)(&context, Parsed<Request>(call.requests(0)));
-    ReadAll(call, &context, stream.get(), response, Answer());
-    const grpc::Status status = stream->Finish();
-    if (!IsEnough(call, *response)) xlashape::Check(status);
-  };
-}
-
-template <class Service, class Request, class Answer>
 Make Requests(std::unique_ptr<grpc::ClientWriter<Request>> (Service::Stub::*method)(grpc::ClientContext*, Answer*)) {
   return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
     const auto stub = Service::NewStub(client.channel());
@@ -182,11 +169,7 @@ const std::map<std::string, Make>& Rpcs() {
       {"HloService/GetModule", Unary<H>(&H::Stub::GetModule)},
       {"HloService/DeleteModule", Unary<H>(&H::Stub::DeleteModule)},
       {"HloService/ListInstructions", Unary<H>(&H::Stub::ListInstructions)},
-      {"HloService/ByteSizes", Unary<H>(&H::Stub::ByteSizes)},
-      {"IndexingService/IndexingMaps", Answers<I>(&I::Stub::IndexingMaps)},
-      {"IndexingService/InstructionMaps", Unary<I>(&I::Stub::InstructionMaps)},
-      {"IndexingService/OperandReads", Answers<I>(&I::Stub::OperandReads)},
-      {"IndexingService/OperandTiles", Unary<I>(&I::Stub::OperandTiles)},
+      {"IndexingService/IndexingMaps", Unary<I>(&I::Stub::IndexingMaps)},
       {"IndexingService/ParseMap", Unary<I>(&I::Stub::ParseMap)},
       {"IndexingService/SimplifyMap", Unary<I>(&I::Stub::SimplifyMap)},
       {"IndexingService/ComposeMaps", Unary<I>(&I::Stub::ComposeMaps)},
@@ -197,7 +180,6 @@ const std::map<std::string, Make>& Rpcs() {
       {"ReportService/Cost", Unary<R>(&R::Stub::Cost)},
       {"ReportService/Reads", Unary<R>(&R::Stub::Reads)},
       {"ReportService/Diff", Unary<R>(&R::Stub::Diff)},
-      {"ReportService/Map", Unary<R>(&R::Stub::Map)},
       {"ReportService/Tile", Unary<R>(&R::Stub::Tile)},
       {"ReportService/Verify", Unary<R>(&R::Stub::Verify)},
       {"ReportService/Why", Unary<R>(&R::Stub::Why)},
@@ -345,7 +327,7 @@ void Do(const conformance::Request& request, std::optional<xlashape::Client>* cl
       if (request.pages().rpc() == "HloService/ListInstructions") {
         for (const auto& item : (*client)->ListInstructions(Parsed<v1::ListInstructionsRequest>(request.pages().request()))) Add(item, response);
       } else {
-        for (const auto& item : (*client)->InstructionSizes(Parsed<v1::ByteSizesRequest>(request.pages().request()))) Add(item, response);
+        for (const auto& row : (*client)->SizeRows(Parsed<v1::SizeRequest>(request.pages().request()))) Add(row, response);
       }
       return;
     case conformance::Request::kBulk:

@@ -4,6 +4,7 @@
 
 #include <xlashape/client.h>
 
+#include <cmath>
 #include <iostream>
 
 int main(int argc, char** argv) try {
@@ -12,23 +13,12 @@ int main(int argc, char** argv) try {
     return 2;
   }
   const xlashape::Client client(argv[1]);
-  xlashape::v1::OperandReadsRequest request;
+  xlashape::v1::ReadsRequest request;
   request.mutable_module()->set_name(client.UploadModuleFile(argv[2]).module.name());
-  request.set_report_errors(true);
-  for (const auto& answer : client.OperandReads(request)) {
-    if (answer.opcode() != "fusion") continue;
-    std::cout << answer.instruction() << "\n";
-    if (answer.has_error()) std::cout << "  " << answer.error().message() << "\n";
-    for (const auto& read : answer.reads()) {
-      std::cout << "  " << read.operand_name() << ": ";
-      if (read.has_distinct_elements()) {
-        std::cout << read.distinct_elements();
-      } else {
-        std::cout << "an unknown number";
-      }
-      std::cout << " of " << read.elements() << " elements\n";
-      for (const auto& access : read.accesses()) std::cout << "    " << access.map().text() << "\n";
-    }
+  for (const auto& read : client.ReadsRows(request)) {
+    if (read.opcode() != "fusion" || !read.has_part_read()) continue;
+    std::cout << read.instruction() << " reads " << std::lround(100 * read.part_read()) << " % of " << read.operand_name() << "\n";
+    std::cout << "  " << read.map() << "\n";
   }
 } catch (const xlashape::Error& error) {
   std::cerr << error.what() << "\n";

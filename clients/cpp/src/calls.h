@@ -126,8 +126,6 @@ class Calls {
   template <class Stub, class Request, class Answer>
   using Unary = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Answer*);
   template <class Stub, class Request, class Answer>
-  using Streaming = std::unique_ptr<grpc::ClientReader<Answer>> (Stub::*)(grpc::ClientContext*, const Request&);
-  template <class Stub, class Request, class Answer>
   using BothWays = std::unique_ptr<grpc::ClientReaderWriter<Request, Answer>> (Stub::*)(grpc::ClientContext*);
 
   Calls(const std::string& address, const Options& options);
@@ -175,14 +173,6 @@ class Calls {
       Check(status);
       return answer;
     }
-  }
-
-  /// The answers as they come.
-  template <class Stub, class Request, class Answer>
-  Sequence<Answer> Stream(Streaming<Stub, Request, Answer> method, const Request& request) const {
-    auto stream = std::make_shared<Answers<Answer>>(*this);
-    stream->reader = (stub<Stub>(stream->context).*method)(&stream->context, request);
-    return Sequence<Answer>([stream](Answer* answer) { return stream->Next(answer); });
   }
 
   /// The items of all pages.
@@ -255,38 +245,6 @@ class Calls {
   Cancellation cancellation;
 
  private:
-  /// A call that answers with a stream, which is cancelled if it is not read to its end.
-  template <class Answer>
-  class Answers {
-   public:
-    explicit Answers(const Calls& calls) : context(calls, calls.stream_timeout) {}
-    Answers(const Answers&) = delete;
-    Answers& operator=(const Answers&) = delete;
-    ~Answers() {
-      if (!reader || ended_) return;
-      context.TryCancel();
-      Answer rest;
-      while (reader->Read(&rest)) continue;
-      reader->Finish();
-    }
-
-    /// The next message; false at the end.
-    bool Next(Answer* answer) {
-      if (ended_) return false;
-      answer->Clear();
-      if (reader->Read(answer)) return true;
-      ended_ = true;
-      Check(reader->Finish());
-      return false;
-    }
-
-    Context context;
-    std::unique_ptr<grpc::ClientReader<Answer>> reader;
-
-   private:
-    bool ended_ = false;
-  };
-
   std::shared_ptr<const Servers> servers_;
   std::function<std::string()> token_;
 };

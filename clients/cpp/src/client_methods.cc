@@ -15,9 +15,7 @@ const char* const kRetriedMethods = R"([{"service": "xlashape.v1.ShapeService", 
  {"service": "xlashape.v1.HloService", "method": "PutModule"},
  {"service": "xlashape.v1.HloService", "method": "GetModule"},
  {"service": "xlashape.v1.HloService", "method": "ListInstructions"},
- {"service": "xlashape.v1.HloService", "method": "ByteSizes"},
- {"service": "xlashape.v1.IndexingService", "method": "InstructionMaps"},
- {"service": "xlashape.v1.IndexingService", "method": "OperandTiles"},
+ {"service": "xlashape.v1.IndexingService", "method": "IndexingMaps"},
  {"service": "xlashape.v1.IndexingService", "method": "ParseMap"},
  {"service": "xlashape.v1.IndexingService", "method": "SimplifyMap"},
  {"service": "xlashape.v1.IndexingService", "method": "ComposeMaps"},
@@ -31,7 +29,6 @@ const char* const kRetriedMethods = R"([{"service": "xlashape.v1.ShapeService", 
  {"service": "xlashape.v1.ReportService", "method": "Reads"},
  {"service": "xlashape.v1.ReportService", "method": "Profile"},
  {"service": "xlashape.v1.ReportService", "method": "Diff"},
- {"service": "xlashape.v1.ReportService", "method": "Map"},
  {"service": "xlashape.v1.ReportService", "method": "Tile"},
  {"service": "xlashape.v1.ReportService", "method": "Verify"},
  {"service": "xlashape.v1.ViewService", "method": "Recognize"},
@@ -145,24 +142,12 @@ Sequence<v1::Instruction> ClientMethods::ListInstructions(v1::ListInstructionsRe
   return calls_->Pages(&v1::HloService::Stub::ListInstructions, std::move(request), &v1::ListInstructionsResponse::mutable_instructions);
 }
 
-Sequence<v1::InstructionSize> ClientMethods::InstructionSizes(v1::ByteSizesRequest request) const {
-  return calls_->Pages(&v1::HloService::Stub::ByteSizes, std::move(request), &v1::ByteSizesResponse::mutable_instructions);
+v1::IndexingMapsResponse ClientMethods::IndexingMaps(const v1::IndexingMapsRequest& request) const {
+  return calls_->Ask(&v1::IndexingService::Stub::IndexingMaps, request);
 }
 
-Sequence<v1::IndexingMapsResponse> ClientMethods::IndexingMaps(const v1::IndexingMapsRequest& request) const {
-  return calls_->Stream(&v1::IndexingService::Stub::IndexingMaps, request);
-}
-
-v1::InstructionMapsResponse ClientMethods::InstructionMaps(const v1::InstructionMapsRequest& request) const {
-  return calls_->Ask(&v1::IndexingService::Stub::InstructionMaps, request);
-}
-
-Sequence<v1::OperandReadsResponse> ClientMethods::OperandReads(const v1::OperandReadsRequest& request) const {
-  return calls_->Stream(&v1::IndexingService::Stub::OperandReads, request);
-}
-
-v1::OperandTilesResponse ClientMethods::OperandTiles(const v1::OperandTilesRequest& request) const {
-  return calls_->Ask(&v1::IndexingService::Stub::OperandTiles, request);
+Sequence<v1::MapRow> ClientMethods::IndexingMapsRows(v1::IndexingMapsRequest request) const {
+  return calls_->Pages(&v1::IndexingService::Stub::IndexingMaps, std::move(request), &v1::IndexingMapsResponse::mutable_maps);
 }
 
 v1::MapOutput ClientMethods::ParseMap(const AnyMap& map) const {
@@ -211,48 +196,196 @@ v1::WhyResponse ClientMethods::Why(const v1::WhyRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Why, request);
 }
 
+Sequence<v1::WhyRow> ClientMethods::WhyRows(v1::WhyRequest request) const {
+  request.set_table(v1::WHY_TABLE_BUFFERS);
+  return calls_->Pages(&v1::ReportService::Stub::Why, std::move(request), &v1::WhyResponse::mutable_buffers);
+}
+
+Sequence<v1::WhyCausesRow> ClientMethods::WhyCauses(v1::WhyRequest request) const {
+  request.set_table(v1::WHY_TABLE_CAUSES);
+  return calls_->Pages(&v1::ReportService::Stub::Why, std::move(request), &v1::WhyResponse::mutable_causes);
+}
+
+Sequence<v1::WhySuggestionsRow> ClientMethods::WhySuggestions(v1::WhyRequest request) const {
+  request.set_table(v1::WHY_TABLE_SUGGESTIONS);
+  return calls_->Pages(&v1::ReportService::Stub::Why, std::move(request), &v1::WhyResponse::mutable_suggestions);
+}
+
+Sequence<v1::WhyDonatedRow> ClientMethods::WhyDonated(v1::WhyRequest request) const {
+  request.set_table(v1::WHY_TABLE_DONATED);
+  return calls_->Pages(&v1::ReportService::Stub::Why, std::move(request), &v1::WhyResponse::mutable_donated);
+}
+
+Sequence<v1::WhyStatedRow> ClientMethods::WhyStated(v1::WhyRequest request) const {
+  request.set_table(v1::WHY_TABLE_STATED);
+  return calls_->Pages(&v1::ReportService::Stub::Why, std::move(request), &v1::WhyResponse::mutable_stated);
+}
+
 v1::SizeResponse ClientMethods::Size(const v1::SizeRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Size, request);
+}
+
+Sequence<v1::SizeRow> ClientMethods::SizeRows(v1::SizeRequest request) const {
+  return calls_->Pages(&v1::ReportService::Stub::Size, std::move(request), &v1::SizeResponse::mutable_buffers);
 }
 
 v1::MemoryResponse ClientMethods::Memory(const v1::MemoryRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Memory, request);
 }
 
+Sequence<v1::MemoryRow> ClientMethods::MemoryRows(v1::MemoryRequest request) const {
+  request.set_table(v1::MEMORY_TABLE_PEAK_BUFFERS);
+  return calls_->Pages(&v1::ReportService::Stub::Memory, std::move(request), &v1::MemoryResponse::mutable_peak_buffers);
+}
+
+Sequence<v1::MemoryTimelineRow> ClientMethods::MemoryTimeline(v1::MemoryRequest request) const {
+  request.set_table(v1::MEMORY_TABLE_TIMELINE);
+  return calls_->Pages(&v1::ReportService::Stub::Memory, std::move(request), &v1::MemoryResponse::mutable_timeline);
+}
+
+Sequence<v1::MemorySpacesRow> ClientMethods::MemorySpaces(v1::MemoryRequest request) const {
+  request.set_table(v1::MEMORY_TABLE_SPACES);
+  return calls_->Pages(&v1::ReportService::Stub::Memory, std::move(request), &v1::MemoryResponse::mutable_spaces);
+}
+
+Sequence<v1::MemoryByRow> ClientMethods::MemoryBy(v1::MemoryRequest request) const {
+  request.set_table(v1::MEMORY_TABLE_BY);
+  return calls_->Pages(&v1::ReportService::Stub::Memory, std::move(request), &v1::MemoryResponse::mutable_by);
+}
+
+Sequence<v1::MemoryRow> ClientMethods::MemoryAt(v1::MemoryRequest request) const {
+  request.set_table(v1::MEMORY_TABLE_AT);
+  return calls_->Pages(&v1::ReportService::Stub::Memory, std::move(request), &v1::MemoryResponse::mutable_at);
+}
+
+Sequence<v1::MemoryFitRow> ClientMethods::MemoryFit(v1::MemoryRequest request) const {
+  request.set_table(v1::MEMORY_TABLE_FIT);
+  return calls_->Pages(&v1::ReportService::Stub::Memory, std::move(request), &v1::MemoryResponse::mutable_fit);
+}
+
 v1::CopiesResponse ClientMethods::Copies(const v1::CopiesRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Copies, request);
+}
+
+Sequence<v1::CopiesRow> ClientMethods::CopiesRows(v1::CopiesRequest request) const {
+  request.set_table(v1::COPIES_TABLE_ROWS);
+  return calls_->Pages(&v1::ReportService::Stub::Copies, std::move(request), &v1::CopiesResponse::mutable_rows);
+}
+
+Sequence<v1::CopiesCausesRow> ClientMethods::CopiesCauses(v1::CopiesRequest request) const {
+  request.set_table(v1::COPIES_TABLE_CAUSES);
+  return calls_->Pages(&v1::ReportService::Stub::Copies, std::move(request), &v1::CopiesResponse::mutable_causes);
+}
+
+Sequence<v1::CopiesSuggestionsRow> ClientMethods::CopiesSuggestions(v1::CopiesRequest request) const {
+  request.set_table(v1::COPIES_TABLE_SUGGESTIONS);
+  return calls_->Pages(&v1::ReportService::Stub::Copies, std::move(request), &v1::CopiesResponse::mutable_suggestions);
 }
 
 v1::CostResponse ClientMethods::Cost(const v1::CostRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Cost, request);
 }
 
+Sequence<v1::CostRow> ClientMethods::CostRows(v1::CostRequest request) const {
+  request.set_table(v1::COST_TABLE_ROWS);
+  return calls_->Pages(&v1::ReportService::Stub::Cost, std::move(request), &v1::CostResponse::mutable_rows);
+}
+
+Sequence<v1::CostSpacesRow> ClientMethods::CostSpaces(v1::CostRequest request) const {
+  request.set_table(v1::COST_TABLE_SPACES);
+  return calls_->Pages(&v1::ReportService::Stub::Cost, std::move(request), &v1::CostResponse::mutable_spaces);
+}
+
+Sequence<v1::CostByRow> ClientMethods::CostBy(v1::CostRequest request) const {
+  request.set_table(v1::COST_TABLE_BY);
+  return calls_->Pages(&v1::ReportService::Stub::Cost, std::move(request), &v1::CostResponse::mutable_by);
+}
+
 v1::CollectivesResponse ClientMethods::Collectives(const v1::CollectivesRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Collectives, request);
+}
+
+Sequence<v1::CollectivesRow> ClientMethods::CollectivesRows(v1::CollectivesRequest request) const {
+  request.set_table(v1::COLLECTIVES_TABLE_ROWS);
+  return calls_->Pages(&v1::ReportService::Stub::Collectives, std::move(request), &v1::CollectivesResponse::mutable_rows);
+}
+
+Sequence<v1::CollectivesByRow> ClientMethods::CollectivesBy(v1::CollectivesRequest request) const {
+  request.set_table(v1::COLLECTIVES_TABLE_BY);
+  return calls_->Pages(&v1::ReportService::Stub::Collectives, std::move(request), &v1::CollectivesResponse::mutable_by);
+}
+
+Sequence<v1::CollectivesFindingsRow> ClientMethods::CollectivesFindings(v1::CollectivesRequest request) const {
+  request.set_table(v1::COLLECTIVES_TABLE_FINDINGS);
+  return calls_->Pages(&v1::ReportService::Stub::Collectives, std::move(request), &v1::CollectivesResponse::mutable_findings);
 }
 
 v1::ReadsResponse ClientMethods::Reads(const v1::ReadsRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Reads, request);
 }
 
+Sequence<v1::ReadsRow> ClientMethods::ReadsRows(v1::ReadsRequest request) const {
+  request.set_table(v1::READS_TABLE_READS);
+  return calls_->Pages(&v1::ReportService::Stub::Reads, std::move(request), &v1::ReadsResponse::mutable_reads);
+}
+
+Sequence<v1::ReadsAccessesRow> ClientMethods::ReadsAccesses(v1::ReadsRequest request) const {
+  request.set_table(v1::READS_TABLE_ACCESSES);
+  return calls_->Pages(&v1::ReportService::Stub::Reads, std::move(request), &v1::ReadsResponse::mutable_accesses);
+}
+
+Sequence<v1::ReadsWritesRow> ClientMethods::ReadsWrites(v1::ReadsRequest request) const {
+  request.set_table(v1::READS_TABLE_WRITES);
+  return calls_->Pages(&v1::ReportService::Stub::Reads, std::move(request), &v1::ReadsResponse::mutable_writes);
+}
+
 v1::ProfileResponse ClientMethods::Profile(const v1::ProfileRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Profile, request);
+}
+
+Sequence<v1::ProfileRow> ClientMethods::ProfileRows(v1::ProfileRequest request) const {
+  request.set_table(v1::PROFILE_TABLE_ROWS);
+  return calls_->Pages(&v1::ReportService::Stub::Profile, std::move(request), &v1::ProfileResponse::mutable_rows);
+}
+
+Sequence<v1::ProfileByRow> ClientMethods::ProfileBy(v1::ProfileRequest request) const {
+  request.set_table(v1::PROFILE_TABLE_BY);
+  return calls_->Pages(&v1::ReportService::Stub::Profile, std::move(request), &v1::ProfileResponse::mutable_by);
+}
+
+Sequence<v1::ProfileAgainstRow> ClientMethods::ProfileAgainst(v1::ProfileRequest request) const {
+  request.set_table(v1::PROFILE_TABLE_AGAINST);
+  return calls_->Pages(&v1::ReportService::Stub::Profile, std::move(request), &v1::ProfileResponse::mutable_against);
 }
 
 v1::DiffResponse ClientMethods::Diff(const v1::DiffRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Diff, request);
 }
 
-v1::MapResponse ClientMethods::Map(const v1::MapRequest& request) const {
-  return calls_->Ask(&v1::ReportService::Stub::Map, request);
+Sequence<v1::DiffRow> ClientMethods::DiffRows(v1::DiffRequest request) const {
+  request.set_table(v1::DIFF_TABLE_CHANGES);
+  return calls_->Pages(&v1::ReportService::Stub::Diff, std::move(request), &v1::DiffResponse::mutable_changes);
+}
+
+Sequence<v1::DiffMeasuresRow> ClientMethods::DiffMeasures(v1::DiffRequest request) const {
+  request.set_table(v1::DIFF_TABLE_MEASURES);
+  return calls_->Pages(&v1::ReportService::Stub::Diff, std::move(request), &v1::DiffResponse::mutable_measures);
 }
 
 v1::TileResponse ClientMethods::Tile(const v1::TileRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Tile, request);
 }
 
+Sequence<v1::TileRow> ClientMethods::TileRows(v1::TileRequest request) const {
+  return calls_->Pages(&v1::ReportService::Stub::Tile, std::move(request), &v1::TileResponse::mutable_tiles);
+}
+
 v1::VerifyResponse ClientMethods::Verify(const v1::VerifyRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Verify, request);
+}
+
+Sequence<v1::VerifyRow> ClientMethods::VerifyRows(v1::VerifyRequest request) const {
+  return calls_->Pages(&v1::ReportService::Stub::Verify, std::move(request), &v1::VerifyResponse::mutable_problems);
 }
 
 v1::RecognizeResponse ClientMethods::Recognize(const v1::RecognizeRequest& request) const {

@@ -301,15 +301,15 @@ func (t *testee) pages(ctx context.Context, pages *testeepb.Pages, response *tes
 		}
 		return nil
 	}
-	request := &xlashapev1.ByteSizesRequest{}
+	request := &xlashapev1.SizeRequest{}
 	if err := proto.Unmarshal(pages.GetRequest(), request); err != nil {
 		return err
 	}
-	for size, err := range t.client.InstructionSizes(ctx, request) {
+	for row, err := range t.client.SizeRows(ctx, request) {
 		if err != nil {
 			return err
 		}
-		if err := add(response, size); err != nil {
+		if err := add(response, row); err != nil {
 			return err
 		}
 	}

@@ -81,63 +81,6 @@ func (ModuleFormat) EnumDescriptor() ([]byte, []int) {
 	return file_xlashape_v1_hlo_service_proto_rawDescGZIP(), []int{0}
 }
 
-// The order of the instructions.
-type ByteSizesOrder int32
-
-const (
-	// The same as BYTE_SIZES_ORDER_MODULE.
-	ByteSizesOrder_BYTE_SIZES_ORDER_UNSPECIFIED ByteSizesOrder = 0
-	// The module's order.
-	ByteSizesOrder_BYTE_SIZES_ORDER_MODULE ByteSizesOrder = 1
-	// The most physical bytes first.
-	ByteSizesOrder_BYTE_SIZES_ORDER_PHYSICAL_BYTES ByteSizesOrder = 2
-	// The most padding first.
-	ByteSizesOrder_BYTE_SIZES_ORDER_PADDING_BYTES ByteSizesOrder = 3
-)
-
-// Enum value maps for ByteSizesOrder.
-var (
-	ByteSizesOrder_name = map[int32]string{
-		0: "BYTE_SIZES_ORDER_UNSPECIFIED",
-		1: "BYTE_SIZES_ORDER_MODULE",
-		2: "BYTE_SIZES_ORDER_PHYSICAL_BYTES",
-		3: "BYTE_SIZES_ORDER_PADDING_BYTES",
-	}
-	ByteSizesOrder_value = map[string]int32{
-		"BYTE_SIZES_ORDER_UNSPECIFIED":    0,
-		"BYTE_SIZES_ORDER_MODULE":         1,
-		"BYTE_SIZES_ORDER_PHYSICAL_BYTES": 2,
-		"BYTE_SIZES_ORDER_PADDING_BYTES":  3,
-	}
-)
-
-func (x ByteSizesOrder) Enum() *ByteSizesOrder {
-	p := new(ByteSizesOrder)
-	*p = x
-	return p
-}
-
-func (x ByteSizesOrder) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (ByteSizesOrder) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_hlo_service_proto_enumTypes[1].Descriptor()
-}
-
-func (ByteSizesOrder) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_hlo_service_proto_enumTypes[1]
-}
-
-func (x ByteSizesOrder) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use ByteSizesOrder.Descriptor instead.
-func (ByteSizesOrder) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_hlo_service_proto_rawDescGZIP(), []int{1}
-}
-
 // A part of a module. Only the first message may announce the digest and the size of the content.
 type UploadModuleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -982,374 +925,6 @@ func (x *Instruction) GetOpName() string {
 	return ""
 }
 
-// Which instructions to measure.
-type ByteSizesRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The module.
-	Module *ModuleInput `protobuf:"bytes,1,opt,name=module,proto3" json:"module,omitempty"`
-	// Measure only the instructions of this computation. Empty: those of the entry computation and of all that it executes instruction by
-	// instruction, in the module's order. Instructions whose result shares the buffers of others are left out: tuples and their elements, bitcasts,
-	// loops, branches, calls, parameters of called computations. Of a computation that is fused or applied to elements, which is measured only if it
-	// is named, no instruction is left out.
-	Computation string `protobuf:"bytes,2,opt,name=computation,proto3" json:"computation,omitempty"`
-	// Measure only instructions with this opcode. Empty: all.
-	Opcode string `protobuf:"bytes,3,opt,name=opcode,proto3" json:"opcode,omitempty"`
-	// The order of the instructions. Default: BYTE_SIZES_ORDER_MODULE.
-	Order ByteSizesOrder `protobuf:"varint,4,opt,name=order,proto3,enum=xlashape.v1.ByteSizesOrder" json:"order,omitempty"`
-	// The maximum number of instructions in the response. 0, or a number above the server's maximum, stands for the server's maximum, 10,000 unless it is
-	// set up otherwise. An instruction takes about 200 bytes, more with long names: 4 MiB, which gRPC clients receive by default, hold about 20,000.
-	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// The next_page_token of the previous response; all other fields must be as in the previous request. Empty: the first page.
-	PageToken     string `protobuf:"bytes,6,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ByteSizesRequest) Reset() {
-	*x = ByteSizesRequest{}
-	mi := &file_xlashape_v1_hlo_service_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ByteSizesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ByteSizesRequest) ProtoMessage() {}
-
-func (x *ByteSizesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_hlo_service_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ByteSizesRequest.ProtoReflect.Descriptor instead.
-func (*ByteSizesRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_hlo_service_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *ByteSizesRequest) GetModule() *ModuleInput {
-	if x != nil {
-		return x.Module
-	}
-	return nil
-}
-
-func (x *ByteSizesRequest) GetComputation() string {
-	if x != nil {
-		return x.Computation
-	}
-	return ""
-}
-
-func (x *ByteSizesRequest) GetOpcode() string {
-	if x != nil {
-		return x.Opcode
-	}
-	return ""
-}
-
-func (x *ByteSizesRequest) GetOrder() ByteSizesOrder {
-	if x != nil {
-		return x.Order
-	}
-	return ByteSizesOrder_BYTE_SIZES_ORDER_UNSPECIFIED
-}
-
-func (x *ByteSizesRequest) GetPageSize() int32 {
-	if x != nil {
-		return x.PageSize
-	}
-	return 0
-}
-
-func (x *ByteSizesRequest) GetPageToken() string {
-	if x != nil {
-		return x.PageToken
-	}
-	return ""
-}
-
-// A page of sizes.
-type ByteSizesResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The instructions of the page, in the requested order.
-	Instructions []*InstructionSize `protobuf:"bytes,1,rep,name=instructions,proto3" json:"instructions,omitempty"`
-	// The page_token of a request for the next page. Empty if this is the last page.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// The number of instructions on all pages.
-	TotalSize int64 `protobuf:"varint,3,opt,name=total_size,json=totalSize,proto3" json:"total_size,omitempty"`
-	// The sums over all pages.
-	Totals        *ByteTotals `protobuf:"bytes,4,opt,name=totals,proto3" json:"totals,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ByteSizesResponse) Reset() {
-	*x = ByteSizesResponse{}
-	mi := &file_xlashape_v1_hlo_service_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ByteSizesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ByteSizesResponse) ProtoMessage() {}
-
-func (x *ByteSizesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_hlo_service_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ByteSizesResponse.ProtoReflect.Descriptor instead.
-func (*ByteSizesResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_hlo_service_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *ByteSizesResponse) GetInstructions() []*InstructionSize {
-	if x != nil {
-		return x.Instructions
-	}
-	return nil
-}
-
-func (x *ByteSizesResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-func (x *ByteSizesResponse) GetTotalSize() int64 {
-	if x != nil {
-		return x.TotalSize
-	}
-	return 0
-}
-
-func (x *ByteSizesResponse) GetTotals() *ByteTotals {
-	if x != nil {
-		return x.Totals
-	}
-	return nil
-}
-
-// The bytes of an instruction's result: of a tuple, the sum over the arrays in it that do not share the buffers of others.
-type InstructionSize struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of the instruction.
-	Instruction string `protobuf:"bytes,1,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The id, unique in the module.
-	Id int64 `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
-	// The opcode as HLO text writes it.
-	Opcode string `protobuf:"bytes,3,opt,name=opcode,proto3" json:"opcode,omitempty"`
-	// The name of the computation that the instruction is in.
-	Computation string `protobuf:"bytes,4,opt,name=computation,proto3" json:"computation,omitempty"`
-	// The shape of the result in XLA's text, with its layout.
-	Shape string `protobuf:"bytes,5,opt,name=shape,proto3" json:"shape,omitempty"`
-	// The bytes of the elements, without padding. This field and the next two are absent if they are unknown because a dynamic dimension has no bound.
-	LogicalBytes *int64 `protobuf:"varint,6,opt,name=logical_bytes,json=logicalBytes,proto3,oneof" json:"logical_bytes,omitempty"`
-	// The bytes of the buffers, including padding.
-	PhysicalBytes *int64 `protobuf:"varint,7,opt,name=physical_bytes,json=physicalBytes,proto3,oneof" json:"physical_bytes,omitempty"`
-	// The bytes of padding: physical_bytes minus logical_bytes.
-	PaddingBytes  *int64 `protobuf:"varint,8,opt,name=padding_bytes,json=paddingBytes,proto3,oneof" json:"padding_bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *InstructionSize) Reset() {
-	*x = InstructionSize{}
-	mi := &file_xlashape_v1_hlo_service_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *InstructionSize) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*InstructionSize) ProtoMessage() {}
-
-func (x *InstructionSize) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_hlo_service_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use InstructionSize.ProtoReflect.Descriptor instead.
-func (*InstructionSize) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_hlo_service_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *InstructionSize) GetInstruction() string {
-	if x != nil {
-		return x.Instruction
-	}
-	return ""
-}
-
-func (x *InstructionSize) GetId() int64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *InstructionSize) GetOpcode() string {
-	if x != nil {
-		return x.Opcode
-	}
-	return ""
-}
-
-func (x *InstructionSize) GetComputation() string {
-	if x != nil {
-		return x.Computation
-	}
-	return ""
-}
-
-func (x *InstructionSize) GetShape() string {
-	if x != nil {
-		return x.Shape
-	}
-	return ""
-}
-
-func (x *InstructionSize) GetLogicalBytes() int64 {
-	if x != nil && x.LogicalBytes != nil {
-		return *x.LogicalBytes
-	}
-	return 0
-}
-
-func (x *InstructionSize) GetPhysicalBytes() int64 {
-	if x != nil && x.PhysicalBytes != nil {
-		return *x.PhysicalBytes
-	}
-	return 0
-}
-
-func (x *InstructionSize) GetPaddingBytes() int64 {
-	if x != nil && x.PaddingBytes != nil {
-		return *x.PaddingBytes
-	}
-	return 0
-}
-
-// Sums over instructions.
-type ByteTotals struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of instructions in the sums.
-	InstructionCount int64 `protobuf:"varint,1,opt,name=instruction_count,json=instructionCount,proto3" json:"instruction_count,omitempty"`
-	// The bytes of the elements, without padding.
-	LogicalBytes int64 `protobuf:"varint,2,opt,name=logical_bytes,json=logicalBytes,proto3" json:"logical_bytes,omitempty"`
-	// The bytes of the buffers, including padding.
-	PhysicalBytes int64 `protobuf:"varint,3,opt,name=physical_bytes,json=physicalBytes,proto3" json:"physical_bytes,omitempty"`
-	// The bytes of padding.
-	PaddingBytes int64 `protobuf:"varint,4,opt,name=padding_bytes,json=paddingBytes,proto3" json:"padding_bytes,omitempty"`
-	// The number of instructions that are left out because their result shares the buffers of others.
-	SharedInstructionCount int64 `protobuf:"varint,5,opt,name=shared_instruction_count,json=sharedInstructionCount,proto3" json:"shared_instruction_count,omitempty"`
-	// The number of instructions that are left out because they are fused or applied to elements, and so have no buffers.
-	FusedInstructionCount int64 `protobuf:"varint,6,opt,name=fused_instruction_count,json=fusedInstructionCount,proto3" json:"fused_instruction_count,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
-}
-
-func (x *ByteTotals) Reset() {
-	*x = ByteTotals{}
-	mi := &file_xlashape_v1_hlo_service_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ByteTotals) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ByteTotals) ProtoMessage() {}
-
-func (x *ByteTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_hlo_service_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ByteTotals.ProtoReflect.Descriptor instead.
-func (*ByteTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_hlo_service_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *ByteTotals) GetInstructionCount() int64 {
-	if x != nil {
-		return x.InstructionCount
-	}
-	return 0
-}
-
-func (x *ByteTotals) GetLogicalBytes() int64 {
-	if x != nil {
-		return x.LogicalBytes
-	}
-	return 0
-}
-
-func (x *ByteTotals) GetPhysicalBytes() int64 {
-	if x != nil {
-		return x.PhysicalBytes
-	}
-	return 0
-}
-
-func (x *ByteTotals) GetPaddingBytes() int64 {
-	if x != nil {
-		return x.PaddingBytes
-	}
-	return 0
-}
-
-func (x *ByteTotals) GetSharedInstructionCount() int64 {
-	if x != nil {
-		return x.SharedInstructionCount
-	}
-	return 0
-}
-
-func (x *ByteTotals) GetFusedInstructionCount() int64 {
-	if x != nil {
-		return x.FusedInstructionCount
-	}
-	return 0
-}
-
 var File_xlashape_v1_hlo_service_proto protoreflect.FileDescriptor
 
 const file_xlashape_v1_hlo_service_proto_rawDesc = "" +
@@ -1419,59 +994,19 @@ const file_xlashape_v1_hlo_service_proto_rawDesc = "" +
 	"\x10parameter_number\x18\t \x01(\x03H\x00R\x0fparameterNumber\x88\x01\x01\x12\x17\n" +
 	"\aop_name\x18\n" +
 	" \x01(\tR\x06opNameB\x13\n" +
-	"\x11_parameter_number\"\xed\x01\n" +
-	"\x10ByteSizesRequest\x120\n" +
-	"\x06module\x18\x01 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12 \n" +
-	"\vcomputation\x18\x02 \x01(\tR\vcomputation\x12\x16\n" +
-	"\x06opcode\x18\x03 \x01(\tR\x06opcode\x121\n" +
-	"\x05order\x18\x04 \x01(\x0e2\x1b.xlashape.v1.ByteSizesOrderR\x05order\x12\x1b\n" +
-	"\tpage_size\x18\x05 \x01(\x05R\bpageSize\x12\x1d\n" +
-	"\n" +
-	"page_token\x18\x06 \x01(\tR\tpageToken\"\xcd\x01\n" +
-	"\x11ByteSizesResponse\x12@\n" +
-	"\finstructions\x18\x01 \x03(\v2\x1c.xlashape.v1.InstructionSizeR\finstructions\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1d\n" +
-	"\n" +
-	"total_size\x18\x03 \x01(\x03R\ttotalSize\x12/\n" +
-	"\x06totals\x18\x04 \x01(\v2\x17.xlashape.v1.ByteTotalsR\x06totals\"\xca\x02\n" +
-	"\x0fInstructionSize\x12 \n" +
-	"\vinstruction\x18\x01 \x01(\tR\vinstruction\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\x03R\x02id\x12\x16\n" +
-	"\x06opcode\x18\x03 \x01(\tR\x06opcode\x12 \n" +
-	"\vcomputation\x18\x04 \x01(\tR\vcomputation\x12\x14\n" +
-	"\x05shape\x18\x05 \x01(\tR\x05shape\x12(\n" +
-	"\rlogical_bytes\x18\x06 \x01(\x03H\x00R\flogicalBytes\x88\x01\x01\x12*\n" +
-	"\x0ephysical_bytes\x18\a \x01(\x03H\x01R\rphysicalBytes\x88\x01\x01\x12(\n" +
-	"\rpadding_bytes\x18\b \x01(\x03H\x02R\fpaddingBytes\x88\x01\x01B\x10\n" +
-	"\x0e_logical_bytesB\x11\n" +
-	"\x0f_physical_bytesB\x10\n" +
-	"\x0e_padding_bytes\"\x9c\x02\n" +
-	"\n" +
-	"ByteTotals\x12+\n" +
-	"\x11instruction_count\x18\x01 \x01(\x03R\x10instructionCount\x12#\n" +
-	"\rlogical_bytes\x18\x02 \x01(\x03R\flogicalBytes\x12%\n" +
-	"\x0ephysical_bytes\x18\x03 \x01(\x03R\rphysicalBytes\x12#\n" +
-	"\rpadding_bytes\x18\x04 \x01(\x03R\fpaddingBytes\x128\n" +
-	"\x18shared_instruction_count\x18\x05 \x01(\x03R\x16sharedInstructionCount\x126\n" +
-	"\x17fused_instruction_count\x18\x06 \x01(\x03R\x15fusedInstructionCount*\x86\x01\n" +
+	"\x11_parameter_number*\x86\x01\n" +
 	"\fModuleFormat\x12\x1d\n" +
 	"\x19MODULE_FORMAT_UNSPECIFIED\x10\x00\x12\"\n" +
 	"\x1eMODULE_FORMAT_HLO_MODULE_PROTO\x10\x01\x12\x1b\n" +
 	"\x17MODULE_FORMAT_HLO_PROTO\x10\x02\x12\x16\n" +
-	"\x12MODULE_FORMAT_TEXT\x10\x03*\x98\x01\n" +
-	"\x0eByteSizesOrder\x12 \n" +
-	"\x1cBYTE_SIZES_ORDER_UNSPECIFIED\x10\x00\x12\x1b\n" +
-	"\x17BYTE_SIZES_ORDER_MODULE\x10\x01\x12#\n" +
-	"\x1fBYTE_SIZES_ORDER_PHYSICAL_BYTES\x10\x02\x12\"\n" +
-	"\x1eBYTE_SIZES_ORDER_PADDING_BYTES\x10\x032\x9b\x04\n" +
+	"\x12MODULE_FORMAT_TEXT\x10\x032\xca\x03\n" +
 	"\n" +
 	"HloService\x12Z\n" +
 	"\fUploadModule\x12 .xlashape.v1.UploadModuleRequest\x1a!.xlashape.v1.UploadModuleResponse\"\x03\x90\x02\x02(\x01\x12O\n" +
 	"\tPutModule\x12\x1d.xlashape.v1.PutModuleRequest\x1a\x1e.xlashape.v1.PutModuleResponse\"\x03\x90\x02\x02\x12O\n" +
 	"\tGetModule\x12\x1d.xlashape.v1.GetModuleRequest\x1a\x1e.xlashape.v1.GetModuleResponse\"\x03\x90\x02\x01\x12X\n" +
 	"\fDeleteModule\x12 .xlashape.v1.DeleteModuleRequest\x1a!.xlashape.v1.DeleteModuleResponse\"\x03\x90\x02\x00\x12d\n" +
-	"\x10ListInstructions\x12$.xlashape.v1.ListInstructionsRequest\x1a%.xlashape.v1.ListInstructionsResponse\"\x03\x90\x02\x01\x12O\n" +
-	"\tByteSizes\x12\x1d.xlashape.v1.ByteSizesRequest\x1a\x1e.xlashape.v1.ByteSizesResponse\"\x03\x90\x02\x01B\xb7\x01\n" +
+	"\x10ListInstructions\x12$.xlashape.v1.ListInstructionsRequest\x1a%.xlashape.v1.ListInstructionsResponse\"\x03\x90\x02\x01B\xb7\x01\n" +
 	"\x15io.github.xlashape.v1B\x0fHloServiceProtoP\x01Z=github.com/xlashape/xlashape/clients/go/xlashapev1;xlashapev1\xa2\x02\x03XLS\xaa\x02\vXlashape.V1\xba\x02\x03XLS\xca\x02\vXlashape\\V1\xe2\x02\x14Xlashape\\V1\\Metadata\xea\x02\fXlashape::V1b\x06proto3"
 
 var (
@@ -1486,60 +1021,49 @@ func file_xlashape_v1_hlo_service_proto_rawDescGZIP() []byte {
 	return file_xlashape_v1_hlo_service_proto_rawDescData
 }
 
-var file_xlashape_v1_hlo_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_xlashape_v1_hlo_service_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_xlashape_v1_hlo_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_xlashape_v1_hlo_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_xlashape_v1_hlo_service_proto_goTypes = []any{
 	(ModuleFormat)(0),                // 0: xlashape.v1.ModuleFormat
-	(ByteSizesOrder)(0),              // 1: xlashape.v1.ByteSizesOrder
-	(*UploadModuleRequest)(nil),      // 2: xlashape.v1.UploadModuleRequest
-	(*UploadModuleResponse)(nil),     // 3: xlashape.v1.UploadModuleResponse
-	(*PutModuleRequest)(nil),         // 4: xlashape.v1.PutModuleRequest
-	(*PutModuleResponse)(nil),        // 5: xlashape.v1.PutModuleResponse
-	(*Module)(nil),                   // 6: xlashape.v1.Module
-	(*GetModuleRequest)(nil),         // 7: xlashape.v1.GetModuleRequest
-	(*GetModuleResponse)(nil),        // 8: xlashape.v1.GetModuleResponse
-	(*DeleteModuleRequest)(nil),      // 9: xlashape.v1.DeleteModuleRequest
-	(*DeleteModuleResponse)(nil),     // 10: xlashape.v1.DeleteModuleResponse
-	(*ListInstructionsRequest)(nil),  // 11: xlashape.v1.ListInstructionsRequest
-	(*ListInstructionsResponse)(nil), // 12: xlashape.v1.ListInstructionsResponse
-	(*Instruction)(nil),              // 13: xlashape.v1.Instruction
-	(*ByteSizesRequest)(nil),         // 14: xlashape.v1.ByteSizesRequest
-	(*ByteSizesResponse)(nil),        // 15: xlashape.v1.ByteSizesResponse
-	(*InstructionSize)(nil),          // 16: xlashape.v1.InstructionSize
-	(*ByteTotals)(nil),               // 17: xlashape.v1.ByteTotals
-	(*timestamppb.Timestamp)(nil),    // 18: google.protobuf.Timestamp
-	(*ModuleInput)(nil),              // 19: xlashape.v1.ModuleInput
+	(*UploadModuleRequest)(nil),      // 1: xlashape.v1.UploadModuleRequest
+	(*UploadModuleResponse)(nil),     // 2: xlashape.v1.UploadModuleResponse
+	(*PutModuleRequest)(nil),         // 3: xlashape.v1.PutModuleRequest
+	(*PutModuleResponse)(nil),        // 4: xlashape.v1.PutModuleResponse
+	(*Module)(nil),                   // 5: xlashape.v1.Module
+	(*GetModuleRequest)(nil),         // 6: xlashape.v1.GetModuleRequest
+	(*GetModuleResponse)(nil),        // 7: xlashape.v1.GetModuleResponse
+	(*DeleteModuleRequest)(nil),      // 8: xlashape.v1.DeleteModuleRequest
+	(*DeleteModuleResponse)(nil),     // 9: xlashape.v1.DeleteModuleResponse
+	(*ListInstructionsRequest)(nil),  // 10: xlashape.v1.ListInstructionsRequest
+	(*ListInstructionsResponse)(nil), // 11: xlashape.v1.ListInstructionsResponse
+	(*Instruction)(nil),              // 12: xlashape.v1.Instruction
+	(*timestamppb.Timestamp)(nil),    // 13: google.protobuf.Timestamp
+	(*ModuleInput)(nil),              // 14: xlashape.v1.ModuleInput
 }
 var file_xlashape_v1_hlo_service_proto_depIdxs = []int32{
-	6,  // 0: xlashape.v1.UploadModuleResponse.module:type_name -> xlashape.v1.Module
-	6,  // 1: xlashape.v1.PutModuleResponse.module:type_name -> xlashape.v1.Module
+	5,  // 0: xlashape.v1.UploadModuleResponse.module:type_name -> xlashape.v1.Module
+	5,  // 1: xlashape.v1.PutModuleResponse.module:type_name -> xlashape.v1.Module
 	0,  // 2: xlashape.v1.Module.format:type_name -> xlashape.v1.ModuleFormat
-	18, // 3: xlashape.v1.Module.create_time:type_name -> google.protobuf.Timestamp
-	18, // 4: xlashape.v1.Module.expire_time:type_name -> google.protobuf.Timestamp
-	6,  // 5: xlashape.v1.GetModuleResponse.module:type_name -> xlashape.v1.Module
-	19, // 6: xlashape.v1.ListInstructionsRequest.module:type_name -> xlashape.v1.ModuleInput
-	13, // 7: xlashape.v1.ListInstructionsResponse.instructions:type_name -> xlashape.v1.Instruction
-	19, // 8: xlashape.v1.ByteSizesRequest.module:type_name -> xlashape.v1.ModuleInput
-	1,  // 9: xlashape.v1.ByteSizesRequest.order:type_name -> xlashape.v1.ByteSizesOrder
-	16, // 10: xlashape.v1.ByteSizesResponse.instructions:type_name -> xlashape.v1.InstructionSize
-	17, // 11: xlashape.v1.ByteSizesResponse.totals:type_name -> xlashape.v1.ByteTotals
-	2,  // 12: xlashape.v1.HloService.UploadModule:input_type -> xlashape.v1.UploadModuleRequest
-	4,  // 13: xlashape.v1.HloService.PutModule:input_type -> xlashape.v1.PutModuleRequest
-	7,  // 14: xlashape.v1.HloService.GetModule:input_type -> xlashape.v1.GetModuleRequest
-	9,  // 15: xlashape.v1.HloService.DeleteModule:input_type -> xlashape.v1.DeleteModuleRequest
-	11, // 16: xlashape.v1.HloService.ListInstructions:input_type -> xlashape.v1.ListInstructionsRequest
-	14, // 17: xlashape.v1.HloService.ByteSizes:input_type -> xlashape.v1.ByteSizesRequest
-	3,  // 18: xlashape.v1.HloService.UploadModule:output_type -> xlashape.v1.UploadModuleResponse
-	5,  // 19: xlashape.v1.HloService.PutModule:output_type -> xlashape.v1.PutModuleResponse
-	8,  // 20: xlashape.v1.HloService.GetModule:output_type -> xlashape.v1.GetModuleResponse
-	10, // 21: xlashape.v1.HloService.DeleteModule:output_type -> xlashape.v1.DeleteModuleResponse
-	12, // 22: xlashape.v1.HloService.ListInstructions:output_type -> xlashape.v1.ListInstructionsResponse
-	15, // 23: xlashape.v1.HloService.ByteSizes:output_type -> xlashape.v1.ByteSizesResponse
-	18, // [18:24] is the sub-list for method output_type
-	12, // [12:18] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	13, // 3: xlashape.v1.Module.create_time:type_name -> google.protobuf.Timestamp
+	13, // 4: xlashape.v1.Module.expire_time:type_name -> google.protobuf.Timestamp
+	5,  // 5: xlashape.v1.GetModuleResponse.module:type_name -> xlashape.v1.Module
+	14, // 6: xlashape.v1.ListInstructionsRequest.module:type_name -> xlashape.v1.ModuleInput
+	12, // 7: xlashape.v1.ListInstructionsResponse.instructions:type_name -> xlashape.v1.Instruction
+	1,  // 8: xlashape.v1.HloService.UploadModule:input_type -> xlashape.v1.UploadModuleRequest
+	3,  // 9: xlashape.v1.HloService.PutModule:input_type -> xlashape.v1.PutModuleRequest
+	6,  // 10: xlashape.v1.HloService.GetModule:input_type -> xlashape.v1.GetModuleRequest
+	8,  // 11: xlashape.v1.HloService.DeleteModule:input_type -> xlashape.v1.DeleteModuleRequest
+	10, // 12: xlashape.v1.HloService.ListInstructions:input_type -> xlashape.v1.ListInstructionsRequest
+	2,  // 13: xlashape.v1.HloService.UploadModule:output_type -> xlashape.v1.UploadModuleResponse
+	4,  // 14: xlashape.v1.HloService.PutModule:output_type -> xlashape.v1.PutModuleResponse
+	7,  // 15: xlashape.v1.HloService.GetModule:output_type -> xlashape.v1.GetModuleResponse
+	9,  // 16: xlashape.v1.HloService.DeleteModule:output_type -> xlashape.v1.DeleteModuleResponse
+	11, // 17: xlashape.v1.HloService.ListInstructions:output_type -> xlashape.v1.ListInstructionsResponse
+	13, // [13:18] is the sub-list for method output_type
+	8,  // [8:13] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_xlashape_v1_hlo_service_proto_init() }
@@ -1549,14 +1073,13 @@ func file_xlashape_v1_hlo_service_proto_init() {
 	}
 	file_xlashape_v1_types_proto_init()
 	file_xlashape_v1_hlo_service_proto_msgTypes[11].OneofWrappers = []any{}
-	file_xlashape_v1_hlo_service_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_xlashape_v1_hlo_service_proto_rawDesc), len(file_xlashape_v1_hlo_service_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   16,
+			NumEnums:      1,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

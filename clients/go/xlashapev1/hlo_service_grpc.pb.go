@@ -26,7 +26,6 @@ const (
 	HloService_GetModule_FullMethodName        = "/xlashape.v1.HloService/GetModule"
 	HloService_DeleteModule_FullMethodName     = "/xlashape.v1.HloService/DeleteModule"
 	HloService_ListInstructions_FullMethodName = "/xlashape.v1.HloService/ListInstructions"
-	HloService_ByteSizes_FullMethodName        = "/xlashape.v1.HloService/ByteSizes"
 )
 
 // HloServiceClient is the client API for HloService service.
@@ -47,8 +46,6 @@ type HloServiceClient interface {
 	DeleteModule(ctx context.Context, in *DeleteModuleRequest, opts ...grpc.CallOption) (*DeleteModuleResponse, error)
 	// Lists the instructions of a module, in the module's order.
 	ListInstructions(ctx context.Context, in *ListInstructionsRequest, opts ...grpc.CallOption) (*ListInstructionsResponse, error)
-	// Computes the bytes that the result of each instruction takes, and how many of them are padding.
-	ByteSizes(ctx context.Context, in *ByteSizesRequest, opts ...grpc.CallOption) (*ByteSizesResponse, error)
 }
 
 type hloServiceClient struct {
@@ -112,16 +109,6 @@ func (c *hloServiceClient) ListInstructions(ctx context.Context, in *ListInstruc
 	return out, nil
 }
 
-func (c *hloServiceClient) ByteSizes(ctx context.Context, in *ByteSizesRequest, opts ...grpc.CallOption) (*ByteSizesResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ByteSizesResponse)
-	err := c.cc.Invoke(ctx, HloService_ByteSizes_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 // HloServiceServer is the server API for HloService service.
 // All implementations must embed UnimplementedHloServiceServer
 // for forward compatibility.
@@ -140,8 +127,6 @@ type HloServiceServer interface {
 	DeleteModule(context.Context, *DeleteModuleRequest) (*DeleteModuleResponse, error)
 	// Lists the instructions of a module, in the module's order.
 	ListInstructions(context.Context, *ListInstructionsRequest) (*ListInstructionsResponse, error)
-	// Computes the bytes that the result of each instruction takes, and how many of them are padding.
-	ByteSizes(context.Context, *ByteSizesRequest) (*ByteSizesResponse, error)
 	mustEmbedUnimplementedHloServiceServer()
 }
 
@@ -166,9 +151,6 @@ func (UnimplementedHloServiceServer) DeleteModule(context.Context, *DeleteModule
 }
 func (UnimplementedHloServiceServer) ListInstructions(context.Context, *ListInstructionsRequest) (*ListInstructionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListInstructions not implemented")
-}
-func (UnimplementedHloServiceServer) ByteSizes(context.Context, *ByteSizesRequest) (*ByteSizesResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method ByteSizes not implemented")
 }
 func (UnimplementedHloServiceServer) mustEmbedUnimplementedHloServiceServer() {}
 func (UnimplementedHloServiceServer) testEmbeddedByValue()                    {}
@@ -270,24 +252,6 @@ func _HloService_ListInstructions_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
-func _HloService_ByteSizes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ByteSizesRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(HloServiceServer).ByteSizes(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: HloService_ByteSizes_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(HloServiceServer).ByteSizes(ctx, req.(*ByteSizesRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 // HloService_ServiceDesc is the grpc.ServiceDesc for HloService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -310,10 +274,6 @@ var HloService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListInstructions",
 			Handler:    _HloService_ListInstructions_Handler,
-		},
-		{
-			MethodName: "ByteSizes",
-			Handler:    _HloService_ByteSizes_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -23,1733 +23,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Which maps of which instructions to compute.
-type IndexingMapsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The module.
-	Module *ModuleInput `protobuf:"bytes,1,opt,name=module,proto3" json:"module,omitempty"`
-	// The instruction's name. Empty: every instruction.
-	Instruction string `protobuf:"bytes,2,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The computation of the instruction, or of the instructions. Empty: all computations of the module.
-	Computation string `protobuf:"bytes,3,opt,name=computation,proto3" json:"computation,omitempty"`
-	// The direction of the maps. Default: DIRECTION_OUTPUT_TO_INPUT.
-	Direction Direction `protobuf:"varint,4,opt,name=direction,proto3,enum=xlashape.v1.Direction" json:"direction,omitempty"`
-	// Output to input: the number of the output, from 0; the arrays of a tuple are counted depth first. Input to output: the number of the operand.
-	// Absent: all outputs, or all operands. A request for every instruction leaves out those without such an output or operand. A request for one
-	// instruction without it is INVALID_ARGUMENT.
-	Index *int32 `protobuf:"varint,5,opt,name=index,proto3,oneof" json:"index,omitempty"`
-	// Whether to return the maps as the operation defines them, not simplified. Default: simplified.
-	Raw bool `protobuf:"varint,6,opt,name=raw,proto3" json:"raw,omitempty"`
-	// The syntax of the maps' text. Default: TEXT_STYLE_XLA.
-	Style TextStyle `protobuf:"varint,7,opt,name=style,proto3,enum=xlashape.v1.TextStyle" json:"style,omitempty"`
-	// Whether to return maps from positions in the output's buffer to positions in the operands' buffers, which follow layouts, tiles and padding,
-	// instead of maps from index to index. Only output to input. Such maps are always simplified. Outputs that are not arrays are left out, unless the
-	// request names the instruction and the output: that is INVALID_ARGUMENT.
-	Physical bool `protobuf:"varint,8,opt,name=physical,proto3" json:"physical,omitempty"`
-	// For a request that names no instruction: what happens where an instruction cannot be answered. If true, its response has an `error`, and the call goes
-	// on. If false, the call ends with that error. Limits of time always end the call.
-	ReportErrors  bool `protobuf:"varint,9,opt,name=report_errors,json=reportErrors,proto3" json:"report_errors,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *IndexingMapsRequest) Reset() {
-	*x = IndexingMapsRequest{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *IndexingMapsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*IndexingMapsRequest) ProtoMessage() {}
-
-func (x *IndexingMapsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use IndexingMapsRequest.ProtoReflect.Descriptor instead.
-func (*IndexingMapsRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *IndexingMapsRequest) GetModule() *ModuleInput {
-	if x != nil {
-		return x.Module
-	}
-	return nil
-}
-
-func (x *IndexingMapsRequest) GetInstruction() string {
-	if x != nil {
-		return x.Instruction
-	}
-	return ""
-}
-
-func (x *IndexingMapsRequest) GetComputation() string {
-	if x != nil {
-		return x.Computation
-	}
-	return ""
-}
-
-func (x *IndexingMapsRequest) GetDirection() Direction {
-	if x != nil {
-		return x.Direction
-	}
-	return Direction_DIRECTION_UNSPECIFIED
-}
-
-func (x *IndexingMapsRequest) GetIndex() int32 {
-	if x != nil && x.Index != nil {
-		return *x.Index
-	}
-	return 0
-}
-
-func (x *IndexingMapsRequest) GetRaw() bool {
-	if x != nil {
-		return x.Raw
-	}
-	return false
-}
-
-func (x *IndexingMapsRequest) GetStyle() TextStyle {
-	if x != nil {
-		return x.Style
-	}
-	return TextStyle_TEXT_STYLE_UNSPECIFIED
-}
-
-func (x *IndexingMapsRequest) GetPhysical() bool {
-	if x != nil {
-		return x.Physical
-	}
-	return false
-}
-
-func (x *IndexingMapsRequest) GetReportErrors() bool {
-	if x != nil {
-		return x.ReportErrors
-	}
-	return false
-}
-
-// The maps of one instruction.
-type IndexingMapsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of the instruction.
-	Instruction string `protobuf:"bytes,1,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The name of the computation that the instruction is in.
-	Computation string `protobuf:"bytes,2,opt,name=computation,proto3" json:"computation,omitempty"`
-	// The opcode as HLO text writes it.
-	Opcode string `protobuf:"bytes,3,opt,name=opcode,proto3" json:"opcode,omitempty"`
-	// The direction of the maps.
-	Direction Direction `protobuf:"varint,4,opt,name=direction,proto3,enum=xlashape.v1.Direction" json:"direction,omitempty"`
-	// For each requested output (or operand), in order: one entry for each operand (or output) that it depends on (or that depends on it), in order.
-	// Pairs that do not depend on each other are left out.
-	Maps []*TensorMaps `protobuf:"bytes,5,rep,name=maps,proto3" json:"maps,omitempty"`
-	// Why there are no maps. Set only if the request asks with `report_errors`.
-	Error         *InstructionError `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *IndexingMapsResponse) Reset() {
-	*x = IndexingMapsResponse{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *IndexingMapsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*IndexingMapsResponse) ProtoMessage() {}
-
-func (x *IndexingMapsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use IndexingMapsResponse.ProtoReflect.Descriptor instead.
-func (*IndexingMapsResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *IndexingMapsResponse) GetInstruction() string {
-	if x != nil {
-		return x.Instruction
-	}
-	return ""
-}
-
-func (x *IndexingMapsResponse) GetComputation() string {
-	if x != nil {
-		return x.Computation
-	}
-	return ""
-}
-
-func (x *IndexingMapsResponse) GetOpcode() string {
-	if x != nil {
-		return x.Opcode
-	}
-	return ""
-}
-
-func (x *IndexingMapsResponse) GetDirection() Direction {
-	if x != nil {
-		return x.Direction
-	}
-	return Direction_DIRECTION_UNSPECIFIED
-}
-
-func (x *IndexingMapsResponse) GetMaps() []*TensorMaps {
-	if x != nil {
-		return x.Maps
-	}
-	return nil
-}
-
-func (x *IndexingMapsResponse) GetError() *InstructionError {
-	if x != nil {
-		return x.Error
-	}
-	return nil
-}
-
-// Which maps of one instruction to compute.
-type InstructionMapsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The module.
-	Module *ModuleInput `protobuf:"bytes,1,opt,name=module,proto3" json:"module,omitempty"`
-	// The instruction's name.
-	Instruction string `protobuf:"bytes,2,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The instruction's computation. Empty: the instruction is found by its name.
-	Computation string `protobuf:"bytes,3,opt,name=computation,proto3" json:"computation,omitempty"`
-	// The direction of the maps. Default: DIRECTION_OUTPUT_TO_INPUT.
-	Direction Direction `protobuf:"varint,4,opt,name=direction,proto3,enum=xlashape.v1.Direction" json:"direction,omitempty"`
-	// Output to input: the number of the output, from 0; the arrays of a tuple are counted depth first. Input to output: the number of the operand.
-	// Absent: all outputs, or all operands.
-	Index *int32 `protobuf:"varint,5,opt,name=index,proto3,oneof" json:"index,omitempty"`
-	// As IndexingMapsRequest.raw.
-	Raw bool `protobuf:"varint,6,opt,name=raw,proto3" json:"raw,omitempty"`
-	// The syntax of the maps' text. Default: TEXT_STYLE_XLA.
-	Style TextStyle `protobuf:"varint,7,opt,name=style,proto3,enum=xlashape.v1.TextStyle" json:"style,omitempty"`
-	// As IndexingMapsRequest.physical.
-	Physical      bool `protobuf:"varint,8,opt,name=physical,proto3" json:"physical,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *InstructionMapsRequest) Reset() {
-	*x = InstructionMapsRequest{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *InstructionMapsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*InstructionMapsRequest) ProtoMessage() {}
-
-func (x *InstructionMapsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use InstructionMapsRequest.ProtoReflect.Descriptor instead.
-func (*InstructionMapsRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *InstructionMapsRequest) GetModule() *ModuleInput {
-	if x != nil {
-		return x.Module
-	}
-	return nil
-}
-
-func (x *InstructionMapsRequest) GetInstruction() string {
-	if x != nil {
-		return x.Instruction
-	}
-	return ""
-}
-
-func (x *InstructionMapsRequest) GetComputation() string {
-	if x != nil {
-		return x.Computation
-	}
-	return ""
-}
-
-func (x *InstructionMapsRequest) GetDirection() Direction {
-	if x != nil {
-		return x.Direction
-	}
-	return Direction_DIRECTION_UNSPECIFIED
-}
-
-func (x *InstructionMapsRequest) GetIndex() int32 {
-	if x != nil && x.Index != nil {
-		return *x.Index
-	}
-	return 0
-}
-
-func (x *InstructionMapsRequest) GetRaw() bool {
-	if x != nil {
-		return x.Raw
-	}
-	return false
-}
-
-func (x *InstructionMapsRequest) GetStyle() TextStyle {
-	if x != nil {
-		return x.Style
-	}
-	return TextStyle_TEXT_STYLE_UNSPECIFIED
-}
-
-func (x *InstructionMapsRequest) GetPhysical() bool {
-	if x != nil {
-		return x.Physical
-	}
-	return false
-}
-
-// The maps of one instruction. The bytes of this message are those of an IndexingMapsResponse.
-type InstructionMapsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of the instruction.
-	Instruction string `protobuf:"bytes,1,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The name of the computation that the instruction is in.
-	Computation string `protobuf:"bytes,2,opt,name=computation,proto3" json:"computation,omitempty"`
-	// The opcode as HLO text writes it.
-	Opcode string `protobuf:"bytes,3,opt,name=opcode,proto3" json:"opcode,omitempty"`
-	// The direction of the maps.
-	Direction Direction `protobuf:"varint,4,opt,name=direction,proto3,enum=xlashape.v1.Direction" json:"direction,omitempty"`
-	// As IndexingMapsResponse.maps.
-	Maps          []*TensorMaps `protobuf:"bytes,5,rep,name=maps,proto3" json:"maps,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *InstructionMapsResponse) Reset() {
-	*x = InstructionMapsResponse{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *InstructionMapsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*InstructionMapsResponse) ProtoMessage() {}
-
-func (x *InstructionMapsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use InstructionMapsResponse.ProtoReflect.Descriptor instead.
-func (*InstructionMapsResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *InstructionMapsResponse) GetInstruction() string {
-	if x != nil {
-		return x.Instruction
-	}
-	return ""
-}
-
-func (x *InstructionMapsResponse) GetComputation() string {
-	if x != nil {
-		return x.Computation
-	}
-	return ""
-}
-
-func (x *InstructionMapsResponse) GetOpcode() string {
-	if x != nil {
-		return x.Opcode
-	}
-	return ""
-}
-
-func (x *InstructionMapsResponse) GetDirection() Direction {
-	if x != nil {
-		return x.Direction
-	}
-	return Direction_DIRECTION_UNSPECIFIED
-}
-
-func (x *InstructionMapsResponse) GetMaps() []*TensorMaps {
-	if x != nil {
-		return x.Maps
-	}
-	return nil
-}
-
-// Why an answer about one instruction of a module is missing: the error with which a request for this instruction alone would be refused.
-type InstructionError struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The library's error code in capitals, as the reason of google.rpc.ErrorInfo: `INVALID_MODULE`, `LIMIT_EXCEEDED`, …
-	Reason string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// What is wrong.
-	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// The details of the error, as the metadata of google.rpc.ErrorInfo.
-	Details       map[string]string `protobuf:"bytes,3,rep,name=details,proto3" json:"details,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *InstructionError) Reset() {
-	*x = InstructionError{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *InstructionError) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*InstructionError) ProtoMessage() {}
-
-func (x *InstructionError) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use InstructionError.ProtoReflect.Descriptor instead.
-func (*InstructionError) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *InstructionError) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *InstructionError) GetMessage() string {
-	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
-func (x *InstructionError) GetDetails() map[string]string {
-	if x != nil {
-		return x.Details
-	}
-	return nil
-}
-
-// The maps between one output and one operand of an instruction: the union of `accesses`.
-type TensorMaps struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of the output; the arrays of a tuple are counted depth first. 0 unless the result is a tuple.
-	Output int32 `protobuf:"varint,1,opt,name=output,proto3" json:"output,omitempty"`
-	// The number of the operand.
-	Operand int32 `protobuf:"varint,2,opt,name=operand,proto3" json:"operand,omitempty"`
-	// The name of the operand.
-	OperandName string `protobuf:"bytes,3,opt,name=operand_name,json=operandName,proto3" json:"operand_name,omitempty"`
-	// The least knowledge of all accesses.
-	Knowledge Knowledge `protobuf:"varint,4,opt,name=knowledge,proto3,enum=xlashape.v1.Knowledge" json:"knowledge,omitempty"`
-	// The ways in which the array is accessed. A fusion may read an operand in several ways.
-	Accesses []*Access `protobuf:"bytes,5,rep,name=accesses,proto3" json:"accesses,omitempty"`
-	// Input to output: the number of the array in an operand that is a tuple, counted depth first.
-	OperandLeaf   int32 `protobuf:"varint,6,opt,name=operand_leaf,json=operandLeaf,proto3" json:"operand_leaf,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *TensorMaps) Reset() {
-	*x = TensorMaps{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *TensorMaps) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*TensorMaps) ProtoMessage() {}
-
-func (x *TensorMaps) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use TensorMaps.ProtoReflect.Descriptor instead.
-func (*TensorMaps) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *TensorMaps) GetOutput() int32 {
-	if x != nil {
-		return x.Output
-	}
-	return 0
-}
-
-func (x *TensorMaps) GetOperand() int32 {
-	if x != nil {
-		return x.Operand
-	}
-	return 0
-}
-
-func (x *TensorMaps) GetOperandName() string {
-	if x != nil {
-		return x.OperandName
-	}
-	return ""
-}
-
-func (x *TensorMaps) GetKnowledge() Knowledge {
-	if x != nil {
-		return x.Knowledge
-	}
-	return Knowledge_KNOWLEDGE_UNSPECIFIED
-}
-
-func (x *TensorMaps) GetAccesses() []*Access {
-	if x != nil {
-		return x.Accesses
-	}
-	return nil
-}
-
-func (x *TensorMaps) GetOperandLeaf() int32 {
-	if x != nil {
-		return x.OperandLeaf
-	}
-	return 0
-}
-
-// One way in which an array is accessed.
-type Access struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The map from the elements of one array to the elements of the other that are accessed. Range variables stand for elements that are accessed together.
-	Map *MapOutput `protobuf:"bytes,1,opt,name=map,proto3" json:"map,omitempty"`
-	// Where the value of each runtime variable of the map comes from, in order.
-	Runtime []*RuntimeVariable `protobuf:"bytes,2,rep,name=runtime,proto3" json:"runtime,omitempty"`
-	// For operations across replicas: which replica holds the element. Absent: the executing replica.
-	Replica *ReplicaIndexing `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`
-	// Output to input: the number of the array in an operand that is a tuple, counted depth first.
-	Leaf int32 `protobuf:"varint,4,opt,name=leaf,proto3" json:"leaf,omitempty"`
-	// How much the map says about the elements.
-	Knowledge     Knowledge `protobuf:"varint,5,opt,name=knowledge,proto3,enum=xlashape.v1.Knowledge" json:"knowledge,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Access) Reset() {
-	*x = Access{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Access) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Access) ProtoMessage() {}
-
-func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Access.ProtoReflect.Descriptor instead.
-func (*Access) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *Access) GetMap() *MapOutput {
-	if x != nil {
-		return x.Map
-	}
-	return nil
-}
-
-func (x *Access) GetRuntime() []*RuntimeVariable {
-	if x != nil {
-		return x.Runtime
-	}
-	return nil
-}
-
-func (x *Access) GetReplica() *ReplicaIndexing {
-	if x != nil {
-		return x.Replica
-	}
-	return nil
-}
-
-func (x *Access) GetLeaf() int32 {
-	if x != nil {
-		return x.Leaf
-	}
-	return 0
-}
-
-func (x *Access) GetKnowledge() Knowledge {
-	if x != nil {
-		return x.Knowledge
-	}
-	return Knowledge_KNOWLEDGE_UNSPECIFIED
-}
-
-// Where the value of a runtime variable comes from.
-type RuntimeVariable struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of the instruction that computes the value.
-	Instruction string `protobuf:"bytes,1,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The map from the variables of the access's map to the element of that instruction's result that is the value.
-	Map *MapOutput `protobuf:"bytes,2,opt,name=map,proto3" json:"map,omitempty"`
-	// If that instruction's result is a tuple: the number of the array in it, counted depth first.
-	Leaf int32 `protobuf:"varint,3,opt,name=leaf,proto3" json:"leaf,omitempty"`
-	// Whether the value is not an element, but the position of the executing replica in its group of that instruction, a collective operation.
-	IsPosition bool `protobuf:"varint,4,opt,name=is_position,json=isPosition,proto3" json:"is_position,omitempty"`
-	// Whether a value beyond `bounds` counts as the nearest bound, as in a dynamic-slice. If not, the access does not happen for such a value, as in a
-	// scatter. The access does not happen either if the value, clamped or not, is outside the variable's bounds in the map, which may be narrower after
-	// a composition.
-	IsClamped bool `protobuf:"varint,5,opt,name=is_clamped,json=isClamped,proto3" json:"is_clamped,omitempty"`
-	// The values that the operation allows. Absent: the variable's bounds in the map.
-	Bounds        *Interval `protobuf:"bytes,6,opt,name=bounds,proto3" json:"bounds,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RuntimeVariable) Reset() {
-	*x = RuntimeVariable{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RuntimeVariable) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RuntimeVariable) ProtoMessage() {}
-
-func (x *RuntimeVariable) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RuntimeVariable.ProtoReflect.Descriptor instead.
-func (*RuntimeVariable) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *RuntimeVariable) GetInstruction() string {
-	if x != nil {
-		return x.Instruction
-	}
-	return ""
-}
-
-func (x *RuntimeVariable) GetMap() *MapOutput {
-	if x != nil {
-		return x.Map
-	}
-	return nil
-}
-
-func (x *RuntimeVariable) GetLeaf() int32 {
-	if x != nil {
-		return x.Leaf
-	}
-	return 0
-}
-
-func (x *RuntimeVariable) GetIsPosition() bool {
-	if x != nil {
-		return x.IsPosition
-	}
-	return false
-}
-
-func (x *RuntimeVariable) GetIsClamped() bool {
-	if x != nil {
-		return x.IsClamped
-	}
-	return false
-}
-
-func (x *RuntimeVariable) GetBounds() *Interval {
-	if x != nil {
-		return x.Bounds
-	}
-	return nil
-}
-
-// Which replicas hold the elements of an access across replicas.
-type ReplicaIndexing struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The map from the dimensions of the access to a position in the list of replicas that the executing replica exchanges data with. With `pairs`, the list
-	// has the partner of the executing replica alone. Without, it is that replica's group in `groups`, or all replicas in order if `groups` is empty. The map
-	// is undefined if the position is not known.
-	Map *MapOutput `protobuf:"bytes,1,opt,name=map,proto3" json:"map,omitempty"`
-	// The groups of replicas that exchange data. Empty: all replicas are one group, in order.
-	Groups []*ReplicaGroup `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
-	// The pairs of replicas that exchange data. Absent: the operation has groups.
-	Pairs         *ReplicaPairs `protobuf:"bytes,3,opt,name=pairs,proto3" json:"pairs,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReplicaIndexing) Reset() {
-	*x = ReplicaIndexing{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[8]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReplicaIndexing) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReplicaIndexing) ProtoMessage() {}
-
-func (x *ReplicaIndexing) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[8]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReplicaIndexing.ProtoReflect.Descriptor instead.
-func (*ReplicaIndexing) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{8}
-}
-
-func (x *ReplicaIndexing) GetMap() *MapOutput {
-	if x != nil {
-		return x.Map
-	}
-	return nil
-}
-
-func (x *ReplicaIndexing) GetGroups() []*ReplicaGroup {
-	if x != nil {
-		return x.Groups
-	}
-	return nil
-}
-
-func (x *ReplicaIndexing) GetPairs() *ReplicaPairs {
-	if x != nil {
-		return x.Pairs
-	}
-	return nil
-}
-
-// The numbers of replicas that exchange data with each other.
-type ReplicaGroup struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Numbers of replicas, from 0, in the order of their positions.
-	Replicas      []int64 `protobuf:"varint,1,rep,packed,name=replicas,proto3" json:"replicas,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReplicaGroup) Reset() {
-	*x = ReplicaGroup{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReplicaGroup) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReplicaGroup) ProtoMessage() {}
-
-func (x *ReplicaGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReplicaGroup.ProtoReflect.Descriptor instead.
-func (*ReplicaGroup) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *ReplicaGroup) GetReplicas() []int64 {
-	if x != nil {
-		return x.Replicas
-	}
-	return nil
-}
-
-// Pairs of replicas, the first of which sends data to the second.
-type ReplicaPairs struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The pairs, in the order of the module.
-	Pairs         []*ReplicaPair `protobuf:"bytes,1,rep,name=pairs,proto3" json:"pairs,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReplicaPairs) Reset() {
-	*x = ReplicaPairs{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[10]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReplicaPairs) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReplicaPairs) ProtoMessage() {}
-
-func (x *ReplicaPairs) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[10]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReplicaPairs.ProtoReflect.Descriptor instead.
-func (*ReplicaPairs) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{10}
-}
-
-func (x *ReplicaPairs) GetPairs() []*ReplicaPair {
-	if x != nil {
-		return x.Pairs
-	}
-	return nil
-}
-
-// A replica that sends data, and the one that receives it.
-type ReplicaPair struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of the replica that sends.
-	Source int64 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
-	// The number of the replica that receives.
-	Target        int64 `protobuf:"varint,2,opt,name=target,proto3" json:"target,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReplicaPair) Reset() {
-	*x = ReplicaPair{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[11]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReplicaPair) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReplicaPair) ProtoMessage() {}
-
-func (x *ReplicaPair) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[11]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ReplicaPair.ProtoReflect.Descriptor instead.
-func (*ReplicaPair) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *ReplicaPair) GetSource() int64 {
-	if x != nil {
-		return x.Source
-	}
-	return 0
-}
-
-func (x *ReplicaPair) GetTarget() int64 {
-	if x != nil {
-		return x.Target
-	}
-	return 0
-}
-
-// Which reads of which instructions to measure.
-type OperandReadsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The module.
-	Module *ModuleInput `protobuf:"bytes,1,opt,name=module,proto3" json:"module,omitempty"`
-	// The instruction's name. Empty: every instruction with operands.
-	Instruction string `protobuf:"bytes,2,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The computation of the instruction, or of the instructions. If both names are empty: the instructions that read arrays from memory, in the entry
-	// computation, loops, branches and calls. Fused and applied computations are left out, and instructions that move nothing, such as tuples and
-	// bitcasts.
-	Computation string `protobuf:"bytes,3,opt,name=computation,proto3" json:"computation,omitempty"`
-	// The number of the output; the arrays of a tuple are counted depth first. Absent: all outputs that are arrays.
-	Output *int32 `protobuf:"varint,4,opt,name=output,proto3,oneof" json:"output,omitempty"`
-	// The number of neighbouring elements of the output that read together, from 1 to 65,536. 0 stands for 32.
-	Warp int32 `protobuf:"varint,5,opt,name=warp,proto3" json:"warp,omitempty"`
-	// The bytes of one memory transaction, 1 or more. 0 stands for 128.
-	SegmentBytes int32 `protobuf:"varint,6,opt,name=segment_bytes,json=segmentBytes,proto3" json:"segment_bytes,omitempty"`
-	// The syntax of the maps' text. Default: TEXT_STYLE_XLA.
-	Style TextStyle `protobuf:"varint,7,opt,name=style,proto3,enum=xlashape.v1.TextStyle" json:"style,omitempty"`
-	// As IndexingMapsRequest.report_errors.
-	ReportErrors  bool `protobuf:"varint,8,opt,name=report_errors,json=reportErrors,proto3" json:"report_errors,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OperandReadsRequest) Reset() {
-	*x = OperandReadsRequest{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OperandReadsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OperandReadsRequest) ProtoMessage() {}
-
-func (x *OperandReadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[12]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OperandReadsRequest.ProtoReflect.Descriptor instead.
-func (*OperandReadsRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *OperandReadsRequest) GetModule() *ModuleInput {
-	if x != nil {
-		return x.Module
-	}
-	return nil
-}
-
-func (x *OperandReadsRequest) GetInstruction() string {
-	if x != nil {
-		return x.Instruction
-	}
-	return ""
-}
-
-func (x *OperandReadsRequest) GetComputation() string {
-	if x != nil {
-		return x.Computation
-	}
-	return ""
-}
-
-func (x *OperandReadsRequest) GetOutput() int32 {
-	if x != nil && x.Output != nil {
-		return *x.Output
-	}
-	return 0
-}
-
-func (x *OperandReadsRequest) GetWarp() int32 {
-	if x != nil {
-		return x.Warp
-	}
-	return 0
-}
-
-func (x *OperandReadsRequest) GetSegmentBytes() int32 {
-	if x != nil {
-		return x.SegmentBytes
-	}
-	return 0
-}
-
-func (x *OperandReadsRequest) GetStyle() TextStyle {
-	if x != nil {
-		return x.Style
-	}
-	return TextStyle_TEXT_STYLE_UNSPECIFIED
-}
-
-func (x *OperandReadsRequest) GetReportErrors() bool {
-	if x != nil {
-		return x.ReportErrors
-	}
-	return false
-}
-
-// How one instruction reads its operands.
-type OperandReadsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of the instruction.
-	Instruction string `protobuf:"bytes,1,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The name of the computation that the instruction is in.
-	Computation string `protobuf:"bytes,2,opt,name=computation,proto3" json:"computation,omitempty"`
-	// The opcode as HLO text writes it.
-	Opcode string `protobuf:"bytes,3,opt,name=opcode,proto3" json:"opcode,omitempty"`
-	// For each output, in order: one entry for each operand that it reads, in order.
-	Reads []*OperandReads `protobuf:"bytes,4,rep,name=reads,proto3" json:"reads,omitempty"`
-	// Why there are no reads. Set only if the request asks with `report_errors`.
-	Error         *InstructionError `protobuf:"bytes,5,opt,name=error,proto3" json:"error,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OperandReadsResponse) Reset() {
-	*x = OperandReadsResponse{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[13]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OperandReadsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OperandReadsResponse) ProtoMessage() {}
-
-func (x *OperandReadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[13]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OperandReadsResponse.ProtoReflect.Descriptor instead.
-func (*OperandReadsResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{13}
-}
-
-func (x *OperandReadsResponse) GetInstruction() string {
-	if x != nil {
-		return x.Instruction
-	}
-	return ""
-}
-
-func (x *OperandReadsResponse) GetComputation() string {
-	if x != nil {
-		return x.Computation
-	}
-	return ""
-}
-
-func (x *OperandReadsResponse) GetOpcode() string {
-	if x != nil {
-		return x.Opcode
-	}
-	return ""
-}
-
-func (x *OperandReadsResponse) GetReads() []*OperandReads {
-	if x != nil {
-		return x.Reads
-	}
-	return nil
-}
-
-func (x *OperandReadsResponse) GetError() *InstructionError {
-	if x != nil {
-		return x.Error
-	}
-	return nil
-}
-
-// How one output reads one operand. A value that is not known is absent.
-type OperandReads struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of the output; the arrays of a tuple are counted depth first. 0 unless the result is a tuple.
-	Output int32 `protobuf:"varint,1,opt,name=output,proto3" json:"output,omitempty"`
-	// The number of the operand.
-	Operand int32 `protobuf:"varint,2,opt,name=operand,proto3" json:"operand,omitempty"`
-	// The name of the operand.
-	OperandName string `protobuf:"bytes,3,opt,name=operand_name,json=operandName,proto3" json:"operand_name,omitempty"`
-	// The number of elements of the operand.
-	Elements *int64 `protobuf:"varint,4,opt,name=elements,proto3,oneof" json:"elements,omitempty"`
-	// The number of elements that are read at least once.
-	DistinctElements *int64 `protobuf:"varint,5,opt,name=distinct_elements,json=distinctElements,proto3,oneof" json:"distinct_elements,omitempty"`
-	// Whether fewer elements than distinct_elements may be read: which ones is known at run time only, or a map is KNOWLEDGE_EVERY_ELEMENT.
-	IsUpperBound bool `protobuf:"varint,6,opt,name=is_upper_bound,json=isUpperBound,proto3" json:"is_upper_bound,omitempty"`
-	// The number of reads, over all elements of the output: an element of the operand counts each time that it is read. Also absent if the number does not fit
-	// int64.
-	Reads *int64 `protobuf:"varint,7,opt,name=reads,proto3,oneof" json:"reads,omitempty"`
-	// The ways in which the operand is read.
-	Accesses      []*CoalescedAccess `protobuf:"bytes,8,rep,name=accesses,proto3" json:"accesses,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OperandReads) Reset() {
-	*x = OperandReads{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[14]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OperandReads) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OperandReads) ProtoMessage() {}
-
-func (x *OperandReads) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[14]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OperandReads.ProtoReflect.Descriptor instead.
-func (*OperandReads) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{14}
-}
-
-func (x *OperandReads) GetOutput() int32 {
-	if x != nil {
-		return x.Output
-	}
-	return 0
-}
-
-func (x *OperandReads) GetOperand() int32 {
-	if x != nil {
-		return x.Operand
-	}
-	return 0
-}
-
-func (x *OperandReads) GetOperandName() string {
-	if x != nil {
-		return x.OperandName
-	}
-	return ""
-}
-
-func (x *OperandReads) GetElements() int64 {
-	if x != nil && x.Elements != nil {
-		return *x.Elements
-	}
-	return 0
-}
-
-func (x *OperandReads) GetDistinctElements() int64 {
-	if x != nil && x.DistinctElements != nil {
-		return *x.DistinctElements
-	}
-	return 0
-}
-
-func (x *OperandReads) GetIsUpperBound() bool {
-	if x != nil {
-		return x.IsUpperBound
-	}
-	return false
-}
-
-func (x *OperandReads) GetReads() int64 {
-	if x != nil && x.Reads != nil {
-		return *x.Reads
-	}
-	return 0
-}
-
-func (x *OperandReads) GetAccesses() []*CoalescedAccess {
-	if x != nil {
-		return x.Accesses
-	}
-	return nil
-}
-
-// How neighbouring elements of the output, in the order of the output's buffer, read together.
-type CoalescedAccess struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The map from positions in the output's buffer to positions in the operand's buffer.
-	Map *MapOutput `protobuf:"bytes,1,opt,name=map,proto3" json:"map,omitempty"`
-	// The number of the array in an operand that is a tuple, counted depth first.
-	Leaf int32 `protobuf:"varint,2,opt,name=leaf,proto3" json:"leaf,omitempty"`
-	// The distance, in elements, between the reads of two neighbours. Absent if it is not the same for all neighbours.
-	Stride *int64 `protobuf:"varint,3,opt,name=stride,proto3,oneof" json:"stride,omitempty"`
-	// The number of memory segments that one read of a warp touches, on average over a sample of the output.
-	Segments *float64 `protobuf:"fixed64,4,opt,name=segments,proto3,oneof" json:"segments,omitempty"`
-	// The number of segments if the elements that the warp reads were contiguous, on average and rounded down: no more than `segments`.
-	Ideal         int64 `protobuf:"varint,5,opt,name=ideal,proto3" json:"ideal,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CoalescedAccess) Reset() {
-	*x = CoalescedAccess{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CoalescedAccess) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CoalescedAccess) ProtoMessage() {}
-
-func (x *CoalescedAccess) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CoalescedAccess.ProtoReflect.Descriptor instead.
-func (*CoalescedAccess) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *CoalescedAccess) GetMap() *MapOutput {
-	if x != nil {
-		return x.Map
-	}
-	return nil
-}
-
-func (x *CoalescedAccess) GetLeaf() int32 {
-	if x != nil {
-		return x.Leaf
-	}
-	return 0
-}
-
-func (x *CoalescedAccess) GetStride() int64 {
-	if x != nil && x.Stride != nil {
-		return *x.Stride
-	}
-	return 0
-}
-
-func (x *CoalescedAccess) GetSegments() float64 {
-	if x != nil && x.Segments != nil {
-		return *x.Segments
-	}
-	return 0
-}
-
-func (x *CoalescedAccess) GetIdeal() int64 {
-	if x != nil {
-		return x.Ideal
-	}
-	return 0
-}
-
-// The tile of an output for which to compute the tiles of the operands that it reads.
-type OperandTilesRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The module.
-	Module *ModuleInput `protobuf:"bytes,1,opt,name=module,proto3" json:"module,omitempty"`
-	// The instruction's name.
-	Instruction string `protobuf:"bytes,2,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The instruction's computation. Empty: the instruction is found by its name.
-	Computation string `protobuf:"bytes,3,opt,name=computation,proto3" json:"computation,omitempty"`
-	// The number of the output, from 0; the arrays of a tuple are counted depth first. Default: 0.
-	Output int32 `protobuf:"varint,4,opt,name=output,proto3" json:"output,omitempty"`
-	// The output's tile. Absent: only symbolic tiles are returned.
-	Tile *Tile `protobuf:"bytes,5,opt,name=tile,proto3" json:"tile,omitempty"`
-	// The syntax of the maps' text. Default: TEXT_STYLE_XLA.
-	Style         TextStyle `protobuf:"varint,6,opt,name=style,proto3,enum=xlashape.v1.TextStyle" json:"style,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OperandTilesRequest) Reset() {
-	*x = OperandTilesRequest{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OperandTilesRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OperandTilesRequest) ProtoMessage() {}
-
-func (x *OperandTilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OperandTilesRequest.ProtoReflect.Descriptor instead.
-func (*OperandTilesRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *OperandTilesRequest) GetModule() *ModuleInput {
-	if x != nil {
-		return x.Module
-	}
-	return nil
-}
-
-func (x *OperandTilesRequest) GetInstruction() string {
-	if x != nil {
-		return x.Instruction
-	}
-	return ""
-}
-
-func (x *OperandTilesRequest) GetComputation() string {
-	if x != nil {
-		return x.Computation
-	}
-	return ""
-}
-
-func (x *OperandTilesRequest) GetOutput() int32 {
-	if x != nil {
-		return x.Output
-	}
-	return 0
-}
-
-func (x *OperandTilesRequest) GetTile() *Tile {
-	if x != nil {
-		return x.Tile
-	}
-	return nil
-}
-
-func (x *OperandTilesRequest) GetStyle() TextStyle {
-	if x != nil {
-		return x.Style
-	}
-	return TextStyle_TEXT_STYLE_UNSPECIFIED
-}
-
-// A strided box: along each dimension `sizes` indices, the first at `offsets`, `strides` apart.
-type Tile struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The first index along each dimension. Empty in a request: 0 along each dimension.
-	Offsets []int64 `protobuf:"varint,1,rep,packed,name=offsets,proto3" json:"offsets,omitempty"`
-	// The number of indices along each dimension.
-	Sizes []int64 `protobuf:"varint,2,rep,packed,name=sizes,proto3" json:"sizes,omitempty"`
-	// The distance between two indices along each dimension. Empty in a request: 1 along each dimension. In a response, 0 along a dimension with one index.
-	Strides       []int64 `protobuf:"varint,3,rep,packed,name=strides,proto3" json:"strides,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Tile) Reset() {
-	*x = Tile{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Tile) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Tile) ProtoMessage() {}
-
-func (x *Tile) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Tile.ProtoReflect.Descriptor instead.
-func (*Tile) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *Tile) GetOffsets() []int64 {
-	if x != nil {
-		return x.Offsets
-	}
-	return nil
-}
-
-func (x *Tile) GetSizes() []int64 {
-	if x != nil {
-		return x.Sizes
-	}
-	return nil
-}
-
-func (x *Tile) GetStrides() []int64 {
-	if x != nil {
-		return x.Strides
-	}
-	return nil
-}
-
-// The tiles that a tile of one output reads.
-type OperandTilesResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of the instruction.
-	Instruction string `protobuf:"bytes,1,opt,name=instruction,proto3" json:"instruction,omitempty"`
-	// The name of the computation that the instruction is in.
-	Computation string `protobuf:"bytes,2,opt,name=computation,proto3" json:"computation,omitempty"`
-	// The opcode as HLO text writes it.
-	Opcode string `protobuf:"bytes,3,opt,name=opcode,proto3" json:"opcode,omitempty"`
-	// For each operand, in order: one entry for each map through which the operand is read.
-	Tiles         []*OperandTile `protobuf:"bytes,4,rep,name=tiles,proto3" json:"tiles,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OperandTilesResponse) Reset() {
-	*x = OperandTilesResponse{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[18]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OperandTilesResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OperandTilesResponse) ProtoMessage() {}
-
-func (x *OperandTilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[18]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OperandTilesResponse.ProtoReflect.Descriptor instead.
-func (*OperandTilesResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{18}
-}
-
-func (x *OperandTilesResponse) GetInstruction() string {
-	if x != nil {
-		return x.Instruction
-	}
-	return ""
-}
-
-func (x *OperandTilesResponse) GetComputation() string {
-	if x != nil {
-		return x.Computation
-	}
-	return ""
-}
-
-func (x *OperandTilesResponse) GetOpcode() string {
-	if x != nil {
-		return x.Opcode
-	}
-	return ""
-}
-
-func (x *OperandTilesResponse) GetTiles() []*OperandTile {
-	if x != nil {
-		return x.Tiles
-	}
-	return nil
-}
-
-// What a tile of the output reads of one array.
-type OperandTile struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of the operand.
-	Operand int32 `protobuf:"varint,1,opt,name=operand,proto3" json:"operand,omitempty"`
-	// The name of the operand.
-	OperandName string `protobuf:"bytes,2,opt,name=operand_name,json=operandName,proto3" json:"operand_name,omitempty"`
-	// How the operand is read, simplified.
-	Access *Access `protobuf:"bytes,3,opt,name=access,proto3" json:"access,omitempty"`
-	// Absent if no symbolic tile is found.
-	Symbolic *SymbolicTile `protobuf:"bytes,4,opt,name=symbolic,proto3" json:"symbolic,omitempty"`
-	// The elements that the requested tile reads, clipped to the arrays, with runtime variables at their lower bounds. Absent if they do not form a tile.
-	Tile          *Tile `protobuf:"bytes,5,opt,name=tile,proto3" json:"tile,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OperandTile) Reset() {
-	*x = OperandTile{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OperandTile) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OperandTile) ProtoMessage() {}
-
-func (x *OperandTile) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OperandTile.ProtoReflect.Descriptor instead.
-func (*OperandTile) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *OperandTile) GetOperand() int32 {
-	if x != nil {
-		return x.Operand
-	}
-	return 0
-}
-
-func (x *OperandTile) GetOperandName() string {
-	if x != nil {
-		return x.OperandName
-	}
-	return ""
-}
-
-func (x *OperandTile) GetAccess() *Access {
-	if x != nil {
-		return x.Access
-	}
-	return nil
-}
-
-func (x *OperandTile) GetSymbolic() *SymbolicTile {
-	if x != nil {
-		return x.Symbolic
-	}
-	return nil
-}
-
-func (x *OperandTile) GetTile() *Tile {
-	if x != nil {
-		return x.Tile
-	}
-	return nil
-}
-
-// The operand's tile for a tile of any size that begins at index 0, as XLA's SymbolicTile gives it.
-type SymbolicTile struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The map from the sizes of the output's tile, and runtime variables, to the first index along each dimension of the operand.
-	OffsetMap *MapOutput `protobuf:"bytes,1,opt,name=offset_map,json=offsetMap,proto3" json:"offset_map,omitempty"`
-	// The map from the sizes of the output's tile to the sizes of the operand's tile.
-	SizeMap *MapOutput `protobuf:"bytes,2,opt,name=size_map,json=sizeMap,proto3" json:"size_map,omitempty"`
-	// The map from the sizes of the output's tile to the strides of the operand's tile.
-	StrideMap *MapOutput `protobuf:"bytes,3,opt,name=stride_map,json=strideMap,proto3" json:"stride_map,omitempty"`
-	// The sizes for which the maps hold: `8 mod d0 in [0, 0] || d0 mod 8 in [0, 0]`, or `always`.
-	Constraints string `protobuf:"bytes,4,opt,name=constraints,proto3" json:"constraints,omitempty"`
-	// The symbolic tile as XLA writes it, on several lines, in the requested style.
-	Text          string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SymbolicTile) Reset() {
-	*x = SymbolicTile{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[20]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SymbolicTile) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SymbolicTile) ProtoMessage() {}
-
-func (x *SymbolicTile) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[20]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SymbolicTile.ProtoReflect.Descriptor instead.
-func (*SymbolicTile) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{20}
-}
-
-func (x *SymbolicTile) GetOffsetMap() *MapOutput {
-	if x != nil {
-		return x.OffsetMap
-	}
-	return nil
-}
-
-func (x *SymbolicTile) GetSizeMap() *MapOutput {
-	if x != nil {
-		return x.SizeMap
-	}
-	return nil
-}
-
-func (x *SymbolicTile) GetStrideMap() *MapOutput {
-	if x != nil {
-		return x.StrideMap
-	}
-	return nil
-}
-
-func (x *SymbolicTile) GetConstraints() string {
-	if x != nil {
-		return x.Constraints
-	}
-	return ""
-}
-
-func (x *SymbolicTile) GetText() string {
-	if x != nil {
-		return x.Text
-	}
-	return ""
-}
-
 // The maps to read.
 type ParseMapRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1763,7 +36,7 @@ type ParseMapRequest struct {
 
 func (x *ParseMapRequest) Reset() {
 	*x = ParseMapRequest{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[21]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +48,7 @@ func (x *ParseMapRequest) String() string {
 func (*ParseMapRequest) ProtoMessage() {}
 
 func (x *ParseMapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[21]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +61,7 @@ func (x *ParseMapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParseMapRequest.ProtoReflect.Descriptor instead.
 func (*ParseMapRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{21}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *ParseMapRequest) GetMaps() []*MapInput {
@@ -1816,7 +89,7 @@ type ParseMapResponse struct {
 
 func (x *ParseMapResponse) Reset() {
 	*x = ParseMapResponse{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[22]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +101,7 @@ func (x *ParseMapResponse) String() string {
 func (*ParseMapResponse) ProtoMessage() {}
 
 func (x *ParseMapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[22]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +114,7 @@ func (x *ParseMapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ParseMapResponse.ProtoReflect.Descriptor instead.
 func (*ParseMapResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{22}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *ParseMapResponse) GetMaps() []*MapOutput {
@@ -1866,7 +139,7 @@ type SimplifyMapRequest struct {
 
 func (x *SimplifyMapRequest) Reset() {
 	*x = SimplifyMapRequest{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[23]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1878,7 +151,7 @@ func (x *SimplifyMapRequest) String() string {
 func (*SimplifyMapRequest) ProtoMessage() {}
 
 func (x *SimplifyMapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[23]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1891,7 +164,7 @@ func (x *SimplifyMapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimplifyMapRequest.ProtoReflect.Descriptor instead.
 func (*SimplifyMapRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{23}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SimplifyMapRequest) GetMaps() []*MapInput {
@@ -1926,7 +199,7 @@ type SimplifyMapResponse struct {
 
 func (x *SimplifyMapResponse) Reset() {
 	*x = SimplifyMapResponse{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[24]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1938,7 +211,7 @@ func (x *SimplifyMapResponse) String() string {
 func (*SimplifyMapResponse) ProtoMessage() {}
 
 func (x *SimplifyMapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[24]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1951,7 +224,7 @@ func (x *SimplifyMapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimplifyMapResponse.ProtoReflect.Descriptor instead.
 func (*SimplifyMapResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{24}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SimplifyMapResponse) GetMaps() []*SimplifiedMap {
@@ -1976,7 +249,7 @@ type SimplifiedMap struct {
 
 func (x *SimplifiedMap) Reset() {
 	*x = SimplifiedMap{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[25]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1988,7 +261,7 @@ func (x *SimplifiedMap) String() string {
 func (*SimplifiedMap) ProtoMessage() {}
 
 func (x *SimplifiedMap) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[25]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2001,7 +274,7 @@ func (x *SimplifiedMap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SimplifiedMap.ProtoReflect.Descriptor instead.
 func (*SimplifiedMap) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{25}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SimplifiedMap) GetMap() *MapOutput {
@@ -2040,7 +313,7 @@ type ComposeMapsRequest struct {
 
 func (x *ComposeMapsRequest) Reset() {
 	*x = ComposeMapsRequest{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[26]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +325,7 @@ func (x *ComposeMapsRequest) String() string {
 func (*ComposeMapsRequest) ProtoMessage() {}
 
 func (x *ComposeMapsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[26]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +338,7 @@ func (x *ComposeMapsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComposeMapsRequest.ProtoReflect.Descriptor instead.
 func (*ComposeMapsRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{26}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ComposeMapsRequest) GetChains() []*MapChain {
@@ -2100,7 +373,7 @@ type MapChain struct {
 
 func (x *MapChain) Reset() {
 	*x = MapChain{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[27]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2112,7 +385,7 @@ func (x *MapChain) String() string {
 func (*MapChain) ProtoMessage() {}
 
 func (x *MapChain) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[27]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2125,7 +398,7 @@ func (x *MapChain) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapChain.ProtoReflect.Descriptor instead.
 func (*MapChain) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{27}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *MapChain) GetMaps() []*MapInput {
@@ -2146,7 +419,7 @@ type ComposeMapsResponse struct {
 
 func (x *ComposeMapsResponse) Reset() {
 	*x = ComposeMapsResponse{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[28]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2158,7 +431,7 @@ func (x *ComposeMapsResponse) String() string {
 func (*ComposeMapsResponse) ProtoMessage() {}
 
 func (x *ComposeMapsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[28]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2171,7 +444,7 @@ func (x *ComposeMapsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComposeMapsResponse.ProtoReflect.Descriptor instead.
 func (*ComposeMapsResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{28}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ComposeMapsResponse) GetMaps() []*MapOutput {
@@ -2198,7 +471,7 @@ type EvaluateMapRequest struct {
 
 func (x *EvaluateMapRequest) Reset() {
 	*x = EvaluateMapRequest{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[29]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2210,7 +483,7 @@ func (x *EvaluateMapRequest) String() string {
 func (*EvaluateMapRequest) ProtoMessage() {}
 
 func (x *EvaluateMapRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[29]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2223,7 +496,7 @@ func (x *EvaluateMapRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateMapRequest.ProtoReflect.Descriptor instead.
 func (*EvaluateMapRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{29}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *EvaluateMapRequest) GetMap() *MapInput {
@@ -2260,7 +533,7 @@ type EvaluateMapResponse struct {
 
 func (x *EvaluateMapResponse) Reset() {
 	*x = EvaluateMapResponse{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[30]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +545,7 @@ func (x *EvaluateMapResponse) String() string {
 func (*EvaluateMapResponse) ProtoMessage() {}
 
 func (x *EvaluateMapResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[30]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +558,7 @@ func (x *EvaluateMapResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateMapResponse.ProtoReflect.Descriptor instead.
 func (*EvaluateMapResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{30}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *EvaluateMapResponse) GetResults() []int64 {
@@ -2320,7 +593,7 @@ type EvaluateMapBatchRequest struct {
 
 func (x *EvaluateMapBatchRequest) Reset() {
 	*x = EvaluateMapBatchRequest{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[31]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2332,7 +605,7 @@ func (x *EvaluateMapBatchRequest) String() string {
 func (*EvaluateMapBatchRequest) ProtoMessage() {}
 
 func (x *EvaluateMapBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[31]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2345,7 +618,7 @@ func (x *EvaluateMapBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateMapBatchRequest.ProtoReflect.Descriptor instead.
 func (*EvaluateMapBatchRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{31}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EvaluateMapBatchRequest) GetMap() *MapInput {
@@ -2382,7 +655,7 @@ type EvaluateMapBatchResponse struct {
 
 func (x *EvaluateMapBatchResponse) Reset() {
 	*x = EvaluateMapBatchResponse{}
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[32]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2394,7 +667,7 @@ func (x *EvaluateMapBatchResponse) String() string {
 func (*EvaluateMapBatchResponse) ProtoMessage() {}
 
 func (x *EvaluateMapBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[32]
+	mi := &file_xlashape_v1_indexing_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2407,7 +680,7 @@ func (x *EvaluateMapBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluateMapBatchResponse.ProtoReflect.Descriptor instead.
 func (*EvaluateMapBatchResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{32}
+	return file_xlashape_v1_indexing_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *EvaluateMapBatchResponse) GetResults() []int64 {
@@ -2428,148 +701,7 @@ var File_xlashape_v1_indexing_service_proto protoreflect.FileDescriptor
 
 const file_xlashape_v1_indexing_service_proto_rawDesc = "" +
 	"\n" +
-	"\"xlashape/v1/indexing_service.proto\x12\vxlashape.v1\x1a\x17xlashape/v1/types.proto\"\xe7\x02\n" +
-	"\x13IndexingMapsRequest\x120\n" +
-	"\x06module\x18\x01 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12 \n" +
-	"\vinstruction\x18\x02 \x01(\tR\vinstruction\x12 \n" +
-	"\vcomputation\x18\x03 \x01(\tR\vcomputation\x124\n" +
-	"\tdirection\x18\x04 \x01(\x0e2\x16.xlashape.v1.DirectionR\tdirection\x12\x19\n" +
-	"\x05index\x18\x05 \x01(\x05H\x00R\x05index\x88\x01\x01\x12\x10\n" +
-	"\x03raw\x18\x06 \x01(\bR\x03raw\x12,\n" +
-	"\x05style\x18\a \x01(\x0e2\x16.xlashape.v1.TextStyleR\x05style\x12\x1a\n" +
-	"\bphysical\x18\b \x01(\bR\bphysical\x12#\n" +
-	"\rreport_errors\x18\t \x01(\bR\freportErrorsB\b\n" +
-	"\x06_index\"\x8a\x02\n" +
-	"\x14IndexingMapsResponse\x12 \n" +
-	"\vinstruction\x18\x01 \x01(\tR\vinstruction\x12 \n" +
-	"\vcomputation\x18\x02 \x01(\tR\vcomputation\x12\x16\n" +
-	"\x06opcode\x18\x03 \x01(\tR\x06opcode\x124\n" +
-	"\tdirection\x18\x04 \x01(\x0e2\x16.xlashape.v1.DirectionR\tdirection\x12+\n" +
-	"\x04maps\x18\x05 \x03(\v2\x17.xlashape.v1.TensorMapsR\x04maps\x123\n" +
-	"\x05error\x18\x06 \x01(\v2\x1d.xlashape.v1.InstructionErrorR\x05error\"\xc5\x02\n" +
-	"\x16InstructionMapsRequest\x120\n" +
-	"\x06module\x18\x01 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12 \n" +
-	"\vinstruction\x18\x02 \x01(\tR\vinstruction\x12 \n" +
-	"\vcomputation\x18\x03 \x01(\tR\vcomputation\x124\n" +
-	"\tdirection\x18\x04 \x01(\x0e2\x16.xlashape.v1.DirectionR\tdirection\x12\x19\n" +
-	"\x05index\x18\x05 \x01(\x05H\x00R\x05index\x88\x01\x01\x12\x10\n" +
-	"\x03raw\x18\x06 \x01(\bR\x03raw\x12,\n" +
-	"\x05style\x18\a \x01(\x0e2\x16.xlashape.v1.TextStyleR\x05style\x12\x1a\n" +
-	"\bphysical\x18\b \x01(\bR\bphysicalB\b\n" +
-	"\x06_index\"\xd8\x01\n" +
-	"\x17InstructionMapsResponse\x12 \n" +
-	"\vinstruction\x18\x01 \x01(\tR\vinstruction\x12 \n" +
-	"\vcomputation\x18\x02 \x01(\tR\vcomputation\x12\x16\n" +
-	"\x06opcode\x18\x03 \x01(\tR\x06opcode\x124\n" +
-	"\tdirection\x18\x04 \x01(\x0e2\x16.xlashape.v1.DirectionR\tdirection\x12+\n" +
-	"\x04maps\x18\x05 \x03(\v2\x17.xlashape.v1.TensorMapsR\x04maps\"\xc6\x01\n" +
-	"\x10InstructionError\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\x12D\n" +
-	"\adetails\x18\x03 \x03(\v2*.xlashape.v1.InstructionError.DetailsEntryR\adetails\x1a:\n" +
-	"\fDetailsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xeb\x01\n" +
-	"\n" +
-	"TensorMaps\x12\x16\n" +
-	"\x06output\x18\x01 \x01(\x05R\x06output\x12\x18\n" +
-	"\aoperand\x18\x02 \x01(\x05R\aoperand\x12!\n" +
-	"\foperand_name\x18\x03 \x01(\tR\voperandName\x124\n" +
-	"\tknowledge\x18\x04 \x01(\x0e2\x16.xlashape.v1.KnowledgeR\tknowledge\x12/\n" +
-	"\baccesses\x18\x05 \x03(\v2\x13.xlashape.v1.AccessR\baccesses\x12!\n" +
-	"\foperand_leaf\x18\x06 \x01(\x05R\voperandLeaf\"\xec\x01\n" +
-	"\x06Access\x12(\n" +
-	"\x03map\x18\x01 \x01(\v2\x16.xlashape.v1.MapOutputR\x03map\x126\n" +
-	"\aruntime\x18\x02 \x03(\v2\x1c.xlashape.v1.RuntimeVariableR\aruntime\x126\n" +
-	"\areplica\x18\x03 \x01(\v2\x1c.xlashape.v1.ReplicaIndexingR\areplica\x12\x12\n" +
-	"\x04leaf\x18\x04 \x01(\x05R\x04leaf\x124\n" +
-	"\tknowledge\x18\x05 \x01(\x0e2\x16.xlashape.v1.KnowledgeR\tknowledge\"\xe0\x01\n" +
-	"\x0fRuntimeVariable\x12 \n" +
-	"\vinstruction\x18\x01 \x01(\tR\vinstruction\x12(\n" +
-	"\x03map\x18\x02 \x01(\v2\x16.xlashape.v1.MapOutputR\x03map\x12\x12\n" +
-	"\x04leaf\x18\x03 \x01(\x05R\x04leaf\x12\x1f\n" +
-	"\vis_position\x18\x04 \x01(\bR\n" +
-	"isPosition\x12\x1d\n" +
-	"\n" +
-	"is_clamped\x18\x05 \x01(\bR\tisClamped\x12-\n" +
-	"\x06bounds\x18\x06 \x01(\v2\x15.xlashape.v1.IntervalR\x06bounds\"\x9f\x01\n" +
-	"\x0fReplicaIndexing\x12(\n" +
-	"\x03map\x18\x01 \x01(\v2\x16.xlashape.v1.MapOutputR\x03map\x121\n" +
-	"\x06groups\x18\x02 \x03(\v2\x19.xlashape.v1.ReplicaGroupR\x06groups\x12/\n" +
-	"\x05pairs\x18\x03 \x01(\v2\x19.xlashape.v1.ReplicaPairsR\x05pairs\"*\n" +
-	"\fReplicaGroup\x12\x1a\n" +
-	"\breplicas\x18\x01 \x03(\x03R\breplicas\">\n" +
-	"\fReplicaPairs\x12.\n" +
-	"\x05pairs\x18\x01 \x03(\v2\x18.xlashape.v1.ReplicaPairR\x05pairs\"=\n" +
-	"\vReplicaPair\x12\x16\n" +
-	"\x06source\x18\x01 \x01(\x03R\x06source\x12\x16\n" +
-	"\x06target\x18\x02 \x01(\x03R\x06target\"\xbf\x02\n" +
-	"\x13OperandReadsRequest\x120\n" +
-	"\x06module\x18\x01 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12 \n" +
-	"\vinstruction\x18\x02 \x01(\tR\vinstruction\x12 \n" +
-	"\vcomputation\x18\x03 \x01(\tR\vcomputation\x12\x1b\n" +
-	"\x06output\x18\x04 \x01(\x05H\x00R\x06output\x88\x01\x01\x12\x12\n" +
-	"\x04warp\x18\x05 \x01(\x05R\x04warp\x12#\n" +
-	"\rsegment_bytes\x18\x06 \x01(\x05R\fsegmentBytes\x12,\n" +
-	"\x05style\x18\a \x01(\x0e2\x16.xlashape.v1.TextStyleR\x05style\x12#\n" +
-	"\rreport_errors\x18\b \x01(\bR\freportErrorsB\t\n" +
-	"\a_output\"\xd8\x01\n" +
-	"\x14OperandReadsResponse\x12 \n" +
-	"\vinstruction\x18\x01 \x01(\tR\vinstruction\x12 \n" +
-	"\vcomputation\x18\x02 \x01(\tR\vcomputation\x12\x16\n" +
-	"\x06opcode\x18\x03 \x01(\tR\x06opcode\x12/\n" +
-	"\x05reads\x18\x04 \x03(\v2\x19.xlashape.v1.OperandReadsR\x05reads\x123\n" +
-	"\x05error\x18\x05 \x01(\v2\x1d.xlashape.v1.InstructionErrorR\x05error\"\xde\x02\n" +
-	"\fOperandReads\x12\x16\n" +
-	"\x06output\x18\x01 \x01(\x05R\x06output\x12\x18\n" +
-	"\aoperand\x18\x02 \x01(\x05R\aoperand\x12!\n" +
-	"\foperand_name\x18\x03 \x01(\tR\voperandName\x12\x1f\n" +
-	"\belements\x18\x04 \x01(\x03H\x00R\belements\x88\x01\x01\x120\n" +
-	"\x11distinct_elements\x18\x05 \x01(\x03H\x01R\x10distinctElements\x88\x01\x01\x12$\n" +
-	"\x0eis_upper_bound\x18\x06 \x01(\bR\fisUpperBound\x12\x19\n" +
-	"\x05reads\x18\a \x01(\x03H\x02R\x05reads\x88\x01\x01\x128\n" +
-	"\baccesses\x18\b \x03(\v2\x1c.xlashape.v1.CoalescedAccessR\baccessesB\v\n" +
-	"\t_elementsB\x14\n" +
-	"\x12_distinct_elementsB\b\n" +
-	"\x06_reads\"\xbb\x01\n" +
-	"\x0fCoalescedAccess\x12(\n" +
-	"\x03map\x18\x01 \x01(\v2\x16.xlashape.v1.MapOutputR\x03map\x12\x12\n" +
-	"\x04leaf\x18\x02 \x01(\x05R\x04leaf\x12\x1b\n" +
-	"\x06stride\x18\x03 \x01(\x03H\x00R\x06stride\x88\x01\x01\x12\x1f\n" +
-	"\bsegments\x18\x04 \x01(\x01H\x01R\bsegments\x88\x01\x01\x12\x14\n" +
-	"\x05ideal\x18\x05 \x01(\x03R\x05idealB\t\n" +
-	"\a_strideB\v\n" +
-	"\t_segments\"\xf8\x01\n" +
-	"\x13OperandTilesRequest\x120\n" +
-	"\x06module\x18\x01 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12 \n" +
-	"\vinstruction\x18\x02 \x01(\tR\vinstruction\x12 \n" +
-	"\vcomputation\x18\x03 \x01(\tR\vcomputation\x12\x16\n" +
-	"\x06output\x18\x04 \x01(\x05R\x06output\x12%\n" +
-	"\x04tile\x18\x05 \x01(\v2\x11.xlashape.v1.TileR\x04tile\x12,\n" +
-	"\x05style\x18\x06 \x01(\x0e2\x16.xlashape.v1.TextStyleR\x05style\"P\n" +
-	"\x04Tile\x12\x18\n" +
-	"\aoffsets\x18\x01 \x03(\x03R\aoffsets\x12\x14\n" +
-	"\x05sizes\x18\x02 \x03(\x03R\x05sizes\x12\x18\n" +
-	"\astrides\x18\x03 \x03(\x03R\astrides\"\xa2\x01\n" +
-	"\x14OperandTilesResponse\x12 \n" +
-	"\vinstruction\x18\x01 \x01(\tR\vinstruction\x12 \n" +
-	"\vcomputation\x18\x02 \x01(\tR\vcomputation\x12\x16\n" +
-	"\x06opcode\x18\x03 \x01(\tR\x06opcode\x12.\n" +
-	"\x05tiles\x18\x04 \x03(\v2\x18.xlashape.v1.OperandTileR\x05tiles\"\xd5\x01\n" +
-	"\vOperandTile\x12\x18\n" +
-	"\aoperand\x18\x01 \x01(\x05R\aoperand\x12!\n" +
-	"\foperand_name\x18\x02 \x01(\tR\voperandName\x12+\n" +
-	"\x06access\x18\x03 \x01(\v2\x13.xlashape.v1.AccessR\x06access\x125\n" +
-	"\bsymbolic\x18\x04 \x01(\v2\x19.xlashape.v1.SymbolicTileR\bsymbolic\x12%\n" +
-	"\x04tile\x18\x05 \x01(\v2\x11.xlashape.v1.TileR\x04tile\"\xe5\x01\n" +
-	"\fSymbolicTile\x125\n" +
-	"\n" +
-	"offset_map\x18\x01 \x01(\v2\x16.xlashape.v1.MapOutputR\toffsetMap\x121\n" +
-	"\bsize_map\x18\x02 \x01(\v2\x16.xlashape.v1.MapOutputR\asizeMap\x125\n" +
-	"\n" +
-	"stride_map\x18\x03 \x01(\v2\x16.xlashape.v1.MapOutputR\tstrideMap\x12 \n" +
-	"\vconstraints\x18\x04 \x01(\tR\vconstraints\x12\x12\n" +
-	"\x04text\x18\x05 \x01(\tR\x04text\"j\n" +
+	"\"xlashape/v1/indexing_service.proto\x12\vxlashape.v1\x1a xlashape/v1/report_service.proto\x1a\x17xlashape/v1/types.proto\"j\n" +
 	"\x0fParseMapRequest\x12)\n" +
 	"\x04maps\x18\x01 \x03(\v2\x15.xlashape.v1.MapInputR\x04maps\x12,\n" +
 	"\x05style\x18\x02 \x01(\x0e2\x16.xlashape.v1.TextStyleR\x05style\">\n" +
@@ -2608,12 +740,9 @@ const file_xlashape_v1_indexing_service_proto_rawDesc = "" +
 	"\x06_count\"Q\n" +
 	"\x18EvaluateMapBatchResponse\x12\x18\n" +
 	"\aresults\x18\x01 \x03(\x10R\aresults\x12\x1b\n" +
-	"\tin_domain\x18\x02 \x03(\bR\binDomain2\xc3\x06\n" +
-	"\x0fIndexingService\x12Z\n" +
-	"\fIndexingMaps\x12 .xlashape.v1.IndexingMapsRequest\x1a!.xlashape.v1.IndexingMapsResponse\"\x03\x90\x02\x010\x01\x12a\n" +
-	"\x0fInstructionMaps\x12#.xlashape.v1.InstructionMapsRequest\x1a$.xlashape.v1.InstructionMapsResponse\"\x03\x90\x02\x01\x12Z\n" +
-	"\fOperandReads\x12 .xlashape.v1.OperandReadsRequest\x1a!.xlashape.v1.OperandReadsResponse\"\x03\x90\x02\x010\x01\x12X\n" +
-	"\fOperandTiles\x12 .xlashape.v1.OperandTilesRequest\x1a!.xlashape.v1.OperandTilesResponse\"\x03\x90\x02\x01\x12L\n" +
+	"\tin_domain\x18\x02 \x03(\bR\binDomain2\xa8\x04\n" +
+	"\x0fIndexingService\x12X\n" +
+	"\fIndexingMaps\x12 .xlashape.v1.IndexingMapsRequest\x1a!.xlashape.v1.IndexingMapsResponse\"\x03\x90\x02\x01\x12L\n" +
 	"\bParseMap\x12\x1c.xlashape.v1.ParseMapRequest\x1a\x1d.xlashape.v1.ParseMapResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\vSimplifyMap\x12\x1f.xlashape.v1.SimplifyMapRequest\x1a .xlashape.v1.SimplifyMapResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\vComposeMaps\x12\x1f.xlashape.v1.ComposeMapsRequest\x1a .xlashape.v1.ComposeMapsResponse\"\x03\x90\x02\x01\x12U\n" +
@@ -2633,127 +762,57 @@ func file_xlashape_v1_indexing_service_proto_rawDescGZIP() []byte {
 	return file_xlashape_v1_indexing_service_proto_rawDescData
 }
 
-var file_xlashape_v1_indexing_service_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_xlashape_v1_indexing_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_xlashape_v1_indexing_service_proto_goTypes = []any{
-	(*IndexingMapsRequest)(nil),      // 0: xlashape.v1.IndexingMapsRequest
-	(*IndexingMapsResponse)(nil),     // 1: xlashape.v1.IndexingMapsResponse
-	(*InstructionMapsRequest)(nil),   // 2: xlashape.v1.InstructionMapsRequest
-	(*InstructionMapsResponse)(nil),  // 3: xlashape.v1.InstructionMapsResponse
-	(*InstructionError)(nil),         // 4: xlashape.v1.InstructionError
-	(*TensorMaps)(nil),               // 5: xlashape.v1.TensorMaps
-	(*Access)(nil),                   // 6: xlashape.v1.Access
-	(*RuntimeVariable)(nil),          // 7: xlashape.v1.RuntimeVariable
-	(*ReplicaIndexing)(nil),          // 8: xlashape.v1.ReplicaIndexing
-	(*ReplicaGroup)(nil),             // 9: xlashape.v1.ReplicaGroup
-	(*ReplicaPairs)(nil),             // 10: xlashape.v1.ReplicaPairs
-	(*ReplicaPair)(nil),              // 11: xlashape.v1.ReplicaPair
-	(*OperandReadsRequest)(nil),      // 12: xlashape.v1.OperandReadsRequest
-	(*OperandReadsResponse)(nil),     // 13: xlashape.v1.OperandReadsResponse
-	(*OperandReads)(nil),             // 14: xlashape.v1.OperandReads
-	(*CoalescedAccess)(nil),          // 15: xlashape.v1.CoalescedAccess
-	(*OperandTilesRequest)(nil),      // 16: xlashape.v1.OperandTilesRequest
-	(*Tile)(nil),                     // 17: xlashape.v1.Tile
-	(*OperandTilesResponse)(nil),     // 18: xlashape.v1.OperandTilesResponse
-	(*OperandTile)(nil),              // 19: xlashape.v1.OperandTile
-	(*SymbolicTile)(nil),             // 20: xlashape.v1.SymbolicTile
-	(*ParseMapRequest)(nil),          // 21: xlashape.v1.ParseMapRequest
-	(*ParseMapResponse)(nil),         // 22: xlashape.v1.ParseMapResponse
-	(*SimplifyMapRequest)(nil),       // 23: xlashape.v1.SimplifyMapRequest
-	(*SimplifyMapResponse)(nil),      // 24: xlashape.v1.SimplifyMapResponse
-	(*SimplifiedMap)(nil),            // 25: xlashape.v1.SimplifiedMap
-	(*ComposeMapsRequest)(nil),       // 26: xlashape.v1.ComposeMapsRequest
-	(*MapChain)(nil),                 // 27: xlashape.v1.MapChain
-	(*ComposeMapsResponse)(nil),      // 28: xlashape.v1.ComposeMapsResponse
-	(*EvaluateMapRequest)(nil),       // 29: xlashape.v1.EvaluateMapRequest
-	(*EvaluateMapResponse)(nil),      // 30: xlashape.v1.EvaluateMapResponse
-	(*EvaluateMapBatchRequest)(nil),  // 31: xlashape.v1.EvaluateMapBatchRequest
-	(*EvaluateMapBatchResponse)(nil), // 32: xlashape.v1.EvaluateMapBatchResponse
-	nil,                              // 33: xlashape.v1.InstructionError.DetailsEntry
-	(*ModuleInput)(nil),              // 34: xlashape.v1.ModuleInput
-	(Direction)(0),                   // 35: xlashape.v1.Direction
-	(TextStyle)(0),                   // 36: xlashape.v1.TextStyle
-	(Knowledge)(0),                   // 37: xlashape.v1.Knowledge
-	(*MapOutput)(nil),                // 38: xlashape.v1.MapOutput
-	(*Interval)(nil),                 // 39: xlashape.v1.Interval
-	(*MapInput)(nil),                 // 40: xlashape.v1.MapInput
+	(*ParseMapRequest)(nil),          // 0: xlashape.v1.ParseMapRequest
+	(*ParseMapResponse)(nil),         // 1: xlashape.v1.ParseMapResponse
+	(*SimplifyMapRequest)(nil),       // 2: xlashape.v1.SimplifyMapRequest
+	(*SimplifyMapResponse)(nil),      // 3: xlashape.v1.SimplifyMapResponse
+	(*SimplifiedMap)(nil),            // 4: xlashape.v1.SimplifiedMap
+	(*ComposeMapsRequest)(nil),       // 5: xlashape.v1.ComposeMapsRequest
+	(*MapChain)(nil),                 // 6: xlashape.v1.MapChain
+	(*ComposeMapsResponse)(nil),      // 7: xlashape.v1.ComposeMapsResponse
+	(*EvaluateMapRequest)(nil),       // 8: xlashape.v1.EvaluateMapRequest
+	(*EvaluateMapResponse)(nil),      // 9: xlashape.v1.EvaluateMapResponse
+	(*EvaluateMapBatchRequest)(nil),  // 10: xlashape.v1.EvaluateMapBatchRequest
+	(*EvaluateMapBatchResponse)(nil), // 11: xlashape.v1.EvaluateMapBatchResponse
+	(*MapInput)(nil),                 // 12: xlashape.v1.MapInput
+	(TextStyle)(0),                   // 13: xlashape.v1.TextStyle
+	(*MapOutput)(nil),                // 14: xlashape.v1.MapOutput
+	(*IndexingMapsRequest)(nil),      // 15: xlashape.v1.IndexingMapsRequest
+	(*IndexingMapsResponse)(nil),     // 16: xlashape.v1.IndexingMapsResponse
 }
 var file_xlashape_v1_indexing_service_proto_depIdxs = []int32{
-	34, // 0: xlashape.v1.IndexingMapsRequest.module:type_name -> xlashape.v1.ModuleInput
-	35, // 1: xlashape.v1.IndexingMapsRequest.direction:type_name -> xlashape.v1.Direction
-	36, // 2: xlashape.v1.IndexingMapsRequest.style:type_name -> xlashape.v1.TextStyle
-	35, // 3: xlashape.v1.IndexingMapsResponse.direction:type_name -> xlashape.v1.Direction
-	5,  // 4: xlashape.v1.IndexingMapsResponse.maps:type_name -> xlashape.v1.TensorMaps
-	4,  // 5: xlashape.v1.IndexingMapsResponse.error:type_name -> xlashape.v1.InstructionError
-	34, // 6: xlashape.v1.InstructionMapsRequest.module:type_name -> xlashape.v1.ModuleInput
-	35, // 7: xlashape.v1.InstructionMapsRequest.direction:type_name -> xlashape.v1.Direction
-	36, // 8: xlashape.v1.InstructionMapsRequest.style:type_name -> xlashape.v1.TextStyle
-	35, // 9: xlashape.v1.InstructionMapsResponse.direction:type_name -> xlashape.v1.Direction
-	5,  // 10: xlashape.v1.InstructionMapsResponse.maps:type_name -> xlashape.v1.TensorMaps
-	33, // 11: xlashape.v1.InstructionError.details:type_name -> xlashape.v1.InstructionError.DetailsEntry
-	37, // 12: xlashape.v1.TensorMaps.knowledge:type_name -> xlashape.v1.Knowledge
-	6,  // 13: xlashape.v1.TensorMaps.accesses:type_name -> xlashape.v1.Access
-	38, // 14: xlashape.v1.Access.map:type_name -> xlashape.v1.MapOutput
-	7,  // 15: xlashape.v1.Access.runtime:type_name -> xlashape.v1.RuntimeVariable
-	8,  // 16: xlashape.v1.Access.replica:type_name -> xlashape.v1.ReplicaIndexing
-	37, // 17: xlashape.v1.Access.knowledge:type_name -> xlashape.v1.Knowledge
-	38, // 18: xlashape.v1.RuntimeVariable.map:type_name -> xlashape.v1.MapOutput
-	39, // 19: xlashape.v1.RuntimeVariable.bounds:type_name -> xlashape.v1.Interval
-	38, // 20: xlashape.v1.ReplicaIndexing.map:type_name -> xlashape.v1.MapOutput
-	9,  // 21: xlashape.v1.ReplicaIndexing.groups:type_name -> xlashape.v1.ReplicaGroup
-	10, // 22: xlashape.v1.ReplicaIndexing.pairs:type_name -> xlashape.v1.ReplicaPairs
-	11, // 23: xlashape.v1.ReplicaPairs.pairs:type_name -> xlashape.v1.ReplicaPair
-	34, // 24: xlashape.v1.OperandReadsRequest.module:type_name -> xlashape.v1.ModuleInput
-	36, // 25: xlashape.v1.OperandReadsRequest.style:type_name -> xlashape.v1.TextStyle
-	14, // 26: xlashape.v1.OperandReadsResponse.reads:type_name -> xlashape.v1.OperandReads
-	4,  // 27: xlashape.v1.OperandReadsResponse.error:type_name -> xlashape.v1.InstructionError
-	15, // 28: xlashape.v1.OperandReads.accesses:type_name -> xlashape.v1.CoalescedAccess
-	38, // 29: xlashape.v1.CoalescedAccess.map:type_name -> xlashape.v1.MapOutput
-	34, // 30: xlashape.v1.OperandTilesRequest.module:type_name -> xlashape.v1.ModuleInput
-	17, // 31: xlashape.v1.OperandTilesRequest.tile:type_name -> xlashape.v1.Tile
-	36, // 32: xlashape.v1.OperandTilesRequest.style:type_name -> xlashape.v1.TextStyle
-	19, // 33: xlashape.v1.OperandTilesResponse.tiles:type_name -> xlashape.v1.OperandTile
-	6,  // 34: xlashape.v1.OperandTile.access:type_name -> xlashape.v1.Access
-	20, // 35: xlashape.v1.OperandTile.symbolic:type_name -> xlashape.v1.SymbolicTile
-	17, // 36: xlashape.v1.OperandTile.tile:type_name -> xlashape.v1.Tile
-	38, // 37: xlashape.v1.SymbolicTile.offset_map:type_name -> xlashape.v1.MapOutput
-	38, // 38: xlashape.v1.SymbolicTile.size_map:type_name -> xlashape.v1.MapOutput
-	38, // 39: xlashape.v1.SymbolicTile.stride_map:type_name -> xlashape.v1.MapOutput
-	40, // 40: xlashape.v1.ParseMapRequest.maps:type_name -> xlashape.v1.MapInput
-	36, // 41: xlashape.v1.ParseMapRequest.style:type_name -> xlashape.v1.TextStyle
-	38, // 42: xlashape.v1.ParseMapResponse.maps:type_name -> xlashape.v1.MapOutput
-	40, // 43: xlashape.v1.SimplifyMapRequest.maps:type_name -> xlashape.v1.MapInput
-	36, // 44: xlashape.v1.SimplifyMapRequest.style:type_name -> xlashape.v1.TextStyle
-	25, // 45: xlashape.v1.SimplifyMapResponse.maps:type_name -> xlashape.v1.SimplifiedMap
-	38, // 46: xlashape.v1.SimplifiedMap.map:type_name -> xlashape.v1.MapOutput
-	27, // 47: xlashape.v1.ComposeMapsRequest.chains:type_name -> xlashape.v1.MapChain
-	36, // 48: xlashape.v1.ComposeMapsRequest.style:type_name -> xlashape.v1.TextStyle
-	40, // 49: xlashape.v1.MapChain.maps:type_name -> xlashape.v1.MapInput
-	38, // 50: xlashape.v1.ComposeMapsResponse.maps:type_name -> xlashape.v1.MapOutput
-	40, // 51: xlashape.v1.EvaluateMapRequest.map:type_name -> xlashape.v1.MapInput
-	40, // 52: xlashape.v1.EvaluateMapBatchRequest.map:type_name -> xlashape.v1.MapInput
-	0,  // 53: xlashape.v1.IndexingService.IndexingMaps:input_type -> xlashape.v1.IndexingMapsRequest
-	2,  // 54: xlashape.v1.IndexingService.InstructionMaps:input_type -> xlashape.v1.InstructionMapsRequest
-	12, // 55: xlashape.v1.IndexingService.OperandReads:input_type -> xlashape.v1.OperandReadsRequest
-	16, // 56: xlashape.v1.IndexingService.OperandTiles:input_type -> xlashape.v1.OperandTilesRequest
-	21, // 57: xlashape.v1.IndexingService.ParseMap:input_type -> xlashape.v1.ParseMapRequest
-	23, // 58: xlashape.v1.IndexingService.SimplifyMap:input_type -> xlashape.v1.SimplifyMapRequest
-	26, // 59: xlashape.v1.IndexingService.ComposeMaps:input_type -> xlashape.v1.ComposeMapsRequest
-	29, // 60: xlashape.v1.IndexingService.EvaluateMap:input_type -> xlashape.v1.EvaluateMapRequest
-	31, // 61: xlashape.v1.IndexingService.EvaluateMapBatch:input_type -> xlashape.v1.EvaluateMapBatchRequest
-	1,  // 62: xlashape.v1.IndexingService.IndexingMaps:output_type -> xlashape.v1.IndexingMapsResponse
-	3,  // 63: xlashape.v1.IndexingService.InstructionMaps:output_type -> xlashape.v1.InstructionMapsResponse
-	13, // 64: xlashape.v1.IndexingService.OperandReads:output_type -> xlashape.v1.OperandReadsResponse
-	18, // 65: xlashape.v1.IndexingService.OperandTiles:output_type -> xlashape.v1.OperandTilesResponse
-	22, // 66: xlashape.v1.IndexingService.ParseMap:output_type -> xlashape.v1.ParseMapResponse
-	24, // 67: xlashape.v1.IndexingService.SimplifyMap:output_type -> xlashape.v1.SimplifyMapResponse
-	28, // 68: xlashape.v1.IndexingService.ComposeMaps:output_type -> xlashape.v1.ComposeMapsResponse
-	30, // 69: xlashape.v1.IndexingService.EvaluateMap:output_type -> xlashape.v1.EvaluateMapResponse
-	32, // 70: xlashape.v1.IndexingService.EvaluateMapBatch:output_type -> xlashape.v1.EvaluateMapBatchResponse
-	62, // [62:71] is the sub-list for method output_type
-	53, // [53:62] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	12, // 0: xlashape.v1.ParseMapRequest.maps:type_name -> xlashape.v1.MapInput
+	13, // 1: xlashape.v1.ParseMapRequest.style:type_name -> xlashape.v1.TextStyle
+	14, // 2: xlashape.v1.ParseMapResponse.maps:type_name -> xlashape.v1.MapOutput
+	12, // 3: xlashape.v1.SimplifyMapRequest.maps:type_name -> xlashape.v1.MapInput
+	13, // 4: xlashape.v1.SimplifyMapRequest.style:type_name -> xlashape.v1.TextStyle
+	4,  // 5: xlashape.v1.SimplifyMapResponse.maps:type_name -> xlashape.v1.SimplifiedMap
+	14, // 6: xlashape.v1.SimplifiedMap.map:type_name -> xlashape.v1.MapOutput
+	6,  // 7: xlashape.v1.ComposeMapsRequest.chains:type_name -> xlashape.v1.MapChain
+	13, // 8: xlashape.v1.ComposeMapsRequest.style:type_name -> xlashape.v1.TextStyle
+	12, // 9: xlashape.v1.MapChain.maps:type_name -> xlashape.v1.MapInput
+	14, // 10: xlashape.v1.ComposeMapsResponse.maps:type_name -> xlashape.v1.MapOutput
+	12, // 11: xlashape.v1.EvaluateMapRequest.map:type_name -> xlashape.v1.MapInput
+	12, // 12: xlashape.v1.EvaluateMapBatchRequest.map:type_name -> xlashape.v1.MapInput
+	15, // 13: xlashape.v1.IndexingService.IndexingMaps:input_type -> xlashape.v1.IndexingMapsRequest
+	0,  // 14: xlashape.v1.IndexingService.ParseMap:input_type -> xlashape.v1.ParseMapRequest
+	2,  // 15: xlashape.v1.IndexingService.SimplifyMap:input_type -> xlashape.v1.SimplifyMapRequest
+	5,  // 16: xlashape.v1.IndexingService.ComposeMaps:input_type -> xlashape.v1.ComposeMapsRequest
+	8,  // 17: xlashape.v1.IndexingService.EvaluateMap:input_type -> xlashape.v1.EvaluateMapRequest
+	10, // 18: xlashape.v1.IndexingService.EvaluateMapBatch:input_type -> xlashape.v1.EvaluateMapBatchRequest
+	16, // 19: xlashape.v1.IndexingService.IndexingMaps:output_type -> xlashape.v1.IndexingMapsResponse
+	1,  // 20: xlashape.v1.IndexingService.ParseMap:output_type -> xlashape.v1.ParseMapResponse
+	3,  // 21: xlashape.v1.IndexingService.SimplifyMap:output_type -> xlashape.v1.SimplifyMapResponse
+	7,  // 22: xlashape.v1.IndexingService.ComposeMaps:output_type -> xlashape.v1.ComposeMapsResponse
+	9,  // 23: xlashape.v1.IndexingService.EvaluateMap:output_type -> xlashape.v1.EvaluateMapResponse
+	11, // 24: xlashape.v1.IndexingService.EvaluateMapBatch:output_type -> xlashape.v1.EvaluateMapBatchResponse
+	19, // [19:25] is the sub-list for method output_type
+	13, // [13:19] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_xlashape_v1_indexing_service_proto_init() }
@@ -2761,21 +820,17 @@ func file_xlashape_v1_indexing_service_proto_init() {
 	if File_xlashape_v1_indexing_service_proto != nil {
 		return
 	}
+	file_xlashape_v1_report_service_proto_init()
 	file_xlashape_v1_types_proto_init()
-	file_xlashape_v1_indexing_service_proto_msgTypes[0].OneofWrappers = []any{}
-	file_xlashape_v1_indexing_service_proto_msgTypes[2].OneofWrappers = []any{}
-	file_xlashape_v1_indexing_service_proto_msgTypes[12].OneofWrappers = []any{}
-	file_xlashape_v1_indexing_service_proto_msgTypes[14].OneofWrappers = []any{}
-	file_xlashape_v1_indexing_service_proto_msgTypes[15].OneofWrappers = []any{}
-	file_xlashape_v1_indexing_service_proto_msgTypes[29].OneofWrappers = []any{}
-	file_xlashape_v1_indexing_service_proto_msgTypes[31].OneofWrappers = []any{}
+	file_xlashape_v1_indexing_service_proto_msgTypes[8].OneofWrappers = []any{}
+	file_xlashape_v1_indexing_service_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_xlashape_v1_indexing_service_proto_rawDesc), len(file_xlashape_v1_indexing_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

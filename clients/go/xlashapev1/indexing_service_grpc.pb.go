@@ -22,9 +22,6 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	IndexingService_IndexingMaps_FullMethodName     = "/xlashape.v1.IndexingService/IndexingMaps"
-	IndexingService_InstructionMaps_FullMethodName  = "/xlashape.v1.IndexingService/InstructionMaps"
-	IndexingService_OperandReads_FullMethodName     = "/xlashape.v1.IndexingService/OperandReads"
-	IndexingService_OperandTiles_FullMethodName     = "/xlashape.v1.IndexingService/OperandTiles"
 	IndexingService_ParseMap_FullMethodName         = "/xlashape.v1.IndexingService/ParseMap"
 	IndexingService_SimplifyMap_FullMethodName      = "/xlashape.v1.IndexingService/SimplifyMap"
 	IndexingService_ComposeMaps_FullMethodName      = "/xlashape.v1.IndexingService/ComposeMaps"
@@ -38,16 +35,9 @@ const (
 //
 // Maps are simplified unless raw maps are requested. A simplified map is equal to the raw map at every point.
 type IndexingServiceClient interface {
-	// Computes the maps of one instruction, or of every instruction of a module: a response for each, in the module's order.
-	IndexingMaps(ctx context.Context, in *IndexingMapsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[IndexingMapsResponse], error)
-	// Computes the maps of one instruction: the answer of IndexingMaps for it, without a stream.
-	InstructionMaps(ctx context.Context, in *InstructionMapsRequest, opts ...grpc.CallOption) (*InstructionMapsResponse, error)
-	// Computes how efficiently one instruction, or each instruction that the module executes, reads its operands: a response for each, in the module's
-	// order.
-	OperandReads(ctx context.Context, in *OperandReadsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OperandReadsResponse], error)
-	// Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the sizes of
-	// any tile.
-	OperandTiles(ctx context.Context, in *OperandTilesRequest, opts ...grpc.CallOption) (*OperandTilesResponse, error)
+	// Computes which elements of its operands one instruction, or each instruction of a module, reads: the report `map`. Maps are text, and fields on
+	// request.
+	IndexingMaps(ctx context.Context, in *IndexingMapsRequest, opts ...grpc.CallOption) (*IndexingMapsResponse, error)
 	// Reads each map, which is given as text or as fields, and returns it in both forms, not simplified.
 	ParseMap(ctx context.Context, in *ParseMapRequest, opts ...grpc.CallOption) (*ParseMapResponse, error)
 	// Simplifies each map. Domain and results stay the same.
@@ -71,58 +61,10 @@ func NewIndexingServiceClient(cc grpc.ClientConnInterface) IndexingServiceClient
 	return &indexingServiceClient{cc}
 }
 
-func (c *indexingServiceClient) IndexingMaps(ctx context.Context, in *IndexingMapsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[IndexingMapsResponse], error) {
+func (c *indexingServiceClient) IndexingMaps(ctx context.Context, in *IndexingMapsRequest, opts ...grpc.CallOption) (*IndexingMapsResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &IndexingService_ServiceDesc.Streams[0], IndexingService_IndexingMaps_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[IndexingMapsRequest, IndexingMapsResponse]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type IndexingService_IndexingMapsClient = grpc.ServerStreamingClient[IndexingMapsResponse]
-
-func (c *indexingServiceClient) InstructionMaps(ctx context.Context, in *InstructionMapsRequest, opts ...grpc.CallOption) (*InstructionMapsResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(InstructionMapsResponse)
-	err := c.cc.Invoke(ctx, IndexingService_InstructionMaps_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *indexingServiceClient) OperandReads(ctx context.Context, in *OperandReadsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[OperandReadsResponse], error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &IndexingService_ServiceDesc.Streams[1], IndexingService_OperandReads_FullMethodName, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	x := &grpc.GenericClientStream[OperandReadsRequest, OperandReadsResponse]{ClientStream: stream}
-	if err := x.ClientStream.SendMsg(in); err != nil {
-		return nil, err
-	}
-	if err := x.ClientStream.CloseSend(); err != nil {
-		return nil, err
-	}
-	return x, nil
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type IndexingService_OperandReadsClient = grpc.ServerStreamingClient[OperandReadsResponse]
-
-func (c *indexingServiceClient) OperandTiles(ctx context.Context, in *OperandTilesRequest, opts ...grpc.CallOption) (*OperandTilesResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(OperandTilesResponse)
-	err := c.cc.Invoke(ctx, IndexingService_OperandTiles_FullMethodName, in, out, cOpts...)
+	out := new(IndexingMapsResponse)
+	err := c.cc.Invoke(ctx, IndexingService_IndexingMaps_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +113,7 @@ func (c *indexingServiceClient) EvaluateMap(ctx context.Context, in *EvaluateMap
 
 func (c *indexingServiceClient) EvaluateMapBatch(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[EvaluateMapBatchRequest, EvaluateMapBatchResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &IndexingService_ServiceDesc.Streams[2], IndexingService_EvaluateMapBatch_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &IndexingService_ServiceDesc.Streams[0], IndexingService_EvaluateMapBatch_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -188,16 +130,9 @@ type IndexingService_EvaluateMapBatchClient = grpc.BidiStreamingClient[EvaluateM
 //
 // Maps are simplified unless raw maps are requested. A simplified map is equal to the raw map at every point.
 type IndexingServiceServer interface {
-	// Computes the maps of one instruction, or of every instruction of a module: a response for each, in the module's order.
-	IndexingMaps(*IndexingMapsRequest, grpc.ServerStreamingServer[IndexingMapsResponse]) error
-	// Computes the maps of one instruction: the answer of IndexingMaps for it, without a stream.
-	InstructionMaps(context.Context, *InstructionMapsRequest) (*InstructionMapsResponse, error)
-	// Computes how efficiently one instruction, or each instruction that the module executes, reads its operands: a response for each, in the module's
-	// order.
-	OperandReads(*OperandReadsRequest, grpc.ServerStreamingServer[OperandReadsResponse]) error
-	// Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the sizes of
-	// any tile.
-	OperandTiles(context.Context, *OperandTilesRequest) (*OperandTilesResponse, error)
+	// Computes which elements of its operands one instruction, or each instruction of a module, reads: the report `map`. Maps are text, and fields on
+	// request.
+	IndexingMaps(context.Context, *IndexingMapsRequest) (*IndexingMapsResponse, error)
 	// Reads each map, which is given as text or as fields, and returns it in both forms, not simplified.
 	ParseMap(context.Context, *ParseMapRequest) (*ParseMapResponse, error)
 	// Simplifies each map. Domain and results stay the same.
@@ -221,17 +156,8 @@ type IndexingServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedIndexingServiceServer struct{}
 
-func (UnimplementedIndexingServiceServer) IndexingMaps(*IndexingMapsRequest, grpc.ServerStreamingServer[IndexingMapsResponse]) error {
-	return status.Error(codes.Unimplemented, "method IndexingMaps not implemented")
-}
-func (UnimplementedIndexingServiceServer) InstructionMaps(context.Context, *InstructionMapsRequest) (*InstructionMapsResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method InstructionMaps not implemented")
-}
-func (UnimplementedIndexingServiceServer) OperandReads(*OperandReadsRequest, grpc.ServerStreamingServer[OperandReadsResponse]) error {
-	return status.Error(codes.Unimplemented, "method OperandReads not implemented")
-}
-func (UnimplementedIndexingServiceServer) OperandTiles(context.Context, *OperandTilesRequest) (*OperandTilesResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method OperandTiles not implemented")
+func (UnimplementedIndexingServiceServer) IndexingMaps(context.Context, *IndexingMapsRequest) (*IndexingMapsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method IndexingMaps not implemented")
 }
 func (UnimplementedIndexingServiceServer) ParseMap(context.Context, *ParseMapRequest) (*ParseMapResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ParseMap not implemented")
@@ -269,60 +195,20 @@ func RegisterIndexingServiceServer(s grpc.ServiceRegistrar, srv IndexingServiceS
 	s.RegisterService(&IndexingService_ServiceDesc, srv)
 }
 
-func _IndexingService_IndexingMaps_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(IndexingMapsRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(IndexingServiceServer).IndexingMaps(m, &grpc.GenericServerStream[IndexingMapsRequest, IndexingMapsResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type IndexingService_IndexingMapsServer = grpc.ServerStreamingServer[IndexingMapsResponse]
-
-func _IndexingService_InstructionMaps_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(InstructionMapsRequest)
+func _IndexingService_IndexingMaps_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(IndexingMapsRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(IndexingServiceServer).InstructionMaps(ctx, in)
+		return srv.(IndexingServiceServer).IndexingMaps(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: IndexingService_InstructionMaps_FullMethodName,
+		FullMethod: IndexingService_IndexingMaps_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(IndexingServiceServer).InstructionMaps(ctx, req.(*InstructionMapsRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
-func _IndexingService_OperandReads_Handler(srv interface{}, stream grpc.ServerStream) error {
-	m := new(OperandReadsRequest)
-	if err := stream.RecvMsg(m); err != nil {
-		return err
-	}
-	return srv.(IndexingServiceServer).OperandReads(m, &grpc.GenericServerStream[OperandReadsRequest, OperandReadsResponse]{ServerStream: stream})
-}
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type IndexingService_OperandReadsServer = grpc.ServerStreamingServer[OperandReadsResponse]
-
-func _IndexingService_OperandTiles_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(OperandTilesRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(IndexingServiceServer).OperandTiles(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: IndexingService_OperandTiles_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(IndexingServiceServer).OperandTiles(ctx, req.(*OperandTilesRequest))
+		return srv.(IndexingServiceServer).IndexingMaps(ctx, req.(*IndexingMapsRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -414,12 +300,8 @@ var IndexingService_ServiceDesc = grpc.ServiceDesc{
 	HandlerType: (*IndexingServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{
-			MethodName: "InstructionMaps",
-			Handler:    _IndexingService_InstructionMaps_Handler,
-		},
-		{
-			MethodName: "OperandTiles",
-			Handler:    _IndexingService_OperandTiles_Handler,
+			MethodName: "IndexingMaps",
+			Handler:    _IndexingService_IndexingMaps_Handler,
 		},
 		{
 			MethodName: "ParseMap",
@@ -439,16 +321,6 @@ var IndexingService_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams: []grpc.StreamDesc{
-		{
-			StreamName:    "IndexingMaps",
-			Handler:       _IndexingService_IndexingMaps_Handler,
-			ServerStreams: true,
-		},
-		{
-			StreamName:    "OperandReads",
-			Handler:       _IndexingService_OperandReads_Handler,
-			ServerStreams: true,
-		},
 		{
 			StreamName:    "EvaluateMapBatch",
 			Handler:       _IndexingService_EvaluateMapBatch_Handler,

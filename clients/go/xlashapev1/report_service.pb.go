@@ -2170,18 +2170,18 @@ type CostTotals struct {
 	LeastTime *float64 `protobuf:"fixed64,10,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
 	// The least time of all collectives of one run on the links between devices, without latency; docs/cost.md has the
 	// links, in seconds.
-	CommunicationTime *float64 `protobuf:"fixed64,16,opt,name=communication_time,json=communicationTime,proto3,oneof" json:"communication_time,omitempty"`
+	CommunicationTime *float64 `protobuf:"fixed64,11,opt,name=communication_time,json=communicationTime,proto3,oneof" json:"communication_time,omitempty"`
 	// Whether the sums are exact: no loop of unknown length, no branches, nothing unknown.
-	IsExact *bool `protobuf:"varint,11,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`
+	IsExact *bool `protobuf:"varint,12,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`
 	// Loops whose number of iterations is not known; they count one iteration.
-	UnknownLoops *int64 `protobuf:"varint,12,opt,name=unknown_loops,json=unknownLoops,proto3,oneof" json:"unknown_loops,omitempty"`
+	UnknownLoops *int64 `protobuf:"varint,13,opt,name=unknown_loops,json=unknownLoops,proto3,oneof" json:"unknown_loops,omitempty"`
 	// Conditionals; in FLOPs, bytes and rows the branch with the most FLOPs counts, of equal FLOPs the one that moves the
 	// most bytes.
-	Conditionals *int64 `protobuf:"varint,13,opt,name=conditionals,proto3,oneof" json:"conditionals,omitempty"`
+	Conditionals *int64 `protobuf:"varint,14,opt,name=conditionals,proto3,oneof" json:"conditionals,omitempty"`
 	// Instructions, such as custom calls, of which the FLOPs are not known and count 0.
-	UnknownInstructions *int64 `protobuf:"varint,14,opt,name=unknown_instructions,json=unknownInstructions,proto3,oneof" json:"unknown_instructions,omitempty"`
+	UnknownInstructions *int64 `protobuf:"varint,15,opt,name=unknown_instructions,json=unknownInstructions,proto3,oneof" json:"unknown_instructions,omitempty"`
 	// What must be known of the answer, such as what of the text was left out or assumed.
-	Notes         []string `protobuf:"bytes,15,rep,name=notes,proto3" json:"notes,omitempty"`
+	Notes         []string `protobuf:"bytes,16,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2362,13 +2362,13 @@ type CostRow struct {
 	// The least time of one execution on the target, in seconds.
 	LeastTime *float64 `protobuf:"fixed64,15,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
 	// Of a collective the least time of one execution on the links between devices, without latency, in seconds.
-	CommunicationTime *float64 `protobuf:"fixed64,19,opt,name=communication_time,json=communicationTime,proto3,oneof" json:"communication_time,omitempty"`
+	CommunicationTime *float64 `protobuf:"fixed64,16,opt,name=communication_time,json=communicationTime,proto3,oneof" json:"communication_time,omitempty"`
 	// The share of its executions in the sum of all least times, or without a target of all bytes.
-	Share *float64 `protobuf:"fixed64,16,opt,name=share,proto3,oneof" json:"share,omitempty"`
+	Share *float64 `protobuf:"fixed64,17,opt,name=share,proto3,oneof" json:"share,omitempty"`
 	// The line of the program that it comes from.
-	Source *string `protobuf:"bytes,17,opt,name=source,proto3,oneof" json:"source,omitempty"`
+	Source *string `protobuf:"bytes,18,opt,name=source,proto3,oneof" json:"source,omitempty"`
 	// The operation of the program that it comes from.
-	OpName        *string `protobuf:"bytes,18,opt,name=op_name,json=opName,proto3,oneof" json:"op_name,omitempty"`
+	OpName        *string `protobuf:"bytes,19,opt,name=op_name,json=opName,proto3,oneof" json:"op_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7816,7 +7816,7 @@ func (x *CopiesSuggestionsRow) GetEdits() []string {
 }
 
 // The request of the report `map`: which elements of its operands an instruction reads, as indexing maps.
-type MapRequest struct {
+type IndexingMapsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The most rows of the answer; 0, and more than 2,000, stand for 2,000. Fewer rows are returned where their texts are
 	// long, but at least one.
@@ -7844,25 +7844,27 @@ type MapRequest struct {
 	// Only the instructions of this computation.
 	Computation *string `protobuf:"bytes,11,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
 	// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
-	Strict        *bool `protobuf:"varint,12,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
+	Strict *bool `protobuf:"varint,12,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
+	// Whether rows have their maps as fields too.
+	Structured    bool `protobuf:"varint,13,opt,name=structured,proto3" json:"structured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *MapRequest) Reset() {
-	*x = MapRequest{}
+func (x *IndexingMapsRequest) Reset() {
+	*x = IndexingMapsRequest{}
 	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *MapRequest) String() string {
+func (x *IndexingMapsRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*MapRequest) ProtoMessage() {}
+func (*IndexingMapsRequest) ProtoMessage() {}
 
-func (x *MapRequest) ProtoReflect() protoreflect.Message {
+func (x *IndexingMapsRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -7874,97 +7876,104 @@ func (x *MapRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use MapRequest.ProtoReflect.Descriptor instead.
-func (*MapRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use IndexingMapsRequest.ProtoReflect.Descriptor instead.
+func (*IndexingMapsRequest) Descriptor() ([]byte, []int) {
 	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{43}
 }
 
-func (x *MapRequest) GetPageSize() int32 {
+func (x *IndexingMapsRequest) GetPageSize() int32 {
 	if x != nil {
 		return x.PageSize
 	}
 	return 0
 }
 
-func (x *MapRequest) GetPageToken() string {
+func (x *IndexingMapsRequest) GetPageToken() string {
 	if x != nil {
 		return x.PageToken
 	}
 	return ""
 }
 
-func (x *MapRequest) GetModule() *ModuleInput {
+func (x *IndexingMapsRequest) GetModule() *ModuleInput {
 	if x != nil {
 		return x.Module
 	}
 	return nil
 }
 
-func (x *MapRequest) GetInstruction() string {
+func (x *IndexingMapsRequest) GetInstruction() string {
 	if x != nil && x.Instruction != nil {
 		return *x.Instruction
 	}
 	return ""
 }
 
-func (x *MapRequest) GetOperand() int64 {
+func (x *IndexingMapsRequest) GetOperand() int64 {
 	if x != nil && x.Operand != nil {
 		return *x.Operand
 	}
 	return 0
 }
 
-func (x *MapRequest) GetOutput() int64 {
+func (x *IndexingMapsRequest) GetOutput() int64 {
 	if x != nil && x.Output != nil {
 		return *x.Output
 	}
 	return 0
 }
 
-func (x *MapRequest) GetDirection() Direction {
+func (x *IndexingMapsRequest) GetDirection() Direction {
 	if x != nil {
 		return x.Direction
 	}
 	return Direction_DIRECTION_UNSPECIFIED
 }
 
-func (x *MapRequest) GetStyle() TextStyle {
+func (x *IndexingMapsRequest) GetStyle() TextStyle {
 	if x != nil {
 		return x.Style
 	}
 	return TextStyle_TEXT_STYLE_UNSPECIFIED
 }
 
-func (x *MapRequest) GetRaw() bool {
+func (x *IndexingMapsRequest) GetRaw() bool {
 	if x != nil && x.Raw != nil {
 		return *x.Raw
 	}
 	return false
 }
 
-func (x *MapRequest) GetPhysical() bool {
+func (x *IndexingMapsRequest) GetPhysical() bool {
 	if x != nil && x.Physical != nil {
 		return *x.Physical
 	}
 	return false
 }
 
-func (x *MapRequest) GetComputation() string {
+func (x *IndexingMapsRequest) GetComputation() string {
 	if x != nil && x.Computation != nil {
 		return *x.Computation
 	}
 	return ""
 }
 
-func (x *MapRequest) GetStrict() bool {
+func (x *IndexingMapsRequest) GetStrict() bool {
 	if x != nil && x.Strict != nil {
 		return *x.Strict
 	}
 	return false
 }
 
+func (x *IndexingMapsRequest) GetStructured() bool {
+	if x != nil {
+		return x.Structured
+	}
+	return false
+}
+
 // The answer of the report `map`: rows.
-type MapResponse struct {
+type IndexingMapsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The totals of the report.
 	Totals *MapTotals `protobuf:"bytes,1,opt,name=totals,proto3" json:"totals,omitempty"`
@@ -7980,20 +7989,20 @@ type MapResponse struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *MapResponse) Reset() {
-	*x = MapResponse{}
+func (x *IndexingMapsResponse) Reset() {
+	*x = IndexingMapsResponse{}
 	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *MapResponse) String() string {
+func (x *IndexingMapsResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*MapResponse) ProtoMessage() {}
+func (*IndexingMapsResponse) ProtoMessage() {}
 
-func (x *MapResponse) ProtoReflect() protoreflect.Message {
+func (x *IndexingMapsResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -8005,40 +8014,40 @@ func (x *MapResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use MapResponse.ProtoReflect.Descriptor instead.
-func (*MapResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use IndexingMapsResponse.ProtoReflect.Descriptor instead.
+func (*IndexingMapsResponse) Descriptor() ([]byte, []int) {
 	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{44}
 }
 
-func (x *MapResponse) GetTotals() *MapTotals {
+func (x *IndexingMapsResponse) GetTotals() *MapTotals {
 	if x != nil {
 		return x.Totals
 	}
 	return nil
 }
 
-func (x *MapResponse) GetMaps() []*MapRow {
+func (x *IndexingMapsResponse) GetMaps() []*MapRow {
 	if x != nil {
 		return x.Maps
 	}
 	return nil
 }
 
-func (x *MapResponse) GetRowCount() int64 {
+func (x *IndexingMapsResponse) GetRowCount() int64 {
 	if x != nil {
 		return x.RowCount
 	}
 	return 0
 }
 
-func (x *MapResponse) GetNextPageToken() string {
+func (x *IndexingMapsResponse) GetNextPageToken() string {
 	if x != nil {
 		return x.NextPageToken
 	}
 	return ""
 }
 
-func (x *MapResponse) GetHeadline() string {
+func (x *IndexingMapsResponse) GetHeadline() string {
 	if x != nil {
 		return x.Headline
 	}
@@ -8162,7 +8171,9 @@ type MapRow struct {
 	// Where the values of the runtime variables rt0, rt1, … of the map come from.
 	Runtime []string `protobuf:"bytes,11,rep,name=runtime,proto3" json:"runtime,omitempty"`
 	// Why there are no maps.
-	Error         *string `protobuf:"bytes,12,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	Error *string `protobuf:"bytes,12,opt,name=error,proto3,oneof" json:"error,omitempty"`
+	// If the request is `structured`: the map as structure, and where the values of its variables come from.
+	Indexing      *OperandIndexing `protobuf:"bytes,13,opt,name=indexing,proto3" json:"indexing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8281,6 +8292,13 @@ func (x *MapRow) GetError() string {
 	return ""
 }
 
+func (x *MapRow) GetIndexing() *OperandIndexing {
+	if x != nil {
+		return x.Indexing
+	}
+	return nil
+}
+
 // The request of the report `tile`: the tile of each operand that a tile of an instruction's output reads.
 type TileRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -8308,7 +8326,9 @@ type TileRequest struct {
 	// The computation of the instruction; without a name of either, the entry computation.
 	Computation *string `protobuf:"bytes,10,opt,name=computation,proto3,oneof" json:"computation,omitempty"`
 	// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
-	Strict        *bool `protobuf:"varint,11,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
+	Strict *bool `protobuf:"varint,11,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
+	// Whether rows have their maps as fields too.
+	Structured    bool `protobuf:"varint,12,opt,name=structured,proto3" json:"structured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8416,6 +8436,13 @@ func (x *TileRequest) GetComputation() string {
 func (x *TileRequest) GetStrict() bool {
 	if x != nil && x.Strict != nil {
 		return *x.Strict
+	}
+	return false
+}
+
+func (x *TileRequest) GetStructured() bool {
+	if x != nil {
+		return x.Structured
 	}
 	return false
 }
@@ -8612,7 +8639,11 @@ type TileRow struct {
 	// Under which constraints the expressions of the row hold.
 	Constraints *string `protobuf:"bytes,12,opt,name=constraints,proto3,oneof" json:"constraints,omitempty"`
 	// The expressions and their constraints as XLA writes them; not set where none are found.
-	Symbolic      *string `protobuf:"bytes,13,opt,name=symbolic,proto3,oneof" json:"symbolic,omitempty"`
+	Symbolic *string `protobuf:"bytes,13,opt,name=symbolic,proto3,oneof" json:"symbolic,omitempty"`
+	// If the request is `structured`: the map as structure, and where the values of its variables come from.
+	Indexing *OperandIndexing `protobuf:"bytes,14,opt,name=indexing,proto3" json:"indexing,omitempty"`
+	// If the request is `structured`: the expressions as maps; not set where none are found.
+	Tile          *SymbolicTile `protobuf:"bytes,15,opt,name=tile,proto3" json:"tile,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8736,6 +8767,20 @@ func (x *TileRow) GetSymbolic() string {
 		return *x.Symbolic
 	}
 	return ""
+}
+
+func (x *TileRow) GetIndexing() *OperandIndexing {
+	if x != nil {
+		return x.Indexing
+	}
+	return nil
+}
+
+func (x *TileRow) GetTile() *SymbolicTile {
+	if x != nil {
+		return x.Tile
+	}
+	return nil
 }
 
 // The request of the report `verify`: whether a module keeps the rules of XLA's verifier: names, order, operands,
@@ -9081,7 +9126,9 @@ type ReadsRequest struct {
 	// What `source` names: the line of your own code, or every frame that called an operation, libraries included.
 	Frames Frames `protobuf:"varint,11,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
 	// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
-	Strict        *bool `protobuf:"varint,12,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
+	Strict *bool `protobuf:"varint,12,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
+	// Whether rows have their maps as fields too.
+	Structured    bool `protobuf:"varint,13,opt,name=structured,proto3" json:"structured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9196,6 +9243,13 @@ func (x *ReadsRequest) GetFrames() Frames {
 func (x *ReadsRequest) GetStrict() bool {
 	if x != nil && x.Strict != nil {
 		return *x.Strict
+	}
+	return false
+}
+
+func (x *ReadsRequest) GetStructured() bool {
+	if x != nil {
+		return x.Structured
 	}
 	return false
 }
@@ -9823,7 +9877,11 @@ type ReadsAccessesRow struct {
 	// From the index of an output to the index of the operand.
 	Map *string `protobuf:"bytes,17,opt,name=map,proto3,oneof" json:"map,omitempty"`
 	// From positions in the output's buffer to positions in the operand's.
-	PhysicalMap   *string `protobuf:"bytes,18,opt,name=physical_map,json=physicalMap,proto3,oneof" json:"physical_map,omitempty"`
+	PhysicalMap *string `protobuf:"bytes,18,opt,name=physical_map,json=physicalMap,proto3,oneof" json:"physical_map,omitempty"`
+	// If the request is `structured`: the map as structure, and where the values of its variables come from.
+	Indexing *OperandIndexing `protobuf:"bytes,19,opt,name=indexing,proto3" json:"indexing,omitempty"`
+	// If the request is `structured`: the map between positions in buffers as structure.
+	Physical      *IndexingMap `protobuf:"bytes,20,opt,name=physical,proto3" json:"physical,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -9982,6 +10040,20 @@ func (x *ReadsAccessesRow) GetPhysicalMap() string {
 		return *x.PhysicalMap
 	}
 	return ""
+}
+
+func (x *ReadsAccessesRow) GetIndexing() *OperandIndexing {
+	if x != nil {
+		return x.Indexing
+	}
+	return nil
+}
+
+func (x *ReadsAccessesRow) GetPhysical() *IndexingMap {
+	if x != nil {
+		return x.Physical
+	}
+	return nil
 }
 
 // What the instructions write, in the order of the module.
@@ -10336,26 +10408,26 @@ type ProfileTotals struct {
 	// The time of copies ÷ the time of all instructions.
 	CopyShare *float64 `protobuf:"fixed64,8,opt,name=copy_share,json=copyShare,proto3,oneof" json:"copy_share,omitempty"`
 	// The time of collectives, their begins and their ends, in seconds.
-	CommunicationTime *float64 `protobuf:"fixed64,17,opt,name=communication_time,json=communicationTime,proto3,oneof" json:"communication_time,omitempty"`
+	CommunicationTime *float64 `protobuf:"fixed64,9,opt,name=communication_time,json=communicationTime,proto3,oneof" json:"communication_time,omitempty"`
 	// The part of that time in which the device runs nothing else: known for TPUs, which run one instruction after the
 	// other, in seconds.
-	ExposedTime *float64 `protobuf:"fixed64,18,opt,name=exposed_time,json=exposedTime,proto3,oneof" json:"exposed_time,omitempty"`
+	ExposedTime *float64 `protobuf:"fixed64,10,opt,name=exposed_time,json=exposedTime,proto3,oneof" json:"exposed_time,omitempty"`
 	// The time that layouts cost: copies, padding, and what reads fetch in vain, in seconds.
-	LayoutTime *float64 `protobuf:"fixed64,9,opt,name=layout_time,json=layoutTime,proto3,oneof" json:"layout_time,omitempty"`
+	LayoutTime *float64 `protobuf:"fixed64,11,opt,name=layout_time,json=layoutTime,proto3,oneof" json:"layout_time,omitempty"`
 	// The time of kernels that the profile gives no instruction for, in seconds.
-	LostTime *float64 `protobuf:"fixed64,10,opt,name=lost_time,json=lostTime,proto3,oneof" json:"lost_time,omitempty"`
+	LostTime *float64 `protobuf:"fixed64,12,opt,name=lost_time,json=lostTime,proto3,oneof" json:"lost_time,omitempty"`
 	// How many kernels the profile gives no instruction for.
-	LostKernels *int64 `protobuf:"varint,11,opt,name=lost_kernels,json=lostKernels,proto3,oneof" json:"lost_kernels,omitempty"`
+	LostKernels *int64 `protobuf:"varint,13,opt,name=lost_kernels,json=lostKernels,proto3,oneof" json:"lost_kernels,omitempty"`
 	// How many of the lost kernels ran in command buffers, which lose the names of instructions.
-	LostInGraphs *int64 `protobuf:"varint,12,opt,name=lost_in_graphs,json=lostInGraphs,proto3,oneof" json:"lost_in_graphs,omitempty"`
+	LostInGraphs *int64 `protobuf:"varint,14,opt,name=lost_in_graphs,json=lostInGraphs,proto3,oneof" json:"lost_in_graphs,omitempty"`
 	// Kernels of several instructions, whose time is shared out by padded bytes.
-	SharedKernels *int64 `protobuf:"varint,13,opt,name=shared_kernels,json=sharedKernels,proto3,oneof" json:"shared_kernels,omitempty"`
+	SharedKernels *int64 `protobuf:"varint,15,opt,name=shared_kernels,json=sharedKernels,proto3,oneof" json:"shared_kernels,omitempty"`
 	// Programs whose module is neither in the profile nor given, or is one of several of its name.
-	WithoutModule []string `protobuf:"bytes,14,rep,name=without_module,json=withoutModule,proto3" json:"without_module,omitempty"`
+	WithoutModule []string `protobuf:"bytes,16,rep,name=without_module,json=withoutModule,proto3" json:"without_module,omitempty"`
 	// Instructions of the profile that their module does not have.
-	WithoutInstruction *int64 `protobuf:"varint,15,opt,name=without_instruction,json=withoutInstruction,proto3,oneof" json:"without_instruction,omitempty"`
+	WithoutInstruction *int64 `protobuf:"varint,17,opt,name=without_instruction,json=withoutInstruction,proto3,oneof" json:"without_instruction,omitempty"`
 	// What must be known of the answer, such as what of the text was left out or assumed.
-	Notes         []string `protobuf:"bytes,16,rep,name=notes,proto3" json:"notes,omitempty"`
+	Notes         []string `protobuf:"bytes,18,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -10557,26 +10629,26 @@ type ProfileRow struct {
 	// FLOPs of all executions ÷ time, in flops/s.
 	FlopRate *float64 `protobuf:"fixed64,18,opt,name=flop_rate,json=flopRate,proto3,oneof" json:"flop_rate,omitempty"`
 	// Bytes that the busiest device sends in one execution of a collective.
-	SentBytes *int64 `protobuf:"varint,26,opt,name=sent_bytes,json=sentBytes,proto3,oneof" json:"sent_bytes,omitempty"`
+	SentBytes *int64 `protobuf:"varint,19,opt,name=sent_bytes,json=sentBytes,proto3,oneof" json:"sent_bytes,omitempty"`
 	// Sent bytes of all executions ÷ time: the bus bandwidth of nccl-tests, in bytes/s.
-	SendRate *float64 `protobuf:"fixed64,27,opt,name=send_rate,json=sendRate,proto3,oneof" json:"send_rate,omitempty"`
+	SendRate *float64 `protobuf:"fixed64,20,opt,name=send_rate,json=sendRate,proto3,oneof" json:"send_rate,omitempty"`
 	// What limits it on the target.
-	Bound Bound `protobuf:"varint,19,opt,name=bound,proto3,enum=xlashape.v1.Bound" json:"bound,omitempty"`
+	Bound Bound `protobuf:"varint,21,opt,name=bound,proto3,enum=xlashape.v1.Bound" json:"bound,omitempty"`
 	// The least time of one execution on the target, in seconds.
-	LeastTime *float64 `protobuf:"fixed64,20,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
+	LeastTime *float64 `protobuf:"fixed64,22,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
 	// The least time of all executions ÷ their time.
-	Efficiency *float64 `protobuf:"fixed64,21,opt,name=efficiency,proto3,oneof" json:"efficiency,omitempty"`
+	Efficiency *float64 `protobuf:"fixed64,23,opt,name=efficiency,proto3,oneof" json:"efficiency,omitempty"`
 	// The time that its layout costs: all of a copy's, and otherwise the share of wasted_bytes in the bytes that it
 	// moves, in seconds.
-	LayoutTime *float64 `protobuf:"fixed64,22,opt,name=layout_time,json=layoutTime,proto3,oneof" json:"layout_time,omitempty"`
+	LayoutTime *float64 `protobuf:"fixed64,24,opt,name=layout_time,json=layoutTime,proto3,oneof" json:"layout_time,omitempty"`
 	// Whether it is a collective, or begins or ends one.
-	IsCollective *bool `protobuf:"varint,28,opt,name=is_collective,json=isCollective,proto3,oneof" json:"is_collective,omitempty"`
+	IsCollective *bool `protobuf:"varint,25,opt,name=is_collective,json=isCollective,proto3,oneof" json:"is_collective,omitempty"`
 	// Whether it moves data only: copies, transposes, and fusions of nothing else.
-	IsCopy *bool `protobuf:"varint,23,opt,name=is_copy,json=isCopy,proto3,oneof" json:"is_copy,omitempty"`
+	IsCopy *bool `protobuf:"varint,26,opt,name=is_copy,json=isCopy,proto3,oneof" json:"is_copy,omitempty"`
 	// The line of the program that it comes from.
-	Source *string `protobuf:"bytes,24,opt,name=source,proto3,oneof" json:"source,omitempty"`
+	Source *string `protobuf:"bytes,27,opt,name=source,proto3,oneof" json:"source,omitempty"`
 	// The operation of the program that it comes from.
-	OpName        *string `protobuf:"bytes,25,opt,name=op_name,json=opName,proto3,oneof" json:"op_name,omitempty"`
+	OpName        *string `protobuf:"bytes,28,opt,name=op_name,json=opName,proto3,oneof" json:"op_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11121,13 +11193,13 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\n" +
 	"least_time\x18\n" +
 	" \x01(\x01H\bR\tleastTime\x88\x01\x01\x122\n" +
-	"\x12communication_time\x18\x10 \x01(\x01H\tR\x11communicationTime\x88\x01\x01\x12\x1e\n" +
-	"\bis_exact\x18\v \x01(\bH\n" +
+	"\x12communication_time\x18\v \x01(\x01H\tR\x11communicationTime\x88\x01\x01\x12\x1e\n" +
+	"\bis_exact\x18\f \x01(\bH\n" +
 	"R\aisExact\x88\x01\x01\x12(\n" +
-	"\runknown_loops\x18\f \x01(\x03H\vR\funknownLoops\x88\x01\x01\x12'\n" +
-	"\fconditionals\x18\r \x01(\x03H\fR\fconditionals\x88\x01\x01\x126\n" +
-	"\x14unknown_instructions\x18\x0e \x01(\x03H\rR\x13unknownInstructions\x88\x01\x01\x12\x14\n" +
-	"\x05notes\x18\x0f \x03(\tR\x05notesB\a\n" +
+	"\runknown_loops\x18\r \x01(\x03H\vR\funknownLoops\x88\x01\x01\x12'\n" +
+	"\fconditionals\x18\x0e \x01(\x03H\fR\fconditionals\x88\x01\x01\x126\n" +
+	"\x14unknown_instructions\x18\x0f \x01(\x03H\rR\x13unknownInstructions\x88\x01\x01\x12\x14\n" +
+	"\x05notes\x18\x10 \x03(\tR\x05notesB\a\n" +
 	"\x05_nameB\b\n" +
 	"\x06_flopsB\x12\n" +
 	"\x10_transcendentalsB\b\n" +
@@ -11163,10 +11235,10 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05bound\x18\x0e \x01(\x0e2\x12.xlashape.v1.BoundR\x05bound\x12\"\n" +
 	"\n" +
 	"least_time\x18\x0f \x01(\x01H\fR\tleastTime\x88\x01\x01\x122\n" +
-	"\x12communication_time\x18\x13 \x01(\x01H\rR\x11communicationTime\x88\x01\x01\x12\x19\n" +
-	"\x05share\x18\x10 \x01(\x01H\x0eR\x05share\x88\x01\x01\x12\x1b\n" +
-	"\x06source\x18\x11 \x01(\tH\x0fR\x06source\x88\x01\x01\x12\x1c\n" +
-	"\aop_name\x18\x12 \x01(\tH\x10R\x06opName\x88\x01\x01\x1a9\n" +
+	"\x12communication_time\x18\x10 \x01(\x01H\rR\x11communicationTime\x88\x01\x01\x12\x19\n" +
+	"\x05share\x18\x11 \x01(\x01H\x0eR\x05share\x88\x01\x01\x12\x1b\n" +
+	"\x06source\x18\x12 \x01(\tH\x0fR\x06source\x88\x01\x01\x12\x1c\n" +
+	"\aop_name\x18\x13 \x01(\tH\x10R\x06opName\x88\x01\x01\x1a9\n" +
 	"\vSpacesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x03R\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\a\n" +
@@ -12061,9 +12133,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05_textB\x0e\n" +
 	"\f_saved_bytesB\t\n" +
 	"\a_copiesB\v\n" +
-	"\t_is_exact\"\x94\x04\n" +
-	"\n" +
-	"MapRequest\x12\x1b\n" +
+	"\t_is_exact\"\xbd\x04\n" +
+	"\x13IndexingMapsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x120\n" +
@@ -12077,7 +12148,10 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\bphysical\x18\n" +
 	" \x01(\bH\x04R\bphysical\x88\x01\x01\x12%\n" +
 	"\vcomputation\x18\v \x01(\tH\x05R\vcomputation\x88\x01\x01\x12\x1b\n" +
-	"\x06strict\x18\f \x01(\bH\x06R\x06strict\x88\x01\x01B\x0e\n" +
+	"\x06strict\x18\f \x01(\bH\x06R\x06strict\x88\x01\x01\x12\x1e\n" +
+	"\n" +
+	"structured\x18\r \x01(\bR\n" +
+	"structuredB\x0e\n" +
 	"\f_instructionB\n" +
 	"\n" +
 	"\b_operandB\t\n" +
@@ -12085,8 +12159,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x04_rawB\v\n" +
 	"\t_physicalB\x0e\n" +
 	"\f_computationB\t\n" +
-	"\a_strict\"\xc7\x01\n" +
-	"\vMapResponse\x12.\n" +
+	"\a_strict\"\xd0\x01\n" +
+	"\x14IndexingMapsResponse\x12.\n" +
 	"\x06totals\x18\x01 \x01(\v2\x16.xlashape.v1.MapTotalsR\x06totals\x12'\n" +
 	"\x04maps\x18\x02 \x03(\v2\x13.xlashape.v1.MapRowR\x04maps\x12\x1b\n" +
 	"\trow_count\x18\x03 \x01(\x03R\browCount\x12&\n" +
@@ -12104,7 +12178,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\n" +
 	"_map_countB\x10\n" +
 	"\x0e_unknown_countB\x0e\n" +
-	"\f_error_count\"\x96\x04\n" +
+	"\f_error_count\"\xd0\x04\n" +
 	"\x06MapRow\x12%\n" +
 	"\vinstruction\x18\x01 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12%\n" +
 	"\vcomputation\x18\x02 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x1b\n" +
@@ -12118,7 +12192,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x03map\x18\n" +
 	" \x01(\tH\aR\x03map\x88\x01\x01\x12\x18\n" +
 	"\aruntime\x18\v \x03(\tR\aruntime\x12\x19\n" +
-	"\x05error\x18\f \x01(\tH\bR\x05error\x88\x01\x01B\x0e\n" +
+	"\x05error\x18\f \x01(\tH\bR\x05error\x88\x01\x01\x128\n" +
+	"\bindexing\x18\r \x01(\v2\x1c.xlashape.v1.OperandIndexingR\bindexingB\x0e\n" +
 	"\f_instructionB\x0e\n" +
 	"\f_computationB\t\n" +
 	"\a_opcodeB\t\n" +
@@ -12128,7 +12203,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\r_operand_nameB\a\n" +
 	"\x05_leafB\x06\n" +
 	"\x04_mapB\b\n" +
-	"\x06_error\"\xa7\x03\n" +
+	"\x06_error\"\xc7\x03\n" +
 	"\vTileRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -12142,7 +12217,10 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05style\x18\t \x01(\x0e2\x16.xlashape.v1.TextStyleR\x05style\x12%\n" +
 	"\vcomputation\x18\n" +
 	" \x01(\tH\x02R\vcomputation\x88\x01\x01\x12\x1b\n" +
-	"\x06strict\x18\v \x01(\bH\x03R\x06strict\x88\x01\x01B\x0e\n" +
+	"\x06strict\x18\v \x01(\bH\x03R\x06strict\x88\x01\x01\x12\x1e\n" +
+	"\n" +
+	"structured\x18\f \x01(\bR\n" +
+	"structuredB\x0e\n" +
 	"\f_instructionB\t\n" +
 	"\a_outputB\x0e\n" +
 	"\f_computationB\t\n" +
@@ -12163,7 +12241,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\f_instructionB\x0e\n" +
 	"\f_computationB\t\n" +
 	"\a_opcodeB\t\n" +
-	"\a_output\"\x9a\x04\n" +
+	"\a_output\"\x83\x05\n" +
 	"\aTileRow\x12\x1d\n" +
 	"\aoperand\x18\x01 \x01(\x03H\x00R\aoperand\x88\x01\x01\x12&\n" +
 	"\foperand_name\x18\x02 \x01(\tH\x01R\voperandName\x88\x01\x01\x12\x17\n" +
@@ -12180,7 +12258,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\n" +
 	"stride_map\x18\v \x01(\tH\aR\tstrideMap\x88\x01\x01\x12%\n" +
 	"\vconstraints\x18\f \x01(\tH\bR\vconstraints\x88\x01\x01\x12\x1f\n" +
-	"\bsymbolic\x18\r \x01(\tH\tR\bsymbolic\x88\x01\x01B\n" +
+	"\bsymbolic\x18\r \x01(\tH\tR\bsymbolic\x88\x01\x01\x128\n" +
+	"\bindexing\x18\x0e \x01(\v2\x1c.xlashape.v1.OperandIndexingR\bindexing\x12-\n" +
+	"\x04tile\x18\x0f \x01(\v2\x19.xlashape.v1.SymbolicTileR\x04tileB\n" +
 	"\n" +
 	"\b_operandB\x0f\n" +
 	"\r_operand_nameB\a\n" +
@@ -12226,7 +12306,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\f_computationB\x0e\n" +
 	"\f_instructionB\n" +
 	"\n" +
-	"\b_message\"\xa1\x04\n" +
+	"\b_message\"\xc1\x04\n" +
 	"\fReadsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -12241,7 +12321,10 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\rsegment_bytes\x18\n" +
 	" \x01(\x03H\x04R\fsegmentBytes\x88\x01\x01\x12+\n" +
 	"\x06frames\x18\v \x01(\x0e2\x13.xlashape.v1.FramesR\x06frames\x12\x1b\n" +
-	"\x06strict\x18\f \x01(\bH\x05R\x06strict\x88\x01\x01B\x0e\n" +
+	"\x06strict\x18\f \x01(\bH\x05R\x06strict\x88\x01\x01\x12\x1e\n" +
+	"\n" +
+	"structured\x18\r \x01(\bR\n" +
+	"structuredB\x0e\n" +
 	"\f_instructionB\x0e\n" +
 	"\f_computationB\t\n" +
 	"\a_outputB\a\n" +
@@ -12352,7 +12435,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_op_nameB\b\n" +
 	"\x06_errorB\a\n" +
-	"\x05_mend\"\xa5\x06\n" +
+	"\x05_mend\"\x95\a\n" +
 	"\x10ReadsAccessesRow\x12%\n" +
 	"\vinstruction\x18\x01 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12%\n" +
 	"\vcomputation\x18\x02 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x1b\n" +
@@ -12373,7 +12456,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\bsublanes\x18\x0f \x01(\x01H\fR\bsublanes\x88\x01\x01\x121\n" +
 	"\brelayout\x18\x10 \x01(\x0e2\x15.xlashape.v1.RelayoutR\brelayout\x12\x15\n" +
 	"\x03map\x18\x11 \x01(\tH\rR\x03map\x88\x01\x01\x12&\n" +
-	"\fphysical_map\x18\x12 \x01(\tH\x0eR\vphysicalMap\x88\x01\x01B\x0e\n" +
+	"\fphysical_map\x18\x12 \x01(\tH\x0eR\vphysicalMap\x88\x01\x01\x128\n" +
+	"\bindexing\x18\x13 \x01(\v2\x1c.xlashape.v1.OperandIndexingR\bindexing\x124\n" +
+	"\bphysical\x18\x14 \x01(\v2\x18.xlashape.v1.IndexingMapR\bphysicalB\x0e\n" +
 	"\f_instructionB\x0e\n" +
 	"\f_computationB\t\n" +
 	"\a_outputB\n" +
@@ -12443,19 +12528,19 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\tcopy_time\x18\a \x01(\x01H\x03R\bcopyTime\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"copy_share\x18\b \x01(\x01H\x04R\tcopyShare\x88\x01\x01\x122\n" +
-	"\x12communication_time\x18\x11 \x01(\x01H\x05R\x11communicationTime\x88\x01\x01\x12&\n" +
-	"\fexposed_time\x18\x12 \x01(\x01H\x06R\vexposedTime\x88\x01\x01\x12$\n" +
-	"\vlayout_time\x18\t \x01(\x01H\aR\n" +
+	"\x12communication_time\x18\t \x01(\x01H\x05R\x11communicationTime\x88\x01\x01\x12&\n" +
+	"\fexposed_time\x18\n" +
+	" \x01(\x01H\x06R\vexposedTime\x88\x01\x01\x12$\n" +
+	"\vlayout_time\x18\v \x01(\x01H\aR\n" +
 	"layoutTime\x88\x01\x01\x12 \n" +
-	"\tlost_time\x18\n" +
-	" \x01(\x01H\bR\blostTime\x88\x01\x01\x12&\n" +
-	"\flost_kernels\x18\v \x01(\x03H\tR\vlostKernels\x88\x01\x01\x12)\n" +
-	"\x0elost_in_graphs\x18\f \x01(\x03H\n" +
+	"\tlost_time\x18\f \x01(\x01H\bR\blostTime\x88\x01\x01\x12&\n" +
+	"\flost_kernels\x18\r \x01(\x03H\tR\vlostKernels\x88\x01\x01\x12)\n" +
+	"\x0elost_in_graphs\x18\x0e \x01(\x03H\n" +
 	"R\flostInGraphs\x88\x01\x01\x12*\n" +
-	"\x0eshared_kernels\x18\r \x01(\x03H\vR\rsharedKernels\x88\x01\x01\x12%\n" +
-	"\x0ewithout_module\x18\x0e \x03(\tR\rwithoutModule\x124\n" +
-	"\x13without_instruction\x18\x0f \x01(\x03H\fR\x12withoutInstruction\x88\x01\x01\x12\x14\n" +
-	"\x05notes\x18\x10 \x03(\tR\x05notesB\a\n" +
+	"\x0eshared_kernels\x18\x0f \x01(\x03H\vR\rsharedKernels\x88\x01\x01\x12%\n" +
+	"\x0ewithout_module\x18\x10 \x03(\tR\rwithoutModule\x124\n" +
+	"\x13without_instruction\x18\x11 \x01(\x03H\fR\x12withoutInstruction\x88\x01\x01\x12\x14\n" +
+	"\x05notes\x18\x12 \x03(\tR\x05notesB\a\n" +
 	"\x05_timeB\t\n" +
 	"\a_eventsB\b\n" +
 	"\x06_stepsB\f\n" +
@@ -12497,20 +12582,20 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\tbandwidth\x18\x11 \x01(\x01H\x10R\tbandwidth\x88\x01\x01\x12 \n" +
 	"\tflop_rate\x18\x12 \x01(\x01H\x11R\bflopRate\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"sent_bytes\x18\x1a \x01(\x03H\x12R\tsentBytes\x88\x01\x01\x12 \n" +
-	"\tsend_rate\x18\x1b \x01(\x01H\x13R\bsendRate\x88\x01\x01\x12(\n" +
-	"\x05bound\x18\x13 \x01(\x0e2\x12.xlashape.v1.BoundR\x05bound\x12\"\n" +
+	"sent_bytes\x18\x13 \x01(\x03H\x12R\tsentBytes\x88\x01\x01\x12 \n" +
+	"\tsend_rate\x18\x14 \x01(\x01H\x13R\bsendRate\x88\x01\x01\x12(\n" +
+	"\x05bound\x18\x15 \x01(\x0e2\x12.xlashape.v1.BoundR\x05bound\x12\"\n" +
 	"\n" +
-	"least_time\x18\x14 \x01(\x01H\x14R\tleastTime\x88\x01\x01\x12#\n" +
+	"least_time\x18\x16 \x01(\x01H\x14R\tleastTime\x88\x01\x01\x12#\n" +
 	"\n" +
-	"efficiency\x18\x15 \x01(\x01H\x15R\n" +
+	"efficiency\x18\x17 \x01(\x01H\x15R\n" +
 	"efficiency\x88\x01\x01\x12$\n" +
-	"\vlayout_time\x18\x16 \x01(\x01H\x16R\n" +
+	"\vlayout_time\x18\x18 \x01(\x01H\x16R\n" +
 	"layoutTime\x88\x01\x01\x12(\n" +
-	"\ris_collective\x18\x1c \x01(\bH\x17R\fisCollective\x88\x01\x01\x12\x1c\n" +
-	"\ais_copy\x18\x17 \x01(\bH\x18R\x06isCopy\x88\x01\x01\x12\x1b\n" +
-	"\x06source\x18\x18 \x01(\tH\x19R\x06source\x88\x01\x01\x12\x1c\n" +
-	"\aop_name\x18\x19 \x01(\tH\x1aR\x06opName\x88\x01\x01B\a\n" +
+	"\ris_collective\x18\x19 \x01(\bH\x17R\fisCollective\x88\x01\x01\x12\x1c\n" +
+	"\ais_copy\x18\x1a \x01(\bH\x18R\x06isCopy\x88\x01\x01\x12\x1b\n" +
+	"\x06source\x18\x1b \x01(\tH\x19R\x06source\x88\x01\x01\x12\x1c\n" +
+	"\aop_name\x18\x1c \x01(\tH\x1aR\x06opName\x88\x01\x01B\a\n" +
 	"\x05_nameB\t\n" +
 	"\a_moduleB\r\n" +
 	"\v_program_idB\t\n" +
@@ -12820,7 +12905,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x19PROFILE_TABLE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12PROFILE_TABLE_ROWS\x10\x01\x12\x14\n" +
 	"\x10PROFILE_TABLE_BY\x10\x02\x12\x19\n" +
-	"\x15PROFILE_TABLE_AGAINST\x10\x032\xd4\x06\n" +
+	"\x15PROFILE_TABLE_AGAINST\x10\x032\x95\x06\n" +
 	"\rReportService\x12=\n" +
 	"\x03Why\x12\x17.xlashape.v1.WhyRequest\x1a\x18.xlashape.v1.WhyResponse\"\x03\x90\x02\x01\x12@\n" +
 	"\x04Size\x12\x18.xlashape.v1.SizeRequest\x1a\x19.xlashape.v1.SizeResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -12830,8 +12915,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\vCollectives\x12\x1f.xlashape.v1.CollectivesRequest\x1a .xlashape.v1.CollectivesResponse\"\x03\x90\x02\x01\x12C\n" +
 	"\x05Reads\x12\x19.xlashape.v1.ReadsRequest\x1a\x1a.xlashape.v1.ReadsResponse\"\x03\x90\x02\x01\x12I\n" +
 	"\aProfile\x12\x1b.xlashape.v1.ProfileRequest\x1a\x1c.xlashape.v1.ProfileResponse\"\x03\x90\x02\x01\x12@\n" +
-	"\x04Diff\x12\x18.xlashape.v1.DiffRequest\x1a\x19.xlashape.v1.DiffResponse\"\x03\x90\x02\x01\x12=\n" +
-	"\x03Map\x12\x17.xlashape.v1.MapRequest\x1a\x18.xlashape.v1.MapResponse\"\x03\x90\x02\x01\x12@\n" +
+	"\x04Diff\x12\x18.xlashape.v1.DiffRequest\x1a\x19.xlashape.v1.DiffResponse\"\x03\x90\x02\x01\x12@\n" +
 	"\x04Tile\x12\x18.xlashape.v1.TileRequest\x1a\x19.xlashape.v1.TileResponse\"\x03\x90\x02\x01\x12F\n" +
 	"\x06Verify\x12\x1a.xlashape.v1.VerifyRequest\x1a\x1b.xlashape.v1.VerifyResponse\"\x03\x90\x02\x01B\xba\x01\n" +
 	"\x15io.github.xlashape.v1B\x12ReportServiceProtoP\x01Z=github.com/xlashape/xlashape/clients/go/xlashapev1;xlashapev1\xa2\x02\x03XLS\xaa\x02\vXlashape.V1\xba\x02\x03XLS\xca\x02\vXlashape\\V1\xe2\x02\x14Xlashape\\V1\\Metadata\xea\x02\fXlashape::V1b\x06proto3"
@@ -12922,8 +13006,8 @@ var file_xlashape_v1_report_service_proto_goTypes = []any{
 	(*CopiesRow)(nil),              // 68: xlashape.v1.CopiesRow
 	(*CopiesCausesRow)(nil),        // 69: xlashape.v1.CopiesCausesRow
 	(*CopiesSuggestionsRow)(nil),   // 70: xlashape.v1.CopiesSuggestionsRow
-	(*MapRequest)(nil),             // 71: xlashape.v1.MapRequest
-	(*MapResponse)(nil),            // 72: xlashape.v1.MapResponse
+	(*IndexingMapsRequest)(nil),    // 71: xlashape.v1.IndexingMapsRequest
+	(*IndexingMapsResponse)(nil),   // 72: xlashape.v1.IndexingMapsResponse
 	(*MapTotals)(nil),              // 73: xlashape.v1.MapTotals
 	(*MapRow)(nil),                 // 74: xlashape.v1.MapRow
 	(*TileRequest)(nil),            // 75: xlashape.v1.TileRequest
@@ -12953,6 +13037,9 @@ var file_xlashape_v1_report_service_proto_goTypes = []any{
 	(Direction)(0),                 // 99: xlashape.v1.Direction
 	(TextStyle)(0),                 // 100: xlashape.v1.TextStyle
 	(Knowledge)(0),                 // 101: xlashape.v1.Knowledge
+	(*OperandIndexing)(nil),        // 102: xlashape.v1.OperandIndexing
+	(*SymbolicTile)(nil),           // 103: xlashape.v1.SymbolicTile
+	(*IndexingMap)(nil),            // 104: xlashape.v1.IndexingMap
 }
 var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	97,  // 0: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
@@ -13039,74 +13126,77 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	21,  // 81: xlashape.v1.CopiesRow.times_bound:type_name -> xlashape.v1.TimesBound
 	20,  // 82: xlashape.v1.CopiesCausesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
 	22,  // 83: xlashape.v1.CopiesSuggestionsRow.kinds:type_name -> xlashape.v1.CopyEditKind
-	97,  // 84: xlashape.v1.MapRequest.module:type_name -> xlashape.v1.ModuleInput
-	99,  // 85: xlashape.v1.MapRequest.direction:type_name -> xlashape.v1.Direction
-	100, // 86: xlashape.v1.MapRequest.style:type_name -> xlashape.v1.TextStyle
-	73,  // 87: xlashape.v1.MapResponse.totals:type_name -> xlashape.v1.MapTotals
-	74,  // 88: xlashape.v1.MapResponse.maps:type_name -> xlashape.v1.MapRow
+	97,  // 84: xlashape.v1.IndexingMapsRequest.module:type_name -> xlashape.v1.ModuleInput
+	99,  // 85: xlashape.v1.IndexingMapsRequest.direction:type_name -> xlashape.v1.Direction
+	100, // 86: xlashape.v1.IndexingMapsRequest.style:type_name -> xlashape.v1.TextStyle
+	73,  // 87: xlashape.v1.IndexingMapsResponse.totals:type_name -> xlashape.v1.MapTotals
+	74,  // 88: xlashape.v1.IndexingMapsResponse.maps:type_name -> xlashape.v1.MapRow
 	99,  // 89: xlashape.v1.MapTotals.direction:type_name -> xlashape.v1.Direction
 	99,  // 90: xlashape.v1.MapRow.direction:type_name -> xlashape.v1.Direction
 	101, // 91: xlashape.v1.MapRow.knowledge:type_name -> xlashape.v1.Knowledge
-	97,  // 92: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
-	100, // 93: xlashape.v1.TileRequest.style:type_name -> xlashape.v1.TextStyle
-	77,  // 94: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
-	78,  // 95: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
-	97,  // 96: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
-	81,  // 97: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
-	82,  // 98: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
-	97,  // 99: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
-	26,  // 100: xlashape.v1.ReadsRequest.table:type_name -> xlashape.v1.ReadsTable
-	0,   // 101: xlashape.v1.ReadsRequest.target:type_name -> xlashape.v1.Target
-	1,   // 102: xlashape.v1.ReadsRequest.frames:type_name -> xlashape.v1.Frames
-	85,  // 103: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
-	86,  // 104: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
-	87,  // 105: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
-	88,  // 106: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
-	0,   // 107: xlashape.v1.ReadsTotals.target:type_name -> xlashape.v1.Target
-	24,  // 108: xlashape.v1.ReadsRow.access:type_name -> xlashape.v1.AccessKind
-	25,  // 109: xlashape.v1.ReadsRow.relayout:type_name -> xlashape.v1.Relayout
-	101, // 110: xlashape.v1.ReadsRow.knowledge:type_name -> xlashape.v1.Knowledge
-	24,  // 111: xlashape.v1.ReadsAccessesRow.access:type_name -> xlashape.v1.AccessKind
-	25,  // 112: xlashape.v1.ReadsAccessesRow.relayout:type_name -> xlashape.v1.Relayout
-	27,  // 113: xlashape.v1.ProfileRequest.table:type_name -> xlashape.v1.ProfileTable
-	2,   // 114: xlashape.v1.ProfileRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 115: xlashape.v1.ProfileRequest.target:type_name -> xlashape.v1.Target
-	1,   // 116: xlashape.v1.ProfileRequest.frames:type_name -> xlashape.v1.Frames
-	91,  // 117: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
-	92,  // 118: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
-	93,  // 119: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
-	94,  // 120: xlashape.v1.ProfileResponse.against:type_name -> xlashape.v1.ProfileAgainstRow
-	0,   // 121: xlashape.v1.ProfileTotals.target:type_name -> xlashape.v1.Target
-	3,   // 122: xlashape.v1.ProfileRow.bound:type_name -> xlashape.v1.Bound
-	38,  // 123: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
-	34,  // 124: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
-	46,  // 125: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
-	65,  // 126: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
-	28,  // 127: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
-	54,  // 128: xlashape.v1.ReportService.Collectives:input_type -> xlashape.v1.CollectivesRequest
-	83,  // 129: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
-	89,  // 130: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
-	60,  // 131: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
-	71,  // 132: xlashape.v1.ReportService.Map:input_type -> xlashape.v1.MapRequest
-	75,  // 133: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
-	79,  // 134: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
-	39,  // 135: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
-	35,  // 136: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
-	47,  // 137: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
-	66,  // 138: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
-	29,  // 139: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
-	55,  // 140: xlashape.v1.ReportService.Collectives:output_type -> xlashape.v1.CollectivesResponse
-	84,  // 141: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
-	90,  // 142: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
-	61,  // 143: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
-	72,  // 144: xlashape.v1.ReportService.Map:output_type -> xlashape.v1.MapResponse
-	76,  // 145: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
-	80,  // 146: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
-	135, // [135:147] is the sub-list for method output_type
-	123, // [123:135] is the sub-list for method input_type
-	123, // [123:123] is the sub-list for extension type_name
-	123, // [123:123] is the sub-list for extension extendee
-	0,   // [0:123] is the sub-list for field type_name
+	102, // 92: xlashape.v1.MapRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	97,  // 93: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
+	100, // 94: xlashape.v1.TileRequest.style:type_name -> xlashape.v1.TextStyle
+	77,  // 95: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
+	78,  // 96: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
+	102, // 97: xlashape.v1.TileRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	103, // 98: xlashape.v1.TileRow.tile:type_name -> xlashape.v1.SymbolicTile
+	97,  // 99: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
+	81,  // 100: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
+	82,  // 101: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
+	97,  // 102: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
+	26,  // 103: xlashape.v1.ReadsRequest.table:type_name -> xlashape.v1.ReadsTable
+	0,   // 104: xlashape.v1.ReadsRequest.target:type_name -> xlashape.v1.Target
+	1,   // 105: xlashape.v1.ReadsRequest.frames:type_name -> xlashape.v1.Frames
+	85,  // 106: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
+	86,  // 107: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
+	87,  // 108: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
+	88,  // 109: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
+	0,   // 110: xlashape.v1.ReadsTotals.target:type_name -> xlashape.v1.Target
+	24,  // 111: xlashape.v1.ReadsRow.access:type_name -> xlashape.v1.AccessKind
+	25,  // 112: xlashape.v1.ReadsRow.relayout:type_name -> xlashape.v1.Relayout
+	101, // 113: xlashape.v1.ReadsRow.knowledge:type_name -> xlashape.v1.Knowledge
+	24,  // 114: xlashape.v1.ReadsAccessesRow.access:type_name -> xlashape.v1.AccessKind
+	25,  // 115: xlashape.v1.ReadsAccessesRow.relayout:type_name -> xlashape.v1.Relayout
+	102, // 116: xlashape.v1.ReadsAccessesRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	104, // 117: xlashape.v1.ReadsAccessesRow.physical:type_name -> xlashape.v1.IndexingMap
+	27,  // 118: xlashape.v1.ProfileRequest.table:type_name -> xlashape.v1.ProfileTable
+	2,   // 119: xlashape.v1.ProfileRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 120: xlashape.v1.ProfileRequest.target:type_name -> xlashape.v1.Target
+	1,   // 121: xlashape.v1.ProfileRequest.frames:type_name -> xlashape.v1.Frames
+	91,  // 122: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
+	92,  // 123: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
+	93,  // 124: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
+	94,  // 125: xlashape.v1.ProfileResponse.against:type_name -> xlashape.v1.ProfileAgainstRow
+	0,   // 126: xlashape.v1.ProfileTotals.target:type_name -> xlashape.v1.Target
+	3,   // 127: xlashape.v1.ProfileRow.bound:type_name -> xlashape.v1.Bound
+	38,  // 128: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
+	34,  // 129: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
+	46,  // 130: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
+	65,  // 131: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
+	28,  // 132: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
+	54,  // 133: xlashape.v1.ReportService.Collectives:input_type -> xlashape.v1.CollectivesRequest
+	83,  // 134: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
+	89,  // 135: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
+	60,  // 136: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
+	75,  // 137: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
+	79,  // 138: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
+	39,  // 139: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
+	35,  // 140: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
+	47,  // 141: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
+	66,  // 142: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
+	29,  // 143: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
+	55,  // 144: xlashape.v1.ReportService.Collectives:output_type -> xlashape.v1.CollectivesResponse
+	84,  // 145: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
+	90,  // 146: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
+	61,  // 147: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
+	76,  // 148: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
+	80,  // 149: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
+	139, // [139:150] is the sub-list for method output_type
+	128, // [128:139] is the sub-list for method input_type
+	128, // [128:128] is the sub-list for extension type_name
+	128, // [128:128] is the sub-list for extension extendee
+	0,   // [0:128] is the sub-list for field type_name
 }
 
 func init() { file_xlashape_v1_report_service_proto_init() }

@@ -30,7 +30,6 @@ const (
 	ReportService_Reads_FullMethodName       = "/xlashape.v1.ReportService/Reads"
 	ReportService_Profile_FullMethodName     = "/xlashape.v1.ReportService/Profile"
 	ReportService_Diff_FullMethodName        = "/xlashape.v1.ReportService/Diff"
-	ReportService_Map_FullMethodName         = "/xlashape.v1.ReportService/Map"
 	ReportService_Tile_FullMethodName        = "/xlashape.v1.ReportService/Tile"
 	ReportService_Verify_FullMethodName      = "/xlashape.v1.ReportService/Verify"
 )
@@ -60,9 +59,7 @@ type ReportServiceClient interface {
 	Profile(ctx context.Context, in *ProfileRequest, opts ...grpc.CallOption) (*ProfileResponse, error)
 	// Reports what changed from one module to another, matched by structure, ranked by what it costs.
 	Diff(ctx context.Context, in *DiffRequest, opts ...grpc.CallOption) (*DiffResponse, error)
-	// Reports which elements of its operands an instruction reads, as text of indexing maps. IndexingMaps and InstructionMaps give maps to evaluate.
-	Map(ctx context.Context, in *MapRequest, opts ...grpc.CallOption) (*MapResponse, error)
-	// Reports the tile of each operand that a tile of an instruction's output reads, as text. OperandTiles gives maps to evaluate.
+	// Reports the tile of each operand that a tile of an instruction's output reads, as text.
 	Tile(ctx context.Context, in *TileRequest, opts ...grpc.CallOption) (*TileResponse, error)
 	// Reports which rules of XLA's verifier a module breaks.
 	Verify(ctx context.Context, in *VerifyRequest, opts ...grpc.CallOption) (*VerifyResponse, error)
@@ -166,16 +163,6 @@ func (c *reportServiceClient) Diff(ctx context.Context, in *DiffRequest, opts ..
 	return out, nil
 }
 
-func (c *reportServiceClient) Map(ctx context.Context, in *MapRequest, opts ...grpc.CallOption) (*MapResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(MapResponse)
-	err := c.cc.Invoke(ctx, ReportService_Map_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 func (c *reportServiceClient) Tile(ctx context.Context, in *TileRequest, opts ...grpc.CallOption) (*TileResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TileResponse)
@@ -221,9 +208,7 @@ type ReportServiceServer interface {
 	Profile(context.Context, *ProfileRequest) (*ProfileResponse, error)
 	// Reports what changed from one module to another, matched by structure, ranked by what it costs.
 	Diff(context.Context, *DiffRequest) (*DiffResponse, error)
-	// Reports which elements of its operands an instruction reads, as text of indexing maps. IndexingMaps and InstructionMaps give maps to evaluate.
-	Map(context.Context, *MapRequest) (*MapResponse, error)
-	// Reports the tile of each operand that a tile of an instruction's output reads, as text. OperandTiles gives maps to evaluate.
+	// Reports the tile of each operand that a tile of an instruction's output reads, as text.
 	Tile(context.Context, *TileRequest) (*TileResponse, error)
 	// Reports which rules of XLA's verifier a module breaks.
 	Verify(context.Context, *VerifyRequest) (*VerifyResponse, error)
@@ -263,9 +248,6 @@ func (UnimplementedReportServiceServer) Profile(context.Context, *ProfileRequest
 }
 func (UnimplementedReportServiceServer) Diff(context.Context, *DiffRequest) (*DiffResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Diff not implemented")
-}
-func (UnimplementedReportServiceServer) Map(context.Context, *MapRequest) (*MapResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method Map not implemented")
 }
 func (UnimplementedReportServiceServer) Tile(context.Context, *TileRequest) (*TileResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Tile not implemented")
@@ -456,24 +438,6 @@ func _ReportService_Diff_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
-func _ReportService_Map_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(MapRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(ReportServiceServer).Map(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: ReportService_Map_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ReportServiceServer).Map(ctx, req.(*MapRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 func _ReportService_Tile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TileRequest)
 	if err := dec(in); err != nil {
@@ -552,10 +516,6 @@ var ReportService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Diff",
 			Handler:    _ReportService_Diff_Handler,
-		},
-		{
-			MethodName: "Map",
-			Handler:    _ReportService_Map_Handler,
 		},
 		{
 			MethodName: "Tile",

@@ -1645,6 +1645,440 @@ func (x *MapOutput) GetText() string {
 	return ""
 }
 
+// One way in which an instruction reads an array: the map, and what its runtime variables and the replicas are.
+type OperandIndexing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The map from the elements of one array to the elements of the other that are read. Range variables stand for elements that are read together.
+	Map *IndexingMap `protobuf:"bytes,1,opt,name=map,proto3" json:"map,omitempty"`
+	// Where the value of each runtime variable of the map comes from, in order.
+	Runtime []*RuntimeVariable `protobuf:"bytes,2,rep,name=runtime,proto3" json:"runtime,omitempty"`
+	// For operations across replicas: which replica holds the element. Not set: the executing replica.
+	Replica       *ReplicaIndexing `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperandIndexing) Reset() {
+	*x = OperandIndexing{}
+	mi := &file_xlashape_v1_types_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperandIndexing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperandIndexing) ProtoMessage() {}
+
+func (x *OperandIndexing) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_types_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperandIndexing.ProtoReflect.Descriptor instead.
+func (*OperandIndexing) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_types_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *OperandIndexing) GetMap() *IndexingMap {
+	if x != nil {
+		return x.Map
+	}
+	return nil
+}
+
+func (x *OperandIndexing) GetRuntime() []*RuntimeVariable {
+	if x != nil {
+		return x.Runtime
+	}
+	return nil
+}
+
+func (x *OperandIndexing) GetReplica() *ReplicaIndexing {
+	if x != nil {
+		return x.Replica
+	}
+	return nil
+}
+
+// Where the value of a runtime variable comes from.
+type RuntimeVariable struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the instruction that computes the value.
+	Instruction string `protobuf:"bytes,1,opt,name=instruction,proto3" json:"instruction,omitempty"`
+	// The map from the variables of the map to the element of that instruction's result that is the value.
+	Map *IndexingMap `protobuf:"bytes,2,opt,name=map,proto3" json:"map,omitempty"`
+	// If that instruction's result is a tuple: the number of the array in it, counted depth first.
+	Leaf int32 `protobuf:"varint,3,opt,name=leaf,proto3" json:"leaf,omitempty"`
+	// Whether the value is not an element, but the position of the executing replica in its group of that instruction, a collective operation.
+	IsPosition bool `protobuf:"varint,4,opt,name=is_position,json=isPosition,proto3" json:"is_position,omitempty"`
+	// Whether a value beyond `bounds` counts as the nearest bound, as in a dynamic-slice. If not, the access does not happen for such a value, as in a
+	// scatter. The access does not happen either if the value, clamped or not, is outside the variable's bounds in the map, which may be narrower after
+	// a composition.
+	IsClamped bool `protobuf:"varint,5,opt,name=is_clamped,json=isClamped,proto3" json:"is_clamped,omitempty"`
+	// The values that the operation allows. Absent: the variable's bounds in the map.
+	Bounds        *Interval `protobuf:"bytes,6,opt,name=bounds,proto3" json:"bounds,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RuntimeVariable) Reset() {
+	*x = RuntimeVariable{}
+	mi := &file_xlashape_v1_types_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RuntimeVariable) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RuntimeVariable) ProtoMessage() {}
+
+func (x *RuntimeVariable) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_types_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RuntimeVariable.ProtoReflect.Descriptor instead.
+func (*RuntimeVariable) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_types_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RuntimeVariable) GetInstruction() string {
+	if x != nil {
+		return x.Instruction
+	}
+	return ""
+}
+
+func (x *RuntimeVariable) GetMap() *IndexingMap {
+	if x != nil {
+		return x.Map
+	}
+	return nil
+}
+
+func (x *RuntimeVariable) GetLeaf() int32 {
+	if x != nil {
+		return x.Leaf
+	}
+	return 0
+}
+
+func (x *RuntimeVariable) GetIsPosition() bool {
+	if x != nil {
+		return x.IsPosition
+	}
+	return false
+}
+
+func (x *RuntimeVariable) GetIsClamped() bool {
+	if x != nil {
+		return x.IsClamped
+	}
+	return false
+}
+
+func (x *RuntimeVariable) GetBounds() *Interval {
+	if x != nil {
+		return x.Bounds
+	}
+	return nil
+}
+
+// Which replicas hold the elements of an access across replicas.
+type ReplicaIndexing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The map from the dimensions of the map to a position in the list of replicas that the executing replica exchanges data with. With `pairs`, the list
+	// has the partner of the executing replica alone. Without, it is that replica's group in `groups`, or all replicas in order if `groups` is empty. The map
+	// is undefined if the position is not known.
+	Map *IndexingMap `protobuf:"bytes,1,opt,name=map,proto3" json:"map,omitempty"`
+	// The groups of replicas that exchange data. Empty: all replicas are one group, in order.
+	Groups []*ReplicaGroup `protobuf:"bytes,2,rep,name=groups,proto3" json:"groups,omitempty"`
+	// The pairs of replicas that exchange data. Absent: the operation has groups.
+	Pairs         *ReplicaPairs `protobuf:"bytes,3,opt,name=pairs,proto3" json:"pairs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaIndexing) Reset() {
+	*x = ReplicaIndexing{}
+	mi := &file_xlashape_v1_types_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaIndexing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaIndexing) ProtoMessage() {}
+
+func (x *ReplicaIndexing) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_types_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaIndexing.ProtoReflect.Descriptor instead.
+func (*ReplicaIndexing) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_types_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ReplicaIndexing) GetMap() *IndexingMap {
+	if x != nil {
+		return x.Map
+	}
+	return nil
+}
+
+func (x *ReplicaIndexing) GetGroups() []*ReplicaGroup {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *ReplicaIndexing) GetPairs() *ReplicaPairs {
+	if x != nil {
+		return x.Pairs
+	}
+	return nil
+}
+
+// The numbers of replicas that exchange data with each other.
+type ReplicaGroup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Numbers of replicas, from 0, in the order of their positions.
+	Replicas      []int64 `protobuf:"varint,1,rep,packed,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaGroup) Reset() {
+	*x = ReplicaGroup{}
+	mi := &file_xlashape_v1_types_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaGroup) ProtoMessage() {}
+
+func (x *ReplicaGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_types_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaGroup.ProtoReflect.Descriptor instead.
+func (*ReplicaGroup) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_types_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ReplicaGroup) GetReplicas() []int64 {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
+// Pairs of replicas, the first of which sends data to the second.
+type ReplicaPairs struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pairs, in the order of the module.
+	Pairs         []*ReplicaPair `protobuf:"bytes,1,rep,name=pairs,proto3" json:"pairs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaPairs) Reset() {
+	*x = ReplicaPairs{}
+	mi := &file_xlashape_v1_types_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaPairs) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaPairs) ProtoMessage() {}
+
+func (x *ReplicaPairs) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_types_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaPairs.ProtoReflect.Descriptor instead.
+func (*ReplicaPairs) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_types_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ReplicaPairs) GetPairs() []*ReplicaPair {
+	if x != nil {
+		return x.Pairs
+	}
+	return nil
+}
+
+// A replica that sends data, and the one that receives it.
+type ReplicaPair struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of the replica that sends.
+	Source int64 `protobuf:"varint,1,opt,name=source,proto3" json:"source,omitempty"`
+	// The number of the replica that receives.
+	Target        int64 `protobuf:"varint,2,opt,name=target,proto3" json:"target,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaPair) Reset() {
+	*x = ReplicaPair{}
+	mi := &file_xlashape_v1_types_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaPair) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaPair) ProtoMessage() {}
+
+func (x *ReplicaPair) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_types_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaPair.ProtoReflect.Descriptor instead.
+func (*ReplicaPair) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_types_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ReplicaPair) GetSource() int64 {
+	if x != nil {
+		return x.Source
+	}
+	return 0
+}
+
+func (x *ReplicaPair) GetTarget() int64 {
+	if x != nil {
+		return x.Target
+	}
+	return 0
+}
+
+// The operand's tile for a tile of any size that begins at index 0, as XLA's SymbolicTile gives it.
+type SymbolicTile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The map from the sizes of the output's tile, and runtime variables, to the first index along each dimension of the operand.
+	OffsetMap *IndexingMap `protobuf:"bytes,1,opt,name=offset_map,json=offsetMap,proto3" json:"offset_map,omitempty"`
+	// The map from the sizes of the output's tile to the sizes of the operand's tile.
+	SizeMap *IndexingMap `protobuf:"bytes,2,opt,name=size_map,json=sizeMap,proto3" json:"size_map,omitempty"`
+	// The map from the sizes of the output's tile to the strides of the operand's tile.
+	StrideMap     *IndexingMap `protobuf:"bytes,3,opt,name=stride_map,json=strideMap,proto3" json:"stride_map,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SymbolicTile) Reset() {
+	*x = SymbolicTile{}
+	mi := &file_xlashape_v1_types_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SymbolicTile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SymbolicTile) ProtoMessage() {}
+
+func (x *SymbolicTile) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_types_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SymbolicTile.ProtoReflect.Descriptor instead.
+func (*SymbolicTile) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_types_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *SymbolicTile) GetOffsetMap() *IndexingMap {
+	if x != nil {
+		return x.OffsetMap
+	}
+	return nil
+}
+
+func (x *SymbolicTile) GetSizeMap() *IndexingMap {
+	if x != nil {
+		return x.SizeMap
+	}
+	return nil
+}
+
+func (x *SymbolicTile) GetStrideMap() *IndexingMap {
+	if x != nil {
+		return x.StrideMap
+	}
+	return nil
+}
+
 var File_xlashape_v1_types_proto protoreflect.FileDescriptor
 
 const file_xlashape_v1_types_proto_rawDesc = "" +
@@ -1751,7 +2185,37 @@ const file_xlashape_v1_types_proto_rawDesc = "" +
 	"\x04form\"K\n" +
 	"\tMapOutput\x12*\n" +
 	"\x03map\x18\x01 \x01(\v2\x18.xlashape.v1.IndexingMapR\x03map\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text*\x83\a\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xad\x01\n" +
+	"\x0fOperandIndexing\x12*\n" +
+	"\x03map\x18\x01 \x01(\v2\x18.xlashape.v1.IndexingMapR\x03map\x126\n" +
+	"\aruntime\x18\x02 \x03(\v2\x1c.xlashape.v1.RuntimeVariableR\aruntime\x126\n" +
+	"\areplica\x18\x03 \x01(\v2\x1c.xlashape.v1.ReplicaIndexingR\areplica\"\xe2\x01\n" +
+	"\x0fRuntimeVariable\x12 \n" +
+	"\vinstruction\x18\x01 \x01(\tR\vinstruction\x12*\n" +
+	"\x03map\x18\x02 \x01(\v2\x18.xlashape.v1.IndexingMapR\x03map\x12\x12\n" +
+	"\x04leaf\x18\x03 \x01(\x05R\x04leaf\x12\x1f\n" +
+	"\vis_position\x18\x04 \x01(\bR\n" +
+	"isPosition\x12\x1d\n" +
+	"\n" +
+	"is_clamped\x18\x05 \x01(\bR\tisClamped\x12-\n" +
+	"\x06bounds\x18\x06 \x01(\v2\x15.xlashape.v1.IntervalR\x06bounds\"\xa1\x01\n" +
+	"\x0fReplicaIndexing\x12*\n" +
+	"\x03map\x18\x01 \x01(\v2\x18.xlashape.v1.IndexingMapR\x03map\x121\n" +
+	"\x06groups\x18\x02 \x03(\v2\x19.xlashape.v1.ReplicaGroupR\x06groups\x12/\n" +
+	"\x05pairs\x18\x03 \x01(\v2\x19.xlashape.v1.ReplicaPairsR\x05pairs\"*\n" +
+	"\fReplicaGroup\x12\x1a\n" +
+	"\breplicas\x18\x01 \x03(\x03R\breplicas\">\n" +
+	"\fReplicaPairs\x12.\n" +
+	"\x05pairs\x18\x01 \x03(\v2\x18.xlashape.v1.ReplicaPairR\x05pairs\"=\n" +
+	"\vReplicaPair\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\x03R\x06source\x12\x16\n" +
+	"\x06target\x18\x02 \x01(\x03R\x06target\"\xb5\x01\n" +
+	"\fSymbolicTile\x127\n" +
+	"\n" +
+	"offset_map\x18\x01 \x01(\v2\x18.xlashape.v1.IndexingMapR\toffsetMap\x123\n" +
+	"\bsize_map\x18\x02 \x01(\v2\x18.xlashape.v1.IndexingMapR\asizeMap\x127\n" +
+	"\n" +
+	"stride_map\x18\x03 \x01(\v2\x18.xlashape.v1.IndexingMapR\tstrideMap*\x83\a\n" +
 	"\vElementType\x12\x1c\n" +
 	"\x18ELEMENT_TYPE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11ELEMENT_TYPE_PRED\x10\x01\x12\x13\n" +
@@ -1825,28 +2289,35 @@ func file_xlashape_v1_types_proto_rawDescGZIP() []byte {
 }
 
 var file_xlashape_v1_types_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_xlashape_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_xlashape_v1_types_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_xlashape_v1_types_proto_goTypes = []any{
-	(ElementType)(0),       // 0: xlashape.v1.ElementType
-	(DimensionLevel)(0),    // 1: xlashape.v1.DimensionLevel
-	(TextStyle)(0),         // 2: xlashape.v1.TextStyle
-	(Direction)(0),         // 3: xlashape.v1.Direction
-	(Knowledge)(0),         // 4: xlashape.v1.Knowledge
-	(IndexingMap_State)(0), // 5: xlashape.v1.IndexingMap.State
-	(Expression_Kind)(0),   // 6: xlashape.v1.Expression.Kind
-	(*ShapeInput)(nil),     // 7: xlashape.v1.ShapeInput
-	(*Shape)(nil),          // 8: xlashape.v1.Shape
-	(*Layout)(nil),         // 9: xlashape.v1.Layout
-	(*LayoutTile)(nil),     // 10: xlashape.v1.LayoutTile
-	(*SplitConfig)(nil),    // 11: xlashape.v1.SplitConfig
-	(*ModuleInput)(nil),    // 12: xlashape.v1.ModuleInput
-	(*Interval)(nil),       // 13: xlashape.v1.Interval
-	(*IndexingMap)(nil),    // 14: xlashape.v1.IndexingMap
-	(*Variable)(nil),       // 15: xlashape.v1.Variable
-	(*Constraint)(nil),     // 16: xlashape.v1.Constraint
-	(*Expression)(nil),     // 17: xlashape.v1.Expression
-	(*MapInput)(nil),       // 18: xlashape.v1.MapInput
-	(*MapOutput)(nil),      // 19: xlashape.v1.MapOutput
+	(ElementType)(0),        // 0: xlashape.v1.ElementType
+	(DimensionLevel)(0),     // 1: xlashape.v1.DimensionLevel
+	(TextStyle)(0),          // 2: xlashape.v1.TextStyle
+	(Direction)(0),          // 3: xlashape.v1.Direction
+	(Knowledge)(0),          // 4: xlashape.v1.Knowledge
+	(IndexingMap_State)(0),  // 5: xlashape.v1.IndexingMap.State
+	(Expression_Kind)(0),    // 6: xlashape.v1.Expression.Kind
+	(*ShapeInput)(nil),      // 7: xlashape.v1.ShapeInput
+	(*Shape)(nil),           // 8: xlashape.v1.Shape
+	(*Layout)(nil),          // 9: xlashape.v1.Layout
+	(*LayoutTile)(nil),      // 10: xlashape.v1.LayoutTile
+	(*SplitConfig)(nil),     // 11: xlashape.v1.SplitConfig
+	(*ModuleInput)(nil),     // 12: xlashape.v1.ModuleInput
+	(*Interval)(nil),        // 13: xlashape.v1.Interval
+	(*IndexingMap)(nil),     // 14: xlashape.v1.IndexingMap
+	(*Variable)(nil),        // 15: xlashape.v1.Variable
+	(*Constraint)(nil),      // 16: xlashape.v1.Constraint
+	(*Expression)(nil),      // 17: xlashape.v1.Expression
+	(*MapInput)(nil),        // 18: xlashape.v1.MapInput
+	(*MapOutput)(nil),       // 19: xlashape.v1.MapOutput
+	(*OperandIndexing)(nil), // 20: xlashape.v1.OperandIndexing
+	(*RuntimeVariable)(nil), // 21: xlashape.v1.RuntimeVariable
+	(*ReplicaIndexing)(nil), // 22: xlashape.v1.ReplicaIndexing
+	(*ReplicaGroup)(nil),    // 23: xlashape.v1.ReplicaGroup
+	(*ReplicaPairs)(nil),    // 24: xlashape.v1.ReplicaPairs
+	(*ReplicaPair)(nil),     // 25: xlashape.v1.ReplicaPair
+	(*SymbolicTile)(nil),    // 26: xlashape.v1.SymbolicTile
 }
 var file_xlashape_v1_types_proto_depIdxs = []int32{
 	8,  // 0: xlashape.v1.ShapeInput.shape:type_name -> xlashape.v1.Shape
@@ -1870,11 +2341,23 @@ var file_xlashape_v1_types_proto_depIdxs = []int32{
 	6,  // 18: xlashape.v1.Expression.kind:type_name -> xlashape.v1.Expression.Kind
 	14, // 19: xlashape.v1.MapInput.map:type_name -> xlashape.v1.IndexingMap
 	14, // 20: xlashape.v1.MapOutput.map:type_name -> xlashape.v1.IndexingMap
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	14, // 21: xlashape.v1.OperandIndexing.map:type_name -> xlashape.v1.IndexingMap
+	21, // 22: xlashape.v1.OperandIndexing.runtime:type_name -> xlashape.v1.RuntimeVariable
+	22, // 23: xlashape.v1.OperandIndexing.replica:type_name -> xlashape.v1.ReplicaIndexing
+	14, // 24: xlashape.v1.RuntimeVariable.map:type_name -> xlashape.v1.IndexingMap
+	13, // 25: xlashape.v1.RuntimeVariable.bounds:type_name -> xlashape.v1.Interval
+	14, // 26: xlashape.v1.ReplicaIndexing.map:type_name -> xlashape.v1.IndexingMap
+	23, // 27: xlashape.v1.ReplicaIndexing.groups:type_name -> xlashape.v1.ReplicaGroup
+	24, // 28: xlashape.v1.ReplicaIndexing.pairs:type_name -> xlashape.v1.ReplicaPairs
+	25, // 29: xlashape.v1.ReplicaPairs.pairs:type_name -> xlashape.v1.ReplicaPair
+	14, // 30: xlashape.v1.SymbolicTile.offset_map:type_name -> xlashape.v1.IndexingMap
+	14, // 31: xlashape.v1.SymbolicTile.size_map:type_name -> xlashape.v1.IndexingMap
+	14, // 32: xlashape.v1.SymbolicTile.stride_map:type_name -> xlashape.v1.IndexingMap
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_xlashape_v1_types_proto_init() }
@@ -1902,7 +2385,7 @@ func file_xlashape_v1_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_xlashape_v1_types_proto_rawDesc), len(file_xlashape_v1_types_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   13,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -40,6 +40,7 @@ from xlashape.errors import (
     XlashapeError,
 )
 from xlashape.proto import message_class, v1
+from xlashape.reports.report import report_of
 from xlashape.symbolic import IndexingMap
 from xlashape_client import AsyncClient, Cancellation, Client
 
@@ -202,25 +203,20 @@ class Testee:
 
     def _pages(self, pages: Any, response: Any) -> None:
         client, listing = self._connected, pages.rpc.endswith("ListInstructions")
-        kind: Any = v1.ListInstructionsRequest if listing else v1.ByteSizesRequest
+        kind: Any = v1.ListInstructionsRequest if listing else v1.SizeRequest
         request = kind.FromString(pages.request)
         source = request.module.WhichOneof("source")
         module: Any = request.module.text.encode() if source == "text" else getattr(request.module, source)
-        options: dict[str, Any] = {
-            "computation": request.computation,
-            "opcode": request.opcode,
-            "page_size": request.page_size,
-        }
         if listing:
+            options = {"computation": request.computation, "opcode": request.opcode, "page_size": request.page_size}
             for item in client.list_instructions(module, **options):
                 row = item._asdict() | {"shape": str(item.shape)}
                 response.answers.append(v1.Instruction(**row).SerializeToString())
-        else:
-            order = v1.ByteSizesOrder.Name(request.order).removeprefix("BYTE_SIZES_ORDER_").lower()
-            order = "module" if order == "unspecified" else order
-            for size in client.instruction_sizes(module, **options, order=order):
-                row = size._asdict() | {"shape": str(size.shape)}
-                response.answers.append(v1.InstructionSize(**row).SerializeToString())
+            return
+        columns = report_of("size").columns
+        for buffer in client.size(module):
+            row = {column.name: getattr(buffer, column.name) for column in columns}
+            response.answers.append(v1.SizeRow(**row).SerializeToString())
 
     def _bulk(self, bulk: Any, response: Any) -> None:
         client, numbers = self._connected, np.array(bulk.numbers, np.int64)

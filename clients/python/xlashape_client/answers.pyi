@@ -6,6 +6,8 @@ Written by protos/report_types.py.
 from collections.abc import Sequence
 
 from xlashape.reports.messages import Received, ReceivedRow
+from xlashape.reports.structures import ReceivedIndexing, ReceivedTileMaps
+from xlashape.symbolic import IndexingMap
 
 
 class ReceivedCostRow(ReceivedRow):
@@ -465,6 +467,7 @@ class ReceivedMapRow(ReceivedRow):
     map: str | None
     runtime: list[str]
     error: str | None
+    indexing: ReceivedIndexing | None
 
 class ReceivedMap(Received[ReceivedMapRow]):
     direction: str
@@ -488,6 +491,8 @@ class ReceivedTileRow(ReceivedRow):
     stride_map: str | None
     constraints: str | None
     symbolic: str | None
+    indexing: ReceivedIndexing | None
+    tile: ReceivedTileMaps | None
 
 class ReceivedTile(Received[ReceivedTileRow]):
     instruction: str
@@ -562,6 +567,8 @@ class ReceivedReadsAccessesRow(ReceivedRow):
     relayout: str | None
     map: str
     physical_map: str
+    indexing: ReceivedIndexing | None
+    physical: IndexingMap | None
 
 class ReceivedReadsWritesRow(ReceivedRow):
     instruction: str

@@ -1,4 +1,4 @@
-"""Items that a server sends in parts: page after page, or message after message of a stream."""
+"""Items that a server sends page after page."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from xlashape.proto import parse
-from xlashape_client.transport import Responses, Transport
+from xlashape_client.transport import Transport
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -21,7 +20,7 @@ class Items(ABC, Generic[T_co]):
 
     @abstractmethod
     async def begin(self) -> None:
-        """Makes the request, for which a large module is uploaded. If the items come as a stream, begins the call."""
+        """Makes the request, for which a large module is uploaded."""
 
     @abstractmethod
     async def part(self) -> Iterable[T_co] | None:
@@ -66,37 +65,3 @@ class Pages(Items[T]):
         if not response.next_page_token:
             self._request = None
         return self._items(response)
-
-
-class Stream(Items[T]):
-    """Items that come as a stream. Each message of the stream is an item."""
-
-    def __init__(
-        self,
-        transport: Transport,
-        method: str,
-        request: Callable[[], Awaitable[Message]],
-        answer: type[M],
-        item: Callable[[M], T],
-        timeout: float | None,
-    ) -> None:
-        self._transport = transport
-        self._method = method
-        self._make_request = request
-        self._answer: type[Any] = answer
-        self._item: Callable[[Any], T] = item
-        self._timeout = timeout
-        self._responses: Responses | None = None
-
-    async def begin(self) -> None:
-        request = await self._make_request()
-        self._responses = self._transport.open(self._method, request.SerializeToString(), self._timeout)
-
-    async def part(self) -> Iterable[T] | None:
-        data = None if self._responses is None else await self._responses.next()
-        return None if data is None else (self._item(parse(self._answer, data)),)
-
-    async def close(self) -> None:
-        if self._responses is not None:
-            await self._responses.close()
-            self._responses = None

@@ -3,7 +3,7 @@
 //!     cargo run --example reads localhost:50051 attention.hlo.pb
 
 use futures_util::TryStreamExt;
-use xlashape::v1::{ModuleInput, OperandReadsRequest};
+use xlashape::v1::{ModuleInput, ReadsRequest};
 use xlashape::Client;
 
 #[tokio::main]
@@ -13,19 +13,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = Client::connect(address)?;
     let upload = client.upload_module(&std::fs::read(file)?).await?;
     let module = Some(ModuleInput::from(&upload.module));
-    let request = OperandReadsRequest { module, report_errors: true, ..Default::default() };
-    let mut answers = client.operand_reads(request).await?;
-    while let Some(answer) = answers.try_next().await? {
-        if answer.opcode != "fusion" {
-            continue;
-        }
-        println!("{}", answer.instruction);
-        for read in answer.reads {
-            let distinct = read.distinct_elements.map_or("an unknown number".into(), |number| number.to_string());
-            println!("  {}: {distinct} of {} elements", read.operand_name, read.elements());
-            for access in read.accesses {
-                println!("    {}", access.map.unwrap_or_default().text);
-            }
+    let mut rows = client.reads_rows(ReadsRequest { module, ..Default::default() });
+    while let Some(read) = rows.try_next().await? {
+        if let (Some("fusion"), Some(part)) = (read.opcode.as_deref(), read.part_read) {
+            println!("{} reads {:.0} % of {}", read.instruction(), 100.0 * part, read.operand_name());
+            println!("  {}", read.map().replace('\n', "\n  "));
         }
     }
     Ok(())

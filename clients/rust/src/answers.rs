@@ -1,10 +1,7 @@
 //! What methods make of answers: items that have to be as many as those of the request, and streams.
 
 use futures_util::{stream, Stream, StreamExt};
-use tokio::time::Instant;
-use tonic::Streaming;
 
-use crate::client::within;
 use crate::{Code, Error, Result};
 
 /// Checks that the server answered each item of a request.
@@ -44,18 +41,4 @@ where
         })
         .flatten(),
     )
-}
-
-/// The answers of a stream until a time.
-pub(crate) fn answers<T: Send + 'static>(
-    stream: Streaming<T>,
-    deadline: Option<Instant>,
-) -> impl Stream<Item = Result<T>> + Send + Unpin {
-    Box::pin(stream::unfold(Some(stream), move |stream| async move {
-        let mut stream = stream?;
-        match within(deadline, stream.message()).await {
-            Ok(answer) => Some((Ok(answer?), Some(stream))),
-            Err(status) => Some((Err(status.into()), None)),
-        }
-    }))
 }

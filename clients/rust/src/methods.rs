@@ -2,7 +2,7 @@
 
 use futures_util::Stream;
 
-use crate::answers::{answers, one, pages, present, same_number};
+use crate::answers::{one, pages, present, same_number};
 use crate::bulk::{in_parts, UNARY_ANSWERS, UNARY_NUMBERS};
 use crate::client::{ask, once};
 use crate::v1::hlo_service_client::HloServiceClient;
@@ -11,16 +11,20 @@ use crate::v1::report_service_client::ReportServiceClient;
 use crate::v1::shape_service_client::ShapeServiceClient;
 use crate::v1::view_service_client::ViewServiceClient;
 use crate::v1::{
-    ByteSizeRequest, ByteSizesRequest, CollectivesRequest, CollectivesResponse, ComposeMapsRequest, CopiesRequest,
-    CopiesResponse, CostRequest, CostResponse, DeleteModuleRequest, DescribeShapeRequest, DiffRequest, DiffResponse,
+    ByteSizeRequest, CollectivesByRow, CollectivesFindingsRow, CollectivesRequest, CollectivesResponse, CollectivesRow,
+    CollectivesTable, ComposeMapsRequest, CopiesCausesRow, CopiesRequest, CopiesResponse, CopiesRow,
+    CopiesSuggestionsRow, CopiesTable, CostByRow, CostRequest, CostResponse, CostRow, CostSpacesRow, CostTable,
+    DeleteModuleRequest, DescribeShapeRequest, DiffMeasuresRow, DiffRequest, DiffResponse, DiffRow, DiffTable,
     DrawRequest, DrawResponse, EvaluateMapBatchRequest, EvaluateMapRequest, GetModuleRequest, GetTextRequest,
     GetTextResponse, GraphRequest, GraphResponse, IndexingMapsRequest, IndexingMapsResponse, Instruction,
-    InstructionMapsRequest, InstructionMapsResponse, InstructionSize, LinearIndexRequest, LinearIndicesRequest,
-    LinearOrder, ListInstructionsRequest, MapChain, MapInput, MapOutput, MapRequest, MapResponse, MemoryRequest,
-    MemoryResponse, Module, MultiIndexRequest, MultiIndicesRequest, OperandReadsRequest, OperandReadsResponse,
-    OperandTilesRequest, OperandTilesResponse, ParseMapRequest, ProfileRequest, ProfileResponse, ReadsRequest,
-    ReadsResponse, RecognizeRequest, RecognizeResponse, ShapeDescription, ShapeInput, ShapeSize, SimplifyMapRequest,
-    SizeRequest, SizeResponse, TileRequest, TileResponse, VerifyRequest, VerifyResponse, WhyRequest, WhyResponse,
+    LinearIndexRequest, LinearIndicesRequest, LinearOrder, ListInstructionsRequest, MapChain, MapInput, MapOutput,
+    MapRow, MemoryByRow, MemoryFitRow, MemoryRequest, MemoryResponse, MemoryRow, MemorySpacesRow, MemoryTable,
+    MemoryTimelineRow, Module, MultiIndexRequest, MultiIndicesRequest, ParseMapRequest, ProfileAgainstRow,
+    ProfileByRow, ProfileRequest, ProfileResponse, ProfileRow, ProfileTable, ReadsAccessesRow, ReadsRequest,
+    ReadsResponse, ReadsRow, ReadsTable, ReadsWritesRow, RecognizeRequest, RecognizeResponse, ShapeDescription,
+    ShapeInput, ShapeSize, SimplifyMapRequest, SizeRequest, SizeResponse, SizeRow, TileRequest, TileResponse, TileRow,
+    VerifyRequest, VerifyResponse, VerifyRow, WhyCausesRow, WhyDonatedRow, WhyRequest, WhyResponse, WhyRow,
+    WhyStatedRow, WhySuggestionsRow, WhyTable,
 };
 use crate::{Channel, Client, Result};
 
@@ -191,52 +195,27 @@ impl Client {
         })
     }
 
-    /// Computes the bytes that the result of each instruction takes, and how many of them are padding. Pages are fetched as they are needed; the
-    /// stream ends after the first error.
-    pub fn instruction_sizes(
+    /// Computes which elements of its operands one instruction, or each instruction of a module, reads: the report `map`. Maps are text, and fields
+    /// on request.
+    pub async fn indexing_maps(&self, request: IndexingMapsRequest) -> Result<IndexingMapsResponse> {
+        ask!(self, indexing.indexing_maps, request)
+    }
+
+    /// Returns the rows of the table `maps` of [`Client::indexing_maps`]. Pages are fetched as they are needed; the stream ends after the first
+    /// error.
+    pub fn indexing_maps_rows(
         &self,
-        request: ByteSizesRequest,
-    ) -> impl Stream<Item = Result<InstructionSize>> + Send + Unpin + use<> {
+        request: IndexingMapsRequest,
+    ) -> impl Stream<Item = Result<MapRow>> + Send + Unpin + use<> {
         let client = self.clone();
         pages(request.page_token.clone(), move |page_token| {
             let client = client.clone();
-            let request = ByteSizesRequest { page_token, ..request.clone() };
+            let request = IndexingMapsRequest { page_token, ..request.clone() };
             async move {
-                let answer = ask!(client, modules.byte_sizes, request)?;
-                Ok((answer.instructions, answer.next_page_token))
+                let answer = ask!(client, indexing.indexing_maps, request)?;
+                Ok((answer.maps, answer.next_page_token))
             }
         })
-    }
-
-    /// Computes the maps of one instruction, or of every instruction of a module: a response for each, in the module's order. The stream ends after
-    /// the first error; dropping it ends the call.
-    pub async fn indexing_maps(
-        &self,
-        request: IndexingMapsRequest,
-    ) -> Result<impl Stream<Item = Result<IndexingMapsResponse>> + Send + Unpin + use<>> {
-        let deadline = self.stream_deadline();
-        Ok(answers(once!(self, indexing.indexing_maps, request, deadline)?, deadline))
-    }
-
-    /// Computes the maps of one instruction: the answer of [`Client::indexing_maps`] for it, without a stream.
-    pub async fn instruction_maps(&self, request: InstructionMapsRequest) -> Result<InstructionMapsResponse> {
-        ask!(self, indexing.instruction_maps, request)
-    }
-
-    /// Computes how efficiently one instruction, or each instruction that the module executes, reads its operands: a response for each, in the
-    /// module's order. The stream ends after the first error; dropping it ends the call.
-    pub async fn operand_reads(
-        &self,
-        request: OperandReadsRequest,
-    ) -> Result<impl Stream<Item = Result<OperandReadsResponse>> + Send + Unpin + use<>> {
-        let deadline = self.stream_deadline();
-        Ok(answers(once!(self, indexing.operand_reads, request, deadline)?, deadline))
-    }
-
-    /// Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the sizes
-    /// of any tile.
-    pub async fn operand_tiles(&self, request: OperandTilesRequest) -> Result<OperandTilesResponse> {
-        ask!(self, indexing.operand_tiles, request)
     }
 
     /// Reads a map, which is given as text or as fields, and returns it in both forms, not simplified.
@@ -296,9 +275,94 @@ impl Client {
         ask!(self, reports.why, request)
     }
 
+    /// Returns the rows of the table `buffers` of Why. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn why_rows(&self, request: WhyRequest) -> impl Stream<Item = Result<WhyRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = WhyRequest { page_token, table: WhyTable::Buffers.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.why, request)?;
+                Ok((answer.buffers, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `causes` of Why. What makes buffers larger than their elements; of a program, those of the first buffers with
+    /// padding. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn why_causes(&self, request: WhyRequest) -> impl Stream<Item = Result<WhyCausesRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = WhyRequest { page_token, table: WhyTable::Causes.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.why, request)?;
+                Ok((answer.causes, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `suggestions` of Why. What would make these buffers smaller: first what keeps all values and can be written in
+    /// JAX. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn why_suggestions(
+        &self,
+        request: WhyRequest,
+    ) -> impl Stream<Item = Result<WhySuggestionsRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = WhyRequest { page_token, table: WhyTable::Suggestions.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.why, request)?;
+                Ok((answer.suggestions, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `donated` of Why. The outputs of a module that are computed into the memory of parameters. Pages are fetched as
+    /// they are needed; the stream ends after the first error.
+    pub fn why_donated(&self, request: WhyRequest) -> impl Stream<Item = Result<WhyDonatedRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = WhyRequest { page_token, table: WhyTable::Donated.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.why, request)?;
+                Ok((answer.donated, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `stated` of Why. The amounts that a report about memory states, without its allocations. Pages are fetched as
+    /// they are needed; the stream ends after the first error.
+    pub fn why_stated(&self, request: WhyRequest) -> impl Stream<Item = Result<WhyStatedRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = WhyRequest { page_token, table: WhyTable::Stated.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.why, request)?;
+                Ok((answer.stated, answer.next_page_token))
+            }
+        })
+    }
+
     /// Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
     pub async fn size(&self, request: SizeRequest) -> Result<SizeResponse> {
         ask!(self, reports.size, request)
+    }
+
+    /// Returns the rows of the table `buffers` of Size. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn size_rows(&self, request: SizeRequest) -> impl Stream<Item = Result<SizeRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = SizeRequest { page_token, ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.size, request)?;
+                Ok((answer.buffers, answer.next_page_token))
+            }
+        })
     }
 
     /// Reports the peak of a program's memory, what lives then, and from which line of the program it comes.
@@ -306,9 +370,148 @@ impl Client {
         ask!(self, reports.memory, request)
     }
 
+    /// Returns the rows of the table `peak_buffers` of Memory. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn memory_rows(&self, request: MemoryRequest) -> impl Stream<Item = Result<MemoryRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = MemoryRequest { page_token, table: MemoryTable::PeakBuffers.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.memory, request)?;
+                Ok((answer.peak_buffers, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `timeline` of Memory. The bytes that live along the program. Pages are fetched as they are needed; the stream
+    /// ends after the first error.
+    pub fn memory_timeline(
+        &self,
+        request: MemoryRequest,
+    ) -> impl Stream<Item = Result<MemoryTimelineRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = MemoryRequest { page_token, table: MemoryTable::Timeline.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.memory, request)?;
+                Ok((answer.timeline, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `spaces` of Memory. Each memory space by itself. Pages are fetched as they are needed; the stream ends after the
+    /// first error.
+    pub fn memory_spaces(
+        &self,
+        request: MemoryRequest,
+    ) -> impl Stream<Item = Result<MemorySpacesRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = MemoryRequest { page_token, table: MemoryTable::Spaces.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.memory, request)?;
+                Ok((answer.spaces, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `by` of Memory. What lives at the peak, by group. Pages are fetched as they are needed; the stream ends after
+    /// the first error.
+    pub fn memory_by(&self, request: MemoryRequest) -> impl Stream<Item = Result<MemoryByRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = MemoryRequest { page_token, table: MemoryTable::By.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.memory, request)?;
+                Ok((answer.by, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `at` of Memory. What lives while an instruction runs. Pages are fetched as they are needed; the stream ends
+    /// after the first error.
+    pub fn memory_at(&self, request: MemoryRequest) -> impl Stream<Item = Result<MemoryRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = MemoryRequest { page_token, table: MemoryTable::At.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.memory, request)?;
+                Ok((answer.at, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `fit` of Memory. Changes that would make the peak smaller. Pages are fetched as they are needed; the stream ends
+    /// after the first error.
+    pub fn memory_fit(
+        &self,
+        request: MemoryRequest,
+    ) -> impl Stream<Item = Result<MemoryFitRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = MemoryRequest { page_token, table: MemoryTable::Fit.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.memory, request)?;
+                Ok((answer.fit, answer.next_page_token))
+            }
+        })
+    }
+
     /// Reports which instructions move data and compute nothing, what forces them, and the edits that remove them.
     pub async fn copies(&self, request: CopiesRequest) -> Result<CopiesResponse> {
         ask!(self, reports.copies, request)
+    }
+
+    /// Returns the rows of the table `rows` of Copies. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn copies_rows(&self, request: CopiesRequest) -> impl Stream<Item = Result<CopiesRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = CopiesRequest { page_token, table: CopiesTable::Rows.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.copies, request)?;
+                Ok((answer.rows, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `causes` of Copies. A row for each kind of cause. Pages are fetched as they are needed; the stream ends after
+    /// the first error.
+    pub fn copies_causes(
+        &self,
+        request: CopiesRequest,
+    ) -> impl Stream<Item = Result<CopiesCausesRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = CopiesRequest { page_token, table: CopiesTable::Causes.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.copies, request)?;
+                Ok((answer.causes, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `suggestions` of Copies. A row for each set of edits, by what it saves. Pages are fetched as they are needed;
+    /// the stream ends after the first error.
+    pub fn copies_suggestions(
+        &self,
+        request: CopiesRequest,
+    ) -> impl Stream<Item = Result<CopiesSuggestionsRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = CopiesRequest { page_token, table: CopiesTable::Suggestions.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.copies, request)?;
+                Ok((answer.suggestions, answer.next_page_token))
+            }
+        })
     }
 
     /// Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
@@ -316,9 +519,104 @@ impl Client {
         ask!(self, reports.cost, request)
     }
 
+    /// Returns the rows of the table `rows` of Cost. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn cost_rows(&self, request: CostRequest) -> impl Stream<Item = Result<CostRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = CostRequest { page_token, table: CostTable::Rows.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.cost, request)?;
+                Ok((answer.rows, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `spaces` of Cost. The bytes of each memory space. Pages are fetched as they are needed; the stream ends after
+    /// the first error.
+    pub fn cost_spaces(
+        &self,
+        request: CostRequest,
+    ) -> impl Stream<Item = Result<CostSpacesRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = CostRequest { page_token, table: CostTable::Spaces.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.cost, request)?;
+                Ok((answer.spaces, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `by` of Cost. Sums of instructions with something in common. Pages are fetched as they are needed; the stream
+    /// ends after the first error.
+    pub fn cost_by(&self, request: CostRequest) -> impl Stream<Item = Result<CostByRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = CostRequest { page_token, table: CostTable::By.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.cost, request)?;
+                Ok((answer.by, answer.next_page_token))
+            }
+        })
+    }
+
     /// Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it.
     pub async fn collectives(&self, request: CollectivesRequest) -> Result<CollectivesResponse> {
         ask!(self, reports.collectives, request)
+    }
+
+    /// Returns the rows of the table `rows` of Collectives. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn collectives_rows(
+        &self,
+        request: CollectivesRequest,
+    ) -> impl Stream<Item = Result<CollectivesRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = CollectivesRequest { page_token, table: CollectivesTable::Rows.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.collectives, request)?;
+                Ok((answer.rows, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `by` of Collectives. Sums of collectives with something in common. Pages are fetched as they are needed; the
+    /// stream ends after the first error.
+    pub fn collectives_by(
+        &self,
+        request: CollectivesRequest,
+    ) -> impl Stream<Item = Result<CollectivesByRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = CollectivesRequest { page_token, table: CollectivesTable::By.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.collectives, request)?;
+                Ok((answer.by, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `findings` of Collectives. What sends more than it has to, by what the change saves. Pages are fetched as they
+    /// are needed; the stream ends after the first error.
+    pub fn collectives_findings(
+        &self,
+        request: CollectivesRequest,
+    ) -> impl Stream<Item = Result<CollectivesFindingsRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request =
+                CollectivesRequest { page_token, table: CollectivesTable::Findings.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.collectives, request)?;
+                Ok((answer.findings, answer.next_page_token))
+            }
+        })
     }
 
     /// Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
@@ -326,9 +624,106 @@ impl Client {
         ask!(self, reports.reads, request)
     }
 
+    /// Returns the rows of the table `reads` of Reads. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn reads_rows(&self, request: ReadsRequest) -> impl Stream<Item = Result<ReadsRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = ReadsRequest { page_token, table: ReadsTable::Reads.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.reads, request)?;
+                Ok((answer.reads, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `accesses` of Reads. Every way in which an operand is read; a fusion may read it in several. Pages are fetched
+    /// as they are needed; the stream ends after the first error.
+    pub fn reads_accesses(
+        &self,
+        request: ReadsRequest,
+    ) -> impl Stream<Item = Result<ReadsAccessesRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = ReadsRequest { page_token, table: ReadsTable::Accesses.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.reads, request)?;
+                Ok((answer.accesses, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `writes` of Reads. What the instructions write, in the order of the module. Pages are fetched as they are
+    /// needed; the stream ends after the first error.
+    pub fn reads_writes(
+        &self,
+        request: ReadsRequest,
+    ) -> impl Stream<Item = Result<ReadsWritesRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = ReadsRequest { page_token, table: ReadsTable::Writes.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.reads, request)?;
+                Ok((answer.writes, answer.next_page_token))
+            }
+        })
+    }
+
     /// Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
     pub async fn profile(&self, request: ProfileRequest) -> Result<ProfileResponse> {
         ask!(self, reports.profile, request)
+    }
+
+    /// Returns the rows of the table `rows` of Profile. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn profile_rows(
+        &self,
+        request: ProfileRequest,
+    ) -> impl Stream<Item = Result<ProfileRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = ProfileRequest { page_token, table: ProfileTable::Rows.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.profile, request)?;
+                Ok((answer.rows, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `by` of Profile. The time of instructions with something in common. Pages are fetched as they are needed; the
+    /// stream ends after the first error.
+    pub fn profile_by(
+        &self,
+        request: ProfileRequest,
+    ) -> impl Stream<Item = Result<ProfileByRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = ProfileRequest { page_token, table: ProfileTable::By.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.profile, request)?;
+                Ok((answer.by, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `against` of Profile. What became slower since an earlier profile, each for one step or run of the program, and
+    /// what changed in the instruction. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn profile_against(
+        &self,
+        request: ProfileRequest,
+    ) -> impl Stream<Item = Result<ProfileAgainstRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = ProfileRequest { page_token, table: ProfileTable::Against.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.profile, request)?;
+                Ok((answer.against, answer.next_page_token))
+            }
+        })
     }
 
     /// Reports what changed from one module to another, matched by structure, ranked by what it costs.
@@ -336,20 +731,70 @@ impl Client {
         ask!(self, reports.diff, request)
     }
 
-    /// Reports which elements of its operands an instruction reads, as text of indexing maps. [`Client::indexing_maps`] and
-    /// [`Client::instruction_maps`] give maps to evaluate.
-    pub async fn map(&self, request: MapRequest) -> Result<MapResponse> {
-        ask!(self, reports.map, request)
+    /// Returns the rows of the table `changes` of Diff. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn diff_rows(&self, request: DiffRequest) -> impl Stream<Item = Result<DiffRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = DiffRequest { page_token, table: DiffTable::Changes.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.diff, request)?;
+                Ok((answer.changes, answer.next_page_token))
+            }
+        })
     }
 
-    /// Reports the tile of each operand that a tile of an instruction's output reads, as text. [`Client::operand_tiles`] gives maps to evaluate.
+    /// Returns the rows of the table `measures` of Diff. What the modules cost as a whole; the names are those that `--fail-if` takes. Pages are
+    /// fetched as they are needed; the stream ends after the first error.
+    pub fn diff_measures(
+        &self,
+        request: DiffRequest,
+    ) -> impl Stream<Item = Result<DiffMeasuresRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = DiffRequest { page_token, table: DiffTable::Measures.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.diff, request)?;
+                Ok((answer.measures, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Reports the tile of each operand that a tile of an instruction's output reads, as text.
     pub async fn tile(&self, request: TileRequest) -> Result<TileResponse> {
         ask!(self, reports.tile, request)
+    }
+
+    /// Returns the rows of the table `tiles` of Tile. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn tile_rows(&self, request: TileRequest) -> impl Stream<Item = Result<TileRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = TileRequest { page_token, ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.tile, request)?;
+                Ok((answer.tiles, answer.next_page_token))
+            }
+        })
     }
 
     /// Reports which rules of XLA's verifier a module breaks.
     pub async fn verify(&self, request: VerifyRequest) -> Result<VerifyResponse> {
         ask!(self, reports.verify, request)
+    }
+
+    /// Returns the rows of the table `problems` of Verify. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn verify_rows(&self, request: VerifyRequest) -> impl Stream<Item = Result<VerifyRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = VerifyRequest { page_token, ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.verify, request)?;
+                Ok((answer.problems, answer.next_page_token))
+            }
+        })
     }
 
     /// Says what a text or a file is, and gives it in the form in which the other RPCs take it.

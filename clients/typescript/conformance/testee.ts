@@ -148,9 +148,9 @@ async function pages({ rpc, request }: Pages, response: Response): Promise<void>
       response.answers.push(toBinary(schema.InstructionSchema, item));
     }
   } else {
-    const { module, ...rest } = fromBinary(schema.ByteSizesRequestSchema, request);
-    for await (const item of client!.instructionSizes({ ...rest, module: moduleOf(module) })) {
-      response.answers.push(toBinary(schema.InstructionSizeSchema, item));
+    const { subject, ...rest } = fromBinary(schema.SizeRequestSchema, request);
+    for await (const row of client!.sizeRows({ ...rest, module: moduleOf(subject.value as schema.ModuleInput) })) {
+      response.answers.push(toBinary(schema.SizeRowSchema, row));
     }
   }
 }

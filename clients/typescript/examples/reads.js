@@ -12,16 +12,9 @@ if (address === undefined || file === undefined) {
 }
 const client = connect({ address });
 const { module } = await client.uploadModule(await openAsBlob(file));
-for await (const { instruction, opcode, reads } of client.operandReads({ module, reportErrors: true })) {
-  if (opcode !== "fusion") {
-    continue;
-  }
-  console.log(instruction);
-  for (const { operandName, distinctElements = "an unknown number", elements, accesses } of reads) {
-    console.log(`  ${operandName}: ${distinctElements} of ${elements} elements`);
-    for (const { map } of accesses) {
-      console.log(`    ${map?.text}`);
-    }
+for await (const { instruction, opcode, operandName, partRead, map } of client.readsRows({ module })) {
+  if (opcode === "fusion" && partRead !== undefined) {
+    console.log(`${instruction} reads ${Math.round(100 * partRead)} % of ${operandName}\n  ${map?.replaceAll("\n", "\n  ")}`);
   }
 }
 client.close();

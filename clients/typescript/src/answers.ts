@@ -1,9 +1,5 @@
-/** What methods make of answers: items that have to be as many as those of the request, and iterators over pages and streams. */
+/** What methods make of answers: items that have to be as many as those of the request, and iterators over pages. */
 
-import type { DescMessage, DescMethodServerStreaming, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
-import type { Transport } from "@connectrpc/connect";
-
-import type { CallOptions } from "./calls.js";
 import { Code, XlashapeError } from "./errors.js";
 
 /** Checks that the server answered each item of a request. */
@@ -39,14 +35,4 @@ export async function* pages<Item>(first: string | undefined, fetchPage: (pageTo
     yield* items;
     pageToken = next;
   } while (pageToken !== "");
-}
-
-/** The answers of a stream, whose call ends when the loop over them is left: the generated clients do not end it. */
-export async function* answers<I extends DescMessage, O extends DescMessage>(
-  transport: Transport, method: DescMethodServerStreaming<I, O>, request: MessageInitShape<I>, options: CallOptions | undefined,
-): AsyncGenerator<MessageShape<O>> {
-  const requests = (async function* () {
-    yield request;
-  })();
-  yield* (await transport.stream(method, options?.signal, options?.timeoutMs, undefined, requests)).message;
 }

@@ -3,22 +3,22 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type Client as Generated, createClient, type Transport } from "@connectrpc/connect";
 
-import { answers, given, pages, present, sameNumber } from "./answers.js";
+import { given, pages, present, sameNumber } from "./answers.js";
 import { ask, type BulkIndices, type BulkQuestion, type BulkRoute, type Widths } from "./bulk.js";
 import type { CallOptions } from "./calls.js";
 import type { Evaluated } from "./evaluable-map.js";
+import { HloService, type Instruction, type ListInstructionsRequest, type Module } from "./gen/xlashape/v1/hlo_service_pb.js";
+import { IndexingService } from "./gen/xlashape/v1/indexing_service_pb.js";
 import {
-  type ByteSizesRequest, HloService, type Instruction, type InstructionSize, type ListInstructionsRequest, type Module,
-} from "./gen/xlashape/v1/hlo_service_pb.js";
-import {
-  type IndexingMapsRequest, type IndexingMapsResponse, IndexingService, type InstructionMapsRequest, type InstructionMapsResponse, type OperandReadsRequest,
-  type OperandReadsResponse, type OperandTilesRequest, type OperandTilesResponse,
-} from "./gen/xlashape/v1/indexing_service_pb.js";
-import {
-  type CollectivesRequest, type CollectivesResponse, type CopiesRequest, type CopiesResponse, type CostRequest, type CostResponse, DiffRequestSchema,
-  type DiffResponse, type MapRequest, type MapResponse, type MemoryRequest, type MemoryResponse, ProfileRequestSchema, type ProfileResponse, type ReadsRequest,
-  type ReadsResponse, ReportService, type SizeRequest, type SizeResponse, type TileRequest, type TileResponse, type VerifyRequest, type VerifyResponse,
-  type WhyRequest, type WhyResponse,
+  type CollectivesByRow, type CollectivesFindingsRow, type CollectivesRequest, type CollectivesResponse, type CollectivesRow, CollectivesTable,
+  type CopiesCausesRow, type CopiesRequest, type CopiesResponse, type CopiesRow, type CopiesSuggestionsRow, CopiesTable, type CostByRow, type CostRequest,
+  type CostResponse, type CostRow, type CostSpacesRow, CostTable, type DiffMeasuresRow, DiffRequestSchema, type DiffResponse, type DiffRow, DiffTable,
+  type IndexingMapsRequest, type IndexingMapsResponse, type MapRow, type MemoryByRow, type MemoryFitRow, type MemoryRequest, type MemoryResponse,
+  type MemoryRow, type MemorySpacesRow, MemoryTable, type MemoryTimelineRow, type ProfileAgainstRow, type ProfileByRow, ProfileRequestSchema,
+  type ProfileResponse, type ProfileRow, ProfileTable, type ReadsAccessesRow, type ReadsRequest, type ReadsResponse, type ReadsRow, ReadsTable,
+  type ReadsWritesRow, ReportService, type SizeRequest, type SizeResponse, type SizeRow, type TileRequest, type TileResponse, type TileRow, type VerifyRequest,
+  type VerifyResponse, type VerifyRow, type WhyCausesRow, type WhyDonatedRow, type WhyRequest, type WhyResponse, type WhyRow, type WhyStatedRow,
+  type WhySuggestionsRow, WhyTable,
 } from "./gen/xlashape/v1/report_service_pb.js";
 import { type LinearOrder, type ShapeDescription, ShapeService, type ShapeSize } from "./gen/xlashape/v1/shape_service_pb.js";
 import type { MapInput, MapOutput } from "./gen/xlashape/v1/types_pb.js";
@@ -28,7 +28,6 @@ import {
 } from "./gen/xlashape/v1/view_service_pb.js";
 import { type About, type AboutOne, aboutOne, type MapLike, mapInput, moduleInput, type ShapeLike, shapeInput } from "./inputs.js";
 import { type Integer, type Integers, toInt64, toInt64Array } from "./integers.js";
-import { mapsOfEach } from "./maps.js";
 import { evaluateMap, linearIndices, multiIndices } from "./packed.js";
 
 /** What a client asks the server: a method for each RPC. */
@@ -154,41 +153,20 @@ export abstract class ClientMethods {
     });
   }
 
-  /** Computes the bytes that the result of each instruction takes, and how many of them are padding. Pages are fetched as they are needed. */
-  instructionSizes(request: About<ByteSizesRequest>, options?: CallOptions): AsyncGenerator<InstructionSize> {
+  /**
+   * Computes which elements of its operands one instruction, or each instruction of a module, reads: the report `map`. Maps are text, and fields on request.
+   */
+  async indexingMaps(request: About<IndexingMapsRequest>, options?: CallOptions): Promise<IndexingMapsResponse> {
+    return await this.indexing.indexingMaps({ ...request, module: moduleInput(request.module) }, options);
+  }
+
+  /** Returns the rows of the table `maps` of `indexingMaps`. Pages are fetched as they are needed. */
+  indexingMapsRows(request: About<IndexingMapsRequest>, options?: CallOptions): AsyncGenerator<MapRow> {
     const first = { ...request, module: moduleInput(request.module) };
     return pages(first.pageToken, async (pageToken) => {
-      const page = await this.modules.byteSizes({ ...first, pageToken }, options);
-      return [page.instructions, page.nextPageToken];
+      const page = await this.indexing.indexingMaps({ ...first, pageToken }, options);
+      return [page.maps, page.nextPageToken];
     });
-  }
-
-  /** Computes the maps of one instruction, or of every instruction of a module: a response for each, in the module's order. Leaving the loop ends the call. */
-  indexingMaps(request: About<IndexingMapsRequest>, options?: CallOptions): AsyncGenerator<IndexingMapsResponse> {
-    if (!this.hasStreams) {
-      return mapsOfEach(this, request, options);
-    }
-    return answers(this.transport, IndexingService.method.indexingMaps, { ...request, module: moduleInput(request.module) }, options);
-  }
-
-  /** Computes the maps of one instruction: the answer of `indexingMaps` for it, without a stream. */
-  async instructionMaps(request: About<InstructionMapsRequest>, options?: CallOptions): Promise<InstructionMapsResponse> {
-    return await this.indexing.instructionMaps({ ...request, module: moduleInput(request.module) }, options);
-  }
-
-  /**
-   * Computes how efficiently one instruction, or each instruction that the module executes, reads its operands: a response for each, in the module's order.
-   * Leaving the loop ends the call.
-   */
-  operandReads(request: About<OperandReadsRequest>, options?: CallOptions): AsyncGenerator<OperandReadsResponse> {
-    return answers(this.transport, IndexingService.method.operandReads, { ...request, module: moduleInput(request.module) }, options);
-  }
-
-  /**
-   * Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the sizes of any tile.
-   */
-  async operandTiles(request: About<OperandTilesRequest>, options?: CallOptions): Promise<OperandTilesResponse> {
-    return await this.indexing.operandTiles({ ...request, module: moduleInput(request.module) }, options);
   }
 
   /** Reads a map, which is given as text or as fields, and returns it in both forms, not simplified. */
@@ -232,9 +210,75 @@ export abstract class ClientMethods {
     return await this.reports.why(aboutOne(request), options);
   }
 
+  /** Returns the rows of the table `buffers` of Why. Pages are fetched as they are needed. */
+  whyRows(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhyRow> {
+    const first = aboutOne(request);
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.why({ ...first, pageToken, table: WhyTable.BUFFERS }, options);
+      return [page.buffers, page.nextPageToken];
+    });
+  }
+
+  /**
+   * Returns the rows of the table `causes` of Why. What makes buffers larger than their elements; of a program, those of the first buffers with padding. Pages
+   * are fetched as they are needed.
+   */
+  whyCauses(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhyCausesRow> {
+    const first = aboutOne(request);
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.why({ ...first, pageToken, table: WhyTable.CAUSES }, options);
+      return [page.causes, page.nextPageToken];
+    });
+  }
+
+  /**
+   * Returns the rows of the table `suggestions` of Why. What would make these buffers smaller: first what keeps all values and can be written in JAX. Pages are
+   * fetched as they are needed.
+   */
+  whySuggestions(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhySuggestionsRow> {
+    const first = aboutOne(request);
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.why({ ...first, pageToken, table: WhyTable.SUGGESTIONS }, options);
+      return [page.suggestions, page.nextPageToken];
+    });
+  }
+
+  /**
+   * Returns the rows of the table `donated` of Why. The outputs of a module that are computed into the memory of parameters. Pages are fetched as they are
+   * needed.
+   */
+  whyDonated(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhyDonatedRow> {
+    const first = aboutOne(request);
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.why({ ...first, pageToken, table: WhyTable.DONATED }, options);
+      return [page.donated, page.nextPageToken];
+    });
+  }
+
+  /**
+   * Returns the rows of the table `stated` of Why. The amounts that a report about memory states, without its allocations. Pages are fetched as they are
+   * needed.
+   */
+  whyStated(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhyStatedRow> {
+    const first = aboutOne(request);
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.why({ ...first, pageToken, table: WhyTable.STATED }, options);
+      return [page.stated, page.nextPageToken];
+    });
+  }
+
   /** Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest. */
   async size(request: AboutOne<SizeRequest, "module" | "shape">, options?: CallOptions): Promise<SizeResponse> {
     return await this.reports.size(aboutOne(request), options);
+  }
+
+  /** Returns the rows of the table `buffers` of Size. Pages are fetched as they are needed. */
+  sizeRows(request: AboutOne<SizeRequest, "module" | "shape">, options?: CallOptions): AsyncGenerator<SizeRow> {
+    const first = aboutOne(request);
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.size({ ...first, pageToken }, options);
+      return [page.buffers, page.nextPageToken];
+    });
   }
 
   /** Reports the peak of a program's memory, what lives then, and from which line of the program it comes. */
@@ -242,9 +286,90 @@ export abstract class ClientMethods {
     return await this.reports.memory({ ...request, module: moduleInput(request.module) }, options);
   }
 
+  /** Returns the rows of the table `peak_buffers` of Memory. Pages are fetched as they are needed. */
+  memoryRows(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.memory({ ...first, pageToken, table: MemoryTable.PEAK_BUFFERS }, options);
+      return [page.peakBuffers, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `timeline` of Memory. The bytes that live along the program. Pages are fetched as they are needed. */
+  memoryTimeline(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryTimelineRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.memory({ ...first, pageToken, table: MemoryTable.TIMELINE }, options);
+      return [page.timeline, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `spaces` of Memory. Each memory space by itself. Pages are fetched as they are needed. */
+  memorySpaces(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemorySpacesRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.memory({ ...first, pageToken, table: MemoryTable.SPACES }, options);
+      return [page.spaces, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `by` of Memory. What lives at the peak, by group. Pages are fetched as they are needed. */
+  memoryBy(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryByRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.memory({ ...first, pageToken, table: MemoryTable.BY }, options);
+      return [page.by, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `at` of Memory. What lives while an instruction runs. Pages are fetched as they are needed. */
+  memoryAt(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.memory({ ...first, pageToken, table: MemoryTable.AT }, options);
+      return [page.at, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `fit` of Memory. Changes that would make the peak smaller. Pages are fetched as they are needed. */
+  memoryFit(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryFitRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.memory({ ...first, pageToken, table: MemoryTable.FIT }, options);
+      return [page.fit, page.nextPageToken];
+    });
+  }
+
   /** Reports which instructions move data and compute nothing, what forces them, and the edits that remove them. */
   async copies(request: About<CopiesRequest>, options?: CallOptions): Promise<CopiesResponse> {
     return await this.reports.copies({ ...request, module: moduleInput(request.module) }, options);
+  }
+
+  /** Returns the rows of the table `rows` of Copies. Pages are fetched as they are needed. */
+  copiesRows(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.copies({ ...first, pageToken, table: CopiesTable.ROWS }, options);
+      return [page.rows, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `causes` of Copies. A row for each kind of cause. Pages are fetched as they are needed. */
+  copiesCauses(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesCausesRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.copies({ ...first, pageToken, table: CopiesTable.CAUSES }, options);
+      return [page.causes, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `suggestions` of Copies. A row for each set of edits, by what it saves. Pages are fetched as they are needed. */
+  copiesSuggestions(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesSuggestionsRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.copies({ ...first, pageToken, table: CopiesTable.SUGGESTIONS }, options);
+      return [page.suggestions, page.nextPageToken];
+    });
   }
 
   /** Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip. */
@@ -252,9 +377,65 @@ export abstract class ClientMethods {
     return await this.reports.cost({ ...request, module: moduleInput(request.module) }, options);
   }
 
+  /** Returns the rows of the table `rows` of Cost. Pages are fetched as they are needed. */
+  costRows(request: About<CostRequest>, options?: CallOptions): AsyncGenerator<CostRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.cost({ ...first, pageToken, table: CostTable.ROWS }, options);
+      return [page.rows, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `spaces` of Cost. The bytes of each memory space. Pages are fetched as they are needed. */
+  costSpaces(request: About<CostRequest>, options?: CallOptions): AsyncGenerator<CostSpacesRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.cost({ ...first, pageToken, table: CostTable.SPACES }, options);
+      return [page.spaces, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `by` of Cost. Sums of instructions with something in common. Pages are fetched as they are needed. */
+  costBy(request: About<CostRequest>, options?: CallOptions): AsyncGenerator<CostByRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.cost({ ...first, pageToken, table: CostTable.BY }, options);
+      return [page.by, page.nextPageToken];
+    });
+  }
+
   /** Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it. */
   async collectives(request: About<CollectivesRequest>, options?: CallOptions): Promise<CollectivesResponse> {
     return await this.reports.collectives({ ...request, module: moduleInput(request.module) }, options);
+  }
+
+  /** Returns the rows of the table `rows` of Collectives. Pages are fetched as they are needed. */
+  collectivesRows(request: About<CollectivesRequest>, options?: CallOptions): AsyncGenerator<CollectivesRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.collectives({ ...first, pageToken, table: CollectivesTable.ROWS }, options);
+      return [page.rows, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `by` of Collectives. Sums of collectives with something in common. Pages are fetched as they are needed. */
+  collectivesBy(request: About<CollectivesRequest>, options?: CallOptions): AsyncGenerator<CollectivesByRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.collectives({ ...first, pageToken, table: CollectivesTable.BY }, options);
+      return [page.by, page.nextPageToken];
+    });
+  }
+
+  /**
+   * Returns the rows of the table `findings` of Collectives. What sends more than it has to, by what the change saves. Pages are fetched as they are needed.
+   */
+  collectivesFindings(request: About<CollectivesRequest>, options?: CallOptions): AsyncGenerator<CollectivesFindingsRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.collectives({ ...first, pageToken, table: CollectivesTable.FINDINGS }, options);
+      return [page.findings, page.nextPageToken];
+    });
   }
 
   /** Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain. */
@@ -262,9 +443,66 @@ export abstract class ClientMethods {
     return await this.reports.reads({ ...request, module: moduleInput(request.module) }, options);
   }
 
+  /** Returns the rows of the table `reads` of Reads. Pages are fetched as they are needed. */
+  readsRows(request: About<ReadsRequest>, options?: CallOptions): AsyncGenerator<ReadsRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.reads({ ...first, pageToken, table: ReadsTable.READS }, options);
+      return [page.reads, page.nextPageToken];
+    });
+  }
+
+  /**
+   * Returns the rows of the table `accesses` of Reads. Every way in which an operand is read; a fusion may read it in several. Pages are fetched as they are
+   * needed.
+   */
+  readsAccesses(request: About<ReadsRequest>, options?: CallOptions): AsyncGenerator<ReadsAccessesRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.reads({ ...first, pageToken, table: ReadsTable.ACCESSES }, options);
+      return [page.accesses, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `writes` of Reads. What the instructions write, in the order of the module. Pages are fetched as they are needed. */
+  readsWrites(request: About<ReadsRequest>, options?: CallOptions): AsyncGenerator<ReadsWritesRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.reads({ ...first, pageToken, table: ReadsTable.WRITES }, options);
+      return [page.writes, page.nextPageToken];
+    });
+  }
+
   /** Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves. */
   async profile(request: MessageInitShape<typeof ProfileRequestSchema>, options?: CallOptions): Promise<ProfileResponse> {
     return await this.reports.profile(request, options);
+  }
+
+  /** Returns the rows of the table `rows` of Profile. Pages are fetched as they are needed. */
+  profileRows(request: MessageInitShape<typeof ProfileRequestSchema>, options?: CallOptions): AsyncGenerator<ProfileRow> {
+    return pages(request.pageToken, async (pageToken) => {
+      const page = await this.reports.profile({ ...request, pageToken, table: ProfileTable.ROWS }, options);
+      return [page.rows, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `by` of Profile. The time of instructions with something in common. Pages are fetched as they are needed. */
+  profileBy(request: MessageInitShape<typeof ProfileRequestSchema>, options?: CallOptions): AsyncGenerator<ProfileByRow> {
+    return pages(request.pageToken, async (pageToken) => {
+      const page = await this.reports.profile({ ...request, pageToken, table: ProfileTable.BY }, options);
+      return [page.by, page.nextPageToken];
+    });
+  }
+
+  /**
+   * Returns the rows of the table `against` of Profile. What became slower since an earlier profile, each for one step or run of the program, and what changed
+   * in the instruction. Pages are fetched as they are needed.
+   */
+  profileAgainst(request: MessageInitShape<typeof ProfileRequestSchema>, options?: CallOptions): AsyncGenerator<ProfileAgainstRow> {
+    return pages(request.pageToken, async (pageToken) => {
+      const page = await this.reports.profile({ ...request, pageToken, table: ProfileTable.AGAINST }, options);
+      return [page.against, page.nextPageToken];
+    });
   }
 
   /** Reports what changed from one module to another, matched by structure, ranked by what it costs. */
@@ -272,19 +510,51 @@ export abstract class ClientMethods {
     return await this.reports.diff(request, options);
   }
 
-  /** Reports which elements of its operands an instruction reads, as text of indexing maps. `indexingMaps` and `instructionMaps` give maps to evaluate. */
-  async map(request: About<MapRequest>, options?: CallOptions): Promise<MapResponse> {
-    return await this.reports.map({ ...request, module: moduleInput(request.module) }, options);
+  /** Returns the rows of the table `changes` of Diff. Pages are fetched as they are needed. */
+  diffRows(request: MessageInitShape<typeof DiffRequestSchema>, options?: CallOptions): AsyncGenerator<DiffRow> {
+    return pages(request.pageToken, async (pageToken) => {
+      const page = await this.reports.diff({ ...request, pageToken, table: DiffTable.CHANGES }, options);
+      return [page.changes, page.nextPageToken];
+    });
   }
 
-  /** Reports the tile of each operand that a tile of an instruction's output reads, as text. `operandTiles` gives maps to evaluate. */
+  /**
+   * Returns the rows of the table `measures` of Diff. What the modules cost as a whole; the names are those that `--fail-if` takes. Pages are fetched as they
+   * are needed.
+   */
+  diffMeasures(request: MessageInitShape<typeof DiffRequestSchema>, options?: CallOptions): AsyncGenerator<DiffMeasuresRow> {
+    return pages(request.pageToken, async (pageToken) => {
+      const page = await this.reports.diff({ ...request, pageToken, table: DiffTable.MEASURES }, options);
+      return [page.measures, page.nextPageToken];
+    });
+  }
+
+  /** Reports the tile of each operand that a tile of an instruction's output reads, as text. */
   async tile(request: About<TileRequest>, options?: CallOptions): Promise<TileResponse> {
     return await this.reports.tile({ ...request, module: moduleInput(request.module) }, options);
+  }
+
+  /** Returns the rows of the table `tiles` of Tile. Pages are fetched as they are needed. */
+  tileRows(request: About<TileRequest>, options?: CallOptions): AsyncGenerator<TileRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.tile({ ...first, pageToken }, options);
+      return [page.tiles, page.nextPageToken];
+    });
   }
 
   /** Reports which rules of XLA's verifier a module breaks. */
   async verify(request: About<VerifyRequest>, options?: CallOptions): Promise<VerifyResponse> {
     return await this.reports.verify({ ...request, module: moduleInput(request.module) }, options);
+  }
+
+  /** Returns the rows of the table `problems` of Verify. Pages are fetched as they are needed. */
+  verifyRows(request: About<VerifyRequest>, options?: CallOptions): AsyncGenerator<VerifyRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.verify({ ...first, pageToken }, options);
+      return [page.problems, page.nextPageToken];
+    });
   }
 
   /** Says what a text or a file is, and gives it in the form in which the other RPCs take it. */

@@ -1,7 +1,7 @@
 /** What an element of an output reads, from the maps that the server gave, evaluated here. */
 
 import { EvaluableMap } from "@xlashape/client/browser";
-import type { TensorMaps } from "@xlashape/client/gen/xlashape/v1/indexing_service_pb";
+import type { MapRow } from "@xlashape/client/gen/xlashape/v1/report_service_pb";
 import { Knowledge } from "@xlashape/client/gen/xlashape/v1/types_pb";
 
 /** The most reads of one element that are listed. */
@@ -27,21 +27,16 @@ export interface Reads {
   hasRuntime: boolean;
 }
 
-export function sourcesOf(all: readonly TensorMaps[]): Source[] {
-  const found: Source[] = [];
-  for (const { operand, operandName, knowledge, accesses, operandLeaf } of all) {
-    const byLeaf = new Map<number, Source>();
-    for (const access of accesses) {
-      if (!access.map?.map) continue;
-      let source = byLeaf.get(access.leaf);
-      if (!source) byLeaf.set(access.leaf, (source = { operand, name: operandName, leaf: access.leaf, knowledge: access.knowledge || knowledge, maps: [] }));
-      if (access.knowledge === Knowledge.UNKNOWN) continue;
-      source.maps.push({ map: new EvaluableMap(access.map.map), text: access.map.text, runtime: access.runtime.map(({ instruction }) => instruction) });
-    }
-    if (byLeaf.size === 0) found.push({ operand, name: operandName, leaf: operandLeaf, knowledge, maps: [] });
-    found.push(...byLeaf.values());
+export function sourcesOf(rows: readonly MapRow[]): Source[] {
+  const found = new Map<string, Source>();
+  for (const { operand = 0n, operandName = "", leaf = 0n, knowledge, map = "", indexing } of rows) {
+    const key = `${operand} ${leaf}`;
+    let source = found.get(key);
+    if (!source) found.set(key, (source = { operand: Number(operand), name: operandName, leaf: Number(leaf), knowledge, maps: [] }));
+    if (knowledge === Knowledge.UNKNOWN || !indexing?.map) continue;
+    source.maps.push({ map: new EvaluableMap(indexing.map), text: map, runtime: indexing.runtime.map(({ instruction }) => instruction) });
   }
-  return found;
+  return [...found.values()];
 }
 
 const product = (sizes: readonly number[]) => sizes.reduce((all, size) => all * size, 1);

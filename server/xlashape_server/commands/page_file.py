@@ -39,7 +39,7 @@ from xlashape.hlo.files.convert import MAX_BYTES
 from xlashape.page import PageFile
 from xlashape.proto import v1
 from xlashape.recognition import recognize
-from xlashape.reports.report import report_of
+from xlashape.reports.report import report_of, rpc_of
 from xlashape.shape import Layout, Shape
 from xlashape.symbolic import IndexingMap
 from xlashape_client.results import Module
@@ -237,17 +237,12 @@ class _Recorder:
         worst = dict.fromkeys((row.computation, row.instruction, row.output) for row in answer.reads) if answer else {}
         for computation, name, output in itertools.islice(worst, _MOST_ELEMENTS):
             place: dict[str, Any] = {**named, "instruction": name, "computation": computation}
-            maps = self._ask("InstructionMaps", index=output, **place)
+            maps = self._ask("IndexingMaps", output=output, structured=True, **place)
             shape = shapes.get((computation, name))
             if maps is None or shape is None:
                 continue
             self._ask("DescribeShape", shapes=[v1.ShapeInput(text=shape)])
-            known = [
-                access.map.map
-                for each in maps.maps
-                for access in each.accesses
-                if access.HasField("map") and access.knowledge != v1.KNOWLEDGE_UNKNOWN
-            ]
+            known = [row.indexing.map for row in maps.maps if row.knowledge not in (0, v1.KNOWLEDGE_UNKNOWN)]
             if known:
                 at = [each.bounds.lower for each in known[0].dimensions]
                 self._ask("Draw", output=output, at=at, **place)
@@ -275,7 +270,7 @@ class _Recorder:
                 size, token = 0, ""
                 while size <= _MOST_TABLE_BYTES:
                     answer = self._ask(
-                        name.capitalize(),
+                        rpc_of(name),
                         is_needed=is_needed and section is None,
                         page_size=_PAGE_ROWS,
                         page_token=token,

@@ -148,25 +148,21 @@ def _ask(service: ServiceMethods) -> None:
         click.echo(f"   {shape} at {index}: element {service.linear_index(shape, index)} of its buffer")
 
     click.echo("\n2. How big is this buffer really?")
-    size = service.byte_size(shape)
+    of_shape = service.byte_size(shape)
     click.echo(
-        f"   {shape}: {byte_text(size.logical_bytes)} of elements, {byte_text(size.physical_bytes)} in memory, "
-        f"{share_text(size.padding_bytes, size.physical_bytes)} padding"
+        f"   {shape}: {byte_text(of_shape.logical_bytes)} of elements, {byte_text(of_shape.physical_bytes)} in memory, "
+        f"{share_text(of_shape.padding_bytes, of_shape.physical_bytes)} padding"
     )
     module = service.upload_module(resources.files("xlashape.data").joinpath(_MODULE).read_bytes())
-    totals = service.byte_totals(module, computation=module.entry_computation)
+    size = service.size(module, computation=module.entry_computation, max_rows=1)
     click.echo(f"   {module.module_name}, uploaded as {module.name[:20]}…: {module.instruction_count} instructions;")
-    click.echo(
-        f"   the {totals.instruction_count} arrays of its entry computation take {byte_text(totals.physical_bytes)}"
-    )
+    click.echo(f"   the {size.count} arrays of its entry computation take {byte_text(size.bytes)}")
 
     click.echo("\n3. What do these fusions read?")
     for fusion in _FUSIONS:
-        for maps in service.indexing_maps(module, fusion):
-            click.echo(f"   {maps.instruction}, for each element of its output:")
-            for tensor in maps.maps:
-                for access in tensor.accesses:
-                    click.echo(f"     of {tensor.operand_name}: {access.text}")
+        click.echo(f"   {fusion}, for each element of its output:")
+        for row in service.map(module, fusion):
+            click.echo(f"     of {row.operand_name}: {row.map}")
 
 
 # The seconds that one answer may take.

@@ -1,12 +1,12 @@
 """Handlers of RPCs. A handler takes a serialized request, calls the library, and returns the serialized response. It
 knows nothing of gRPC or HTTP.
 
-shapes, hlo, indexing  the handlers of ShapeService, HloService and IndexingService
-maps                   the handlers of IndexingService that need no module
-reports                the handler of ReportService, one for all reports
-views                  the handlers of ViewService, which the web page calls: they recognize what a text is, draw
-                       pictures, and give the text and the graph of a module
-inputs                 converts requests to values of the library, and names the request's field in errors
+shapes, hlo  the handlers of ShapeService and HloService
+maps         the handlers of IndexingService, without IndexingMaps
+reports      the handler of all reports: the RPCs of ReportService, and IndexingMaps
+views        the handlers of ViewService, which the web page calls: they recognize what a text is, draw pictures, and
+             give the text and the graph of a module
+inputs       converts requests to values of the library, and names the request's field in errors
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from typing import Any, NamedTuple
 from google.protobuf.descriptor import MethodDescriptor
 
 from xlashape.proto import services
+from xlashape.reports.report import REPORTS, rpc_of
 from xlashape_server.config import Config
 from xlashape_server.handlers.hlo import HloHandlers
-from xlashape_server.handlers.indexing import IndexingHandlers
+from xlashape_server.handlers.maps import MapHandlers
 from xlashape_server.handlers.reports import ReportHandlers
 from xlashape_server.handlers.shapes import ShapeHandlers
 from xlashape_server.handlers.views import ViewHandlers
 from xlashape_server.modules import Modules
 
-__all__ = ["HloHandlers", "IndexingHandlers", "Rpc", "ShapeHandlers", "rpcs"]
+__all__ = ["HloHandlers", "MapHandlers", "Rpc", "ShapeHandlers", "rpcs"]
 
 _WORD = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -44,19 +45,21 @@ class Rpc(NamedTuple):
 
 def rpcs(config: Config, modules: Modules) -> tuple[Rpc, ...]:
     """Every RPC of the schema. The handler of an RPC has its name in snake_case: that of DescribeShape is
-    `describe_shape`. One handler answers all RPCs of ReportService.
+    `describe_shape`. One handler answers all reports.
     """
     reports = ReportHandlers(config, modules)
     handlers: dict[str, object] = {
         "ShapeService": ShapeHandlers(config),
         "HloService": HloHandlers(config, modules),
-        "IndexingService": IndexingHandlers(config, modules),
+        "IndexingService": MapHandlers(config),
         "ViewService": ViewHandlers(config, modules),
     }
 
+    by_rpc = {rpc_of(name): name for name in REPORTS}
+
     def handler(method: MethodDescriptor) -> Callable[..., Any]:
-        if method.containing_service.name == "ReportService":
-            return reports.handler(method)
+        if method.name in by_rpc:
+            return reports.handler(method, by_rpc[method.name])
         return getattr(handlers[method.containing_service.name], _WORD.sub("_", method.name).lower())
 
     return tuple(Rpc(method, handler(method)) for service in services() for method in service.methods)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
-from xlashape.base.math import checked_int64
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
-from xlashape.hlo.flow import Buffers, executed_computations
 from xlashape.limits import budget, spend
 from xlashape.proto import v1
-from xlashape.shape import Shape
 from xlashape_server.config import Config
-from xlashape_server.handlers.inputs import RequestedPage, choice, decoded, placed, response_size
-from xlashape_server.handlers.shapes import size_of
+from xlashape_server.handlers.inputs import RequestedPage, decoded, placed, response_size
 from xlashape_server.modules import HLO_MODULE_PROTO, HLO_PROTO, TEXT, Modules, format_of
 from xlashape_server.store import Stored, Upload
 
@@ -157,54 +153,6 @@ class HloHandlers:
                 response.instructions.append(message)
         return response.SerializeToString()
 
-    def byte_sizes(self, data: bytes, deadline: float) -> bytes:
-        """ByteSizes."""
-        request = decoded(v1.ByteSizesRequest, data)
-        order = choice(request.order, ("module", "module", "physical_bytes", "padding_bytes"), "order")
-        with budget(deadline=deadline, subject="a module"), _about_the_module():
-            module = self._modules.read(request.module, ("module",))
-            executed = set(executed_computations(module))
-            buffers = Buffers(module)
-            found: list[tuple[HloInstruction, v1.ShapeSize | None]] = []
-            shared = fused = 0
-            for instruction in selected(module, request.computation, request.opcode):
-                spend(16)
-                if instruction.computation in executed:
-                    arrays = [buffer.shape for buffer in buffers.of(instruction)]
-                    shared += not arrays
-                elif request.computation:
-                    arrays = [leaf for leaf in instruction.shape.leaves() if leaf.is_array or leaf.is_buffer]
-                else:
-                    arrays = []
-                    fused += 1
-                if arrays:
-                    found.append((instruction, _size_of_arrays(arrays)))
-            if order != "module":
-                found.sort(key=lambda pair: _bytes_of(pair[1], order), reverse=True)
-            page = RequestedPage(request, self._max_page_size)
-            items = found[page.start : page.start + page.size]
-            response = v1.ByteSizesResponse(
-                next_page_token=page.next_token(page.start + page.size, len(found)),
-                total_size=len(found),
-                totals=_totals(found, shared, fused),
-            )
-            answered = 0
-            for instruction, size in items:
-                row = response.instructions.add(
-                    instruction=instruction.name,
-                    id=instruction.id,
-                    opcode=str(instruction.opcode),
-                    computation=instruction.computation.name,
-                    shape=str(instruction.shape),
-                )
-                if size is not None:
-                    row.logical_bytes = size.logical_bytes
-                    row.physical_bytes = size.physical_bytes
-                    row.padding_bytes = _bytes_of(size, "padding_bytes")
-                answered += row.ByteSize()
-                response_size(answered, self._max_answer, ("page_size",), reserved=True)
-        return response.SerializeToString()
-
     def _module_message(self, stored: Stored) -> v1.Module:
         facts = stored.facts
         module = v1.Module(
@@ -268,33 +216,6 @@ def _instruction_message(instruction: HloInstruction) -> v1.Instruction:
     if instruction.opcode is Opcode.PARAMETER:
         message.parameter_number = instruction.parameter_number
     return message
-
-
-def _size_of_arrays(arrays: Sequence[Shape]) -> v1.ShapeSize | None:
-    """The sizes of some arrays together; None if a dynamic dimension has no bound."""
-    if any(array.is_unbounded_dynamic for array in arrays):
-        return None
-    return size_of(arrays[0] if len(arrays) == 1 else Shape.tuple(arrays), 8)
-
-
-def _bytes_of(size: v1.ShapeSize | None, order: str) -> int:
-    if size is None:
-        return -1
-    return size.physical_bytes if order == "physical_bytes" else size.physical_bytes - size.logical_bytes
-
-
-def _totals(found: Sequence[tuple[HloInstruction, v1.ShapeSize | None]], shared: int, fused: int) -> v1.ByteTotals:
-    sizes = [size for _, size in found if size is not None]
-    logical = checked_int64(sum(size.logical_bytes for size in sizes), "the number of bytes of all instructions")
-    physical = checked_int64(sum(size.physical_bytes for size in sizes), "the number of bytes of all instructions")
-    return v1.ByteTotals(
-        instruction_count=len(sizes),
-        logical_bytes=logical,
-        physical_bytes=physical,
-        padding_bytes=physical - logical,
-        shared_instruction_count=shared,
-        fused_instruction_count=fused,
-    )
 
 
 def _check_announced(sha256: str, size: int) -> None:

@@ -1,4 +1,4 @@
-"""The handlers of IndexingService that need no module: they read, simplify, compose and evaluate maps."""
+"""The handlers of IndexingService that read, simplify, compose and evaluate maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The handler of ReportService, one for all reports. Each RPC of the service computes a report, and the declaration of
+"""The handler of all reports. Each RPC of ReportService computes a report, and so does IndexingMaps; the declaration of
 the report says how the messages of the RPC are read and filled.
 """
 
@@ -17,6 +17,7 @@ from xlashape.proto import v1
 from xlashape.reports.messages import (
     MOST_ROWS,
     arguments,
+    has_structures,
     read_field,
     remote_options,
     response_of,
@@ -38,15 +39,15 @@ _PROFILE_FACTOR = 12
 
 
 class ReportHandlers:
-    """The handlers of ReportService. Errors are the library's, with the path of the request's field."""
+    """The handlers of reports. Errors are the library's, with the path of the request's field."""
 
     def __init__(self, config: Config, modules: Modules) -> None:
         self._config = config
         self._modules = modules
 
-    def handler(self, method: MethodDescriptor) -> Callable[[bytes, float], bytes]:
-        """The handler of an RPC, which has the name of its report: Memory computes the report `memory`."""
-        report = report_of(method.name.lower())
+    def handler(self, method: MethodDescriptor, name: str) -> Callable[[bytes, float], bytes]:
+        """The handler of the RPC of the report `name`."""
+        report = report_of(name)
         request, response = (getattr(v1, each.name) for each in (method.input_type, method.output_type))
         inputs = [field.name for field in method.input_type.fields if field.name in report.inputs]
 
@@ -60,10 +61,12 @@ class ReportHandlers:
                     argument = self._input(message, option.name) if option.is_content else _value(option, message)
                 answer = self._kept_answer(report, message, inputs)
                 reserve(_ROW_BYTES * page.size)
+                is_structured = has_structures(report) and message.structured
                 try:
                     made: Any = response_of(
-                        answer, response, section=section, argument=argument, first=page.start, most=page.size
-                    )
+                        answer, response, section=section, argument=argument, first=page.start, most=page.size,
+                        structured=is_structured,
+                    )  # fmt: skip
                 except (DecodeError, InvalidArgumentError, NotFoundError) as error:
                     raise placed(error, (option.name if option is not None else "table",)) from None
                 end = page.start + len(getattr(made, section or report.rows))
@@ -100,7 +103,7 @@ class ReportHandlers:
         question = type(message)()
         question.CopyFrom(message)
         question.DiscardUnknownFields()  # they do not change the answer, and may be as large as a request
-        for name in ("table", *given, *[each.name for each in arguments(report)]):
+        for name in ("table", "structured", *given, *[each.name for each in arguments(report)]):
             if name in message.DESCRIPTOR.fields_by_name:
                 question.ClearField(name)
         key = report.name.encode() + b" " + question.SerializeToString(deterministic=True)

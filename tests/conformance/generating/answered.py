@@ -83,7 +83,7 @@ class Cases:
         while True:
             [data] = self._answers(rpc, [{**request, "pageToken": token}], stored)
             page: Any = kind.FromString(data)
-            items += page.instructions
+            items += page.buffers if rpc == "ReportService/Size" else page.instructions
             token = page.next_page_token
             if not token:
                 break

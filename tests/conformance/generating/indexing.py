@@ -16,105 +16,41 @@ def _text(text: str) -> dict[str, Any]:
 def indexing() -> Cases:
     """IndexingService."""
     cases = Cases("indexing")
-    maps, one, reads, tiles = (
-        f"IndexingService/{name}" for name in ("IndexingMaps", "InstructionMaps", "OperandReads", "OperandTiles")
-    )
+    maps = "IndexingService/IndexingMaps"
     fused = {"module": {"name": "$name:fused"}}
     for name in ("fused", "attention", "convnet"):
-        cases.call(f"maps/all/{name}", maps, {"module": {"name": f"$name:{name}"}}, stored=[name])
+        all_of = {"module": {"name": f"$name:{name}"}}
+        cases.call(f"maps/all/{name}", maps, all_of | {"structured": True, "pageSize": 60}, stored=[name])
         cases.call(
-            f"maps/all_backwards/{name}",
-            maps,
-            {"module": {"name": f"$name:{name}"}, "direction": "DIRECTION_INPUT_TO_OUTPUT", "reportErrors": True},
-            stored=[name],
+            f"maps/all_backwards/{name}", maps, all_of | {"direction": "DIRECTION_INPUT_TO_OUTPUT"}, stored=[name]
         )
-        cases.call(
-            f"reads/all/{name}", reads, {"module": {"name": f"$name:{name}"}, "reportErrors": True}, stored=[name]
-        )
-    cases.call("maps/stopped_early", maps, {"module": {"name": "$name:attention"}}, stored=["attention"], stop_after=3)
-    for name, rpc in (("maps", maps), ("instruction_maps", one)):
-        cases.call(f"{name}/of_a_fusion", rpc, fused | {"instruction": "f"}, stored=["fused"])
-        cases.call(
-            f"{name}/of_inline_text",
-            rpc,
-            {
-                "module": {
-                    "text": "HloModule m\n\nENTRY e {\n  p = f32[6,4] parameter(0)\n  ROOT t = f32[4,6] transpose(p), dimensions={1,0}\n}\n"
-                },
-                "instruction": "t",
-            },
-            stored=[],
-        )
-        cases.call(
-            f"{name}/runtime_variables",
-            rpc,
-            fused | {"instruction": "s", "style": "TEXT_STYLE_AFFINE"},
-            stored=["fused"],
-        )
-        cases.call(f"{name}/replicas", rpc, fused | {"instruction": "g"}, stored=["fused"])
-        cases.call(
-            f"{name}/backwards",
-            rpc,
-            fused | {"instruction": "f", "direction": "DIRECTION_INPUT_TO_OUTPUT", "index": 1},
-            stored=["fused"],
-        )
-        cases.call(f"{name}/raw", rpc, fused | {"instruction": "f", "raw": True, "index": 0}, stored=["fused"])
-        cases.call(f"{name}/physical", rpc, fused | {"instruction": "n", "physical": True}, stored=["fused"])
-        cases.call(
-            f"{name}/in_a_computation", rpc, fused | {"instruction": "t", "computation": "scaled"}, stored=["fused"]
-        )
-        cases.call(f"{name}/no_such_instruction", rpc, fused | {"instruction": "nothing"}, stored=["fused"])
-        cases.call(
-            f"{name}/no_such_computation", rpc, fused | {"instruction": "t", "computation": "nowhere"}, stored=["fused"]
-        )
-        cases.call(f"{name}/no_such_output", rpc, fused | {"instruction": "f", "index": 4}, stored=["fused"])
-        cases.call(
-            f"{name}/no_such_operand",
-            rpc,
-            fused | {"instruction": "f", "direction": "DIRECTION_INPUT_TO_OUTPUT", "index": 9},
-            stored=["fused"],
-        )
-        cases.call(f"{name}/unknown_direction", rpc, fused | {"instruction": "f", "direction": 9}, stored=["fused"])
-        cases.call(f"{name}/unknown_style", rpc, fused | {"instruction": "f", "style": 9}, stored=["fused"])
-        cases.call(
-            f"{name}/physical_backwards",
-            rpc,
-            fused | {"instruction": "f", "direction": "DIRECTION_INPUT_TO_OUTPUT", "physical": True},
-            stored=["fused"],
-        )
-        cases.call(f"{name}/missing_module", rpc, fused | {"instruction": "f"}, stored=[])
-    cases.call("instruction_maps/no_instruction", one, fused, stored=["fused"])
-    cases.call("maps/of_a_computation", maps, fused | {"computation": "scaled"}, stored=["fused"])
-    cases.call("reads/of_a_fusion", reads, fused | {"instruction": "f"}, stored=["fused"])
-    cases.call(
-        "reads/wide_segments", reads, fused | {"instruction": "n", "warp": 8, "segmentBytes": 32}, stored=["fused"]
+    backwards: dict[str, Any] = {"instruction": "f", "direction": "DIRECTION_INPUT_TO_OUTPUT"}
+    text = (
+        "HloModule m\n\nENTRY e {\n  p = f32[6,4] parameter(0)\n  ROOT t = f32[4,6] transpose(p), dimensions={1,0}\n}\n"
     )
-    cases.call("reads/negative_warp", reads, fused | {"instruction": "n", "warp": -1}, stored=["fused"])
-    cases.call("reads/no_such_output", reads, fused | {"instruction": "n", "output": 3}, stored=["fused"])
-    cases.call("reads/no_such_instruction", reads, fused | {"instruction": "nothing"}, stored=["fused"])
-    cases.call("tiles/symbolic", tiles, fused | {"instruction": "f"}, stored=["fused"])
-    cases.call(
-        "tiles/of_a_tile",
-        tiles,
-        fused | {"instruction": "f", "tile": {"offsets": ["4"], "sizes": ["4"]}},
-        stored=["fused"],
-    )
-    cases.call(
-        "tiles/of_a_transpose",
-        tiles,
-        fused | {"instruction": "t", "tile": {"sizes": ["8", "4"], "strides": ["1", "2"]}},
-        stored=["fused"],
-    )
-    cases.call(
-        "tiles/of_another_rank", tiles, fused | {"instruction": "f", "tile": {"sizes": ["4", "4"]}}, stored=["fused"]
-    )
-    cases.call(
-        "tiles/of_other_offsets",
-        tiles,
-        fused | {"instruction": "f", "tile": {"sizes": ["4"], "offsets": ["1", "1"]}},
-        stored=["fused"],
-    )
-    cases.call("tiles/no_instruction", tiles, fused, stored=["fused"])
+    cases.call("maps/of_inline_text", maps, {"module": {"text": text}, "instruction": "t"}, stored=[])
+    of_one: dict[str, dict[str, Any]] = {
+        "of_a_fusion": {"instruction": "f", "structured": True},
+        "runtime_variables": {"instruction": "s", "style": "TEXT_STYLE_AFFINE", "structured": True},
+        "replicas": {"instruction": "g", "structured": True},
+        "backwards": backwards | {"operand": 1},
+        "raw": {"instruction": "f", "raw": True, "output": 0},
+        "physical": {"instruction": "n", "physical": True, "structured": True},
+        "in_a_computation": {"instruction": "t", "computation": "scaled"},
+        "of_a_computation": {"computation": "scaled"},
+        "first_page": {"pageSize": 2},
+        "no_such_instruction": {"instruction": "nothing"},
+        "no_such_computation": {"instruction": "t", "computation": "nowhere"},
+        "no_such_output": {"instruction": "f", "output": 4},
+        "no_such_operand": backwards | {"operand": 9},
+        "unknown_direction": {"instruction": "f", "direction": 9},
+        "unknown_style": {"instruction": "f", "style": 9},
+        "physical_backwards": backwards | {"physical": True},
+        "broken_token": {"pageToken": "abc"},
+    }
+    for name, asked in of_one.items():
+        cases.call(f"maps/{name}", maps, fused | asked, stored=["fused"])
+    cases.call("maps/missing_module", maps, fused | {"instruction": "f"}, stored=[])
 
     simplify, compose, evaluate = (f"IndexingService/{name}" for name in ("SimplifyMap", "ComposeMaps", "EvaluateMap"))
     first = "(d0)[s0] -> (d0 * 4 + s0), domain: d0 in [0, 7], s0 in [0, 3]"
@@ -191,7 +127,7 @@ def indexing() -> Cases:
     deadline: dict[str, Any] = {"code": "DEADLINE_EXCEEDED", "timeout_ms": 1}
     cases.call(
         "deadline/unary",
-        reads.replace("OperandReads", "SimplifyMap"),
+        simplify,
         {
             "maps": [
                 _text(
@@ -203,5 +139,5 @@ def indexing() -> Cases:
         },
         **deadline,
     )
-    cases.call("deadline/server_stream", maps, {"module": {"name": "$name:loops"}}, stored=["loops"], **deadline)
+    cases.call("deadline/report", maps, {"module": {"name": "$name:loops"}}, stored=["loops"], **deadline)
     return cases

@@ -65,51 +65,33 @@ def modules() -> Cases:
         cases.add(f"from_a_reader/fails/{i}", stored=[], upload=failing, failed=True)
         cases.call(f"from_a_reader/failed_is_not_stored/{i}", get, {"name": "$name:two_parts"})
 
-    listing, sizes = "HloService/ListInstructions", "HloService/ByteSizes"
+    listing, sizes = "HloService/ListInstructions", "ReportService/Size"
     fused = {"module": {"name": "$name:fused"}}
-    for rpc, name in ((listing, "list"), (sizes, "sizes")):
-        cases.call(f"{name}/stored", rpc, fused, stored=["fused"])
-        cases.call(f"{name}/inline_bytes", rpc, {"module": {"serialized": "$fused"}}, stored=[])
-        cases.call(
-            f"{name}/first_page", rpc, {"module": {"name": "$name:attention"}, "pageSize": 3}, stored=["attention"]
-        )
-        cases.call(f"{name}/of_a_computation", rpc, fused | {"computation": "scaled"}, stored=["fused"])
-        cases.call(f"{name}/of_an_opcode", rpc, fused | {"opcode": "parameter"}, stored=["fused"])
-        cases.call(f"{name}/no_such_computation", rpc, fused | {"computation": "nowhere"}, stored=["fused"])
-        cases.call(f"{name}/no_such_opcode", rpc, fused | {"opcode": "negative"}, stored=["fused"])
-        cases.call(f"{name}/missing_module", rpc, fused, stored=[])
-        cases.call(f"{name}/no_module", rpc, {}, stored=[])
-        cases.call(f"{name}/broken_token", rpc, fused | {"pageToken": "abc"}, stored=["fused"])
-        cases.call(f"{name}/negative_page", rpc, fused | {"pageSize": -1}, stored=["fused"])
-        cases.call(
-            f"{name}/broken_text",
-            rpc,
-            {"module": {"text": "HloModule m\n\nENTRY main {\n  ROOT x = f32[2] parameter(0\n}\n"}},
-            stored=[],
-        )
-        cases.call(f"{name}/no_computations", rpc, {"module": {"serialized": "CgFt"}}, stored=[])
-        cases.pages(
-            f"{name}/all_pages", rpc, {"module": {"name": "$name:attention"}, "pageSize": 7}, stored=["attention"]
-        )
-        cases.pages(f"{name}/pages_of_the_server", rpc, {"module": {"name": "$name:convnet"}}, stored=["convnet"])
-        cases.pages(
-            f"{name}/pages_of_an_opcode",
-            rpc,
-            {"module": {"name": "$name:fused"}, "opcode": "parameter", "pageSize": 2},
-            stored=["fused"],
-        )
-    cases.call("sizes/largest_first", sizes, fused | {"order": "BYTE_SIZES_ORDER_PHYSICAL_BYTES"}, stored=["fused"])
+    cases.call("list/stored", listing, fused, stored=["fused"])
+    cases.call("list/inline_bytes", listing, {"module": {"serialized": "$fused"}}, stored=[])
+    cases.call("list/first_page", listing, {"module": {"name": "$name:attention"}, "pageSize": 3}, stored=["attention"])
+    cases.call("list/of_a_computation", listing, fused | {"computation": "scaled"}, stored=["fused"])
+    cases.call("list/of_an_opcode", listing, fused | {"opcode": "parameter"}, stored=["fused"])
+    cases.call("list/no_such_computation", listing, fused | {"computation": "nowhere"}, stored=["fused"])
+    cases.call("list/no_such_opcode", listing, fused | {"opcode": "negative"}, stored=["fused"])
+    cases.call("list/missing_module", listing, fused, stored=[])
+    cases.call("list/no_module", listing, {}, stored=[])
+    cases.call("list/broken_token", listing, fused | {"pageToken": "abc"}, stored=["fused"])
+    cases.call("list/negative_page", listing, fused | {"pageSize": -1}, stored=["fused"])
     cases.call(
-        "sizes/most_padding_first",
-        sizes,
-        fused | {"order": "BYTE_SIZES_ORDER_PADDING_BYTES", "pageSize": 4},
-        stored=["fused"],
+        "list/broken_text",
+        listing,
+        {"module": {"text": "HloModule m\n\nENTRY main {\n  ROOT x = f32[2] parameter(0\n}\n"}},
+        stored=[],
     )
+    cases.call("list/no_computations", listing, {"module": {"serialized": "CgFt"}}, stored=[])
+    cases.pages("list/all_pages", listing, {"module": {"name": "$name:attention"}, "pageSize": 7}, stored=["attention"])
+    cases.pages("list/pages_of_the_server", listing, {"module": {"name": "$name:convnet"}}, stored=["convnet"])
     cases.pages(
-        "sizes/pages_by_padding",
-        sizes,
-        {"module": {"name": "$name:fused"}, "order": "BYTE_SIZES_ORDER_PADDING_BYTES", "pageSize": 5},
+        "list/pages_of_an_opcode",
+        listing,
+        {"module": {"name": "$name:fused"}, "opcode": "parameter", "pageSize": 2},
         stored=["fused"],
     )
-    cases.call("sizes/unknown_order", sizes, fused | {"order": 9}, stored=["fused"])
+    cases.pages("sizes/all_pages", sizes, {"module": {"name": "$name:attention"}, "pageSize": 7}, stored=["attention"])
     return cases

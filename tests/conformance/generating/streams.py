@@ -102,7 +102,7 @@ def connection() -> Cases:
     cases.call("no_server_listens", "ShapeService/LinearIndex", request, code="UNAVAILABLE", timeout_ms=20_000)
     stream = {"module": {"text": "HloModule m"}}
     cases.call(
-        "no_server_listens_to_a_stream", "IndexingService/IndexingMaps", stream, code="UNAVAILABLE", timeout_ms=20_000
+        "no_server_listens_to_a_report", "IndexingService/IndexingMaps", stream, code="UNAVAILABLE", timeout_ms=20_000
     )
     for line in cases.lines:
         line["server"] = "none"
@@ -156,30 +156,28 @@ def _several_servers(cases: Cases) -> None:
     # Told as UNAVAILABLE, since a second deletion would be NOT_FOUND, and a second stream would begin anew.
     delete = {"name": "$name:fused"}
     cases.call("answers_lost/delete", "HloService/DeleteModule", delete, stored=["fused"], code="UNAVAILABLE")
-    stream = {"module": {"text": "HloModule m\n\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n"}}
-    cases.call("answers_lost/stream", "IndexingService/IndexingMaps", stream, code="UNAVAILABLE")
+    cases.call("answers_lost/stream", "ShapeService/LinearIndices", shape | {"indices": ["2", "3"]}, code="UNAVAILABLE")
     for line in cases.lines[count:]:
         line["server"] = line["name"].split("/")[1]
 
 
 def _bad_servers(cases: Cases) -> None:
     """Servers that are slow, silent, dead, or close connections: alone, and the first of two."""
-    linear, maps, bulk = "ShapeService/LinearIndex", "IndexingService/IndexingMaps", "ShapeService/LinearIndices"
+    linear, bulk = "ShapeService/LinearIndex", "ShapeService/LinearIndices"
     shape = {"shape": _text(_TILED)}
     request = shape | {"indices": ["2", "3"]}
-    module = {"module": {"text": "HloModule m\n\nENTRY e {\n  ROOT p = f32[2] parameter(0)\n}\n"}}
     count = len(cases.lines)
     for name in ("slow", "silent"):
         cases.call(f"{name}/deadline", linear, request, code="DEADLINE_EXCEEDED", timeout_ms=700)
-        cases.call(f"{name}/deadline_of_a_stream", maps, module, code="DEADLINE_EXCEEDED", timeout_ms=700)
+        cases.call(f"{name}/deadline_of_a_stream", bulk, request, code="DEADLINE_EXCEEDED", timeout_ms=700)
         cases.call(f"{name}/cancelled", linear, request, code="CANCELLED", cancel_after_ms=300)
-        cases.call(f"{name}/cancelled_stream", maps, module, code="CANCELLED", cancel_after_ms=300)
+        cases.call(f"{name}/cancelled_stream", bulk, request, code="CANCELLED", cancel_after_ms=300)
     cases.call("refusing/call", linear, request, code="UNAVAILABLE", timeout_ms=40_000)
-    cases.call("refusing/stream", maps, module, code="UNAVAILABLE", timeout_ms=40_000)
+    cases.call("refusing/stream", bulk, request, code="UNAVAILABLE", timeout_ms=40_000)
     for name in ("dead_and_alive", "refusing_and_alive", "silent_and_alive"):
         # The first cases are calls by the connection itself, which are not sent again.
         cases.call(f"{name}/call", linear, request, timeout_ms=40_000)
-        cases.call(f"{name}/stream", maps, module, timeout_ms=40_000)
+        cases.call(f"{name}/stream", bulk, request, timeout_ms=40_000)
         for number in range(4):
             cases.call(f"{name}/call/{number}", linear, request, timeout_ms=40_000)
         cases.bulk(f"{name}/bulk", bulk, shape, "indices", {"count": 3, "moduli": [3, 5]})

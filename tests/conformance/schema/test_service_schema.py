@@ -180,14 +180,3 @@ def test_committed_code_is_what_the_generators_write(folder: str, tmp_path: Path
             one.name for one in committed.parent.glob("*") if one.is_file() and _GENERATED.search(one.read_text())
         }
         assert beside == {one.name for one in written if one.parent == path.parent}
-
-
-def test_instruction_maps_have_the_fields_of_indexing_maps() -> None:
-    """The handler and the client rely on these equal bytes."""
-    for ours, theirs, beyond in (
-        (v1.InstructionMapsRequest, v1.IndexingMapsRequest, {"report_errors"}),
-        (v1.InstructionMapsResponse, v1.IndexingMapsResponse, {"error"}),
-    ):
-        mine = {field.name: _told(field) for field in ours.DESCRIPTOR.fields}
-        others = {field.name: _told(field) for field in theirs.DESCRIPTOR.fields}
-        assert mine == {name: told for name, told in others.items() if name not in beyond}

@@ -60,7 +60,7 @@ TOKENS = {"right": _TOKEN, "wrong": _TOKEN[::-1], "none": ""}
 
 _FOLDER = Path(__file__).resolve().parents[1] / "cases"
 _PART_BYTES = 1 << 20  # the most of a module that a client sends in one message of a stream
-_ITEMS = {"HloService/ListInstructions": v1.Instruction, "HloService/ByteSizes": v1.InstructionSize}
+_ITEMS = {"HloService/ListInstructions": v1.Instruction, "ReportService/Size": v1.SizeRow}
 _UNARY = {
     "ShapeService/LinearIndices": v1.LinearIndexResponse,
     "ShapeService/MultiIndices": v1.MultiIndexResponse,

@@ -171,19 +171,14 @@ def _module_calls(r: random.Random, count: int) -> Iterator[tuple[str, list[Any]
             "HloService/ListInstructions",
             [v1.ListInstructionsRequest(module=module, page_size=r.choice((0, 5)), opcode=r.choice(("", "add")))],
         )
-        order = r.choice(v1.ByteSizesOrder.values())
-        yield "HloService/ByteSizes", [v1.ByteSizesRequest(module=module, order=order, page_size=r.choice((0, 5)))]
-        maps = v1.IndexingMapsRequest(module=module, direction=direction, report_errors=True, **flags)
+        maps = v1.IndexingMapsRequest(module=module, direction=direction, page_size=r.choice((0, 5)), **flags)
         yield "IndexingService/IndexingMaps", [maps]
-        one = v1.InstructionMapsRequest(
-            module=module_of_name, instruction=name, direction=direction, index=index, **flags
+        one = v1.IndexingMapsRequest(
+            module=module_of_name, instruction=name, direction=direction, output=index, structured=True, **flags
         )
-        yield "IndexingService/InstructionMaps", [one]
-        reads = v1.OperandReadsRequest(module=module_of_name, instruction=r.choice(("", name)), report_errors=True)
-        yield "IndexingService/OperandReads", [reads]
+        yield "IndexingService/IndexingMaps", [one]
         lines = r.choice((-1, 0, 1, 9))
         yield "ViewService/GetText", [v1.GetTextRequest(module=module, first_line=lines, max_lines=9, name=name)]
         yield "ViewService/Graph", [v1.GraphRequest(module=module, instruction=name, distance=r.choice((0, 1, 2)))]
-        yield "IndexingService/OperandTiles", [v1.OperandTilesRequest(module=module_of_name, instruction=name)]
     if not texts or not packed:
         raise RuntimeError(f"there are no modules in {VECTORS}")

@@ -75,11 +75,10 @@ def test_reads_are_the_same_over_a_server():
     with Server(Config(address="127.0.0.1:0", workers=1, log_level="error")) as server:
         assert told("reads", MODULE, "--server", server.address) == local
         with Client(server.address) as client:
-            (found,) = client.operand_reads(MODULE, "transpose_copy_fusion.1")
+            found = client.reads(MODULE, "transpose_copy_fusion.1", sections=("", "accesses"), structured=True)
     (row,) = told("reads", MODULE, "transpose_copy_fusion.1")
-    (read,) = found.reads
-    assert (read.utilisation, read.reads_per_element) == (row["part_read"], row["times"])
-    assert [access.text for access in read.accesses] == [physical("transpose_copy_fusion.1")]
+    assert (found[0].part_read, found[0].times) == (row["part_read"], row["times"])
+    assert [str(access.physical) for access in found.accesses] == [physical("transpose_copy_fusion.1")]
 
 
 def test_fused_instructions_are_listed_when_they_are_named():
@@ -104,13 +103,9 @@ def test_a_tile_is_printed_in_numbers_and_for_any_size():
             == found
         )
         with Client(server.address) as client:
-            (answer,) = client.operand_tiles(
-                MODULE, "transpose_copy_fusion.1", [1, 8, 32, 64], offsets=[2, 0, 0, 0]
-            ).tiles
-    assert {name: list(values) for name, values in answer.tile._asdict().items()} == {
-        name: one[name] for name in ("offsets", "sizes", "strides")
-    }
-    assert answer.symbolic.text == one["symbolic"]
+            (answer,) = client.tile(MODULE, "transpose_copy_fusion.1", [1, 8, 32, 64], at=[2, 0, 0, 0], structured=True)
+    assert all(getattr(answer, name) == one[name] for name in ("offsets", "sizes", "strides", "symbolic"))
+    assert answer.tile.size_map.to_text() == one["size_map"]
 
 
 def test_without_a_name_the_tile_is_of_the_root_of_the_computation():
@@ -155,8 +150,8 @@ def test_physical_maps_are_the_same_over_a_server():
     with Server(Config(address="127.0.0.1:0", workers=1, log_level="error")) as server:
         assert told("map", MODULE, "--physical", "--server", server.address) == local
         with Client(server.address) as client:
-            (maps,) = client.indexing_maps(MODULE, "transpose_copy_fusion.1", physical=True)
-    assert maps.maps[0].accesses[0].text == physical("transpose_copy_fusion.1")
+            (row,) = client.map(MODULE, "transpose_copy_fusion.1", physical=True, structured=True)
+    assert str(row.indexing.map) == row.map == physical("transpose_copy_fusion.1")
     assert physical("transpose_copy_fusion.1") in [each["map"] for each in local["maps"]]
 
 

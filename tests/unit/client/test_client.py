@@ -198,11 +198,11 @@ def test_every_form_of_a_module_is_accepted(client: Client, tmp_path: Path) -> N
     for form in forms:
         assert [one.name for one in client.list_instructions(form)] == ["p", "n.2", "n.3", "n.4", "n.5"]
     with pytest.raises(errors.NotFoundError, match="there is no file"):
-        client.byte_totals(tmp_path / "nothing")
+        client.size(tmp_path / "nothing")
     with pytest.raises(errors.InvalidArgumentError, match="cannot read"):
-        client.byte_totals(tmp_path)
+        client.size(tmp_path)
     with pytest.raises(errors.InvalidArgumentError, match="expected a module"):
-        client.byte_totals(3.5)
+        client.size(3.5)
 
 
 def test_the_life_of_a_module_on_the_server(client: Client) -> None:
@@ -232,8 +232,8 @@ def test_a_large_module_is_uploaded_once_and_downloaded_in_parts(client: Client)
     module = chain(50_000, "large")
     content = module.proto.SerializeToString()
     assert len(content) > 2 << 20
-    totals = client.byte_totals(module)
-    assert (totals.instruction_count, totals.physical_bytes) == (50_000, 50_000 * 128)
+    size = client.size(module, max_rows=3)
+    assert (size.count, size.bytes, len(size), size.row_count) == (50_000, 50_000 * 128, 3, 50_000)
     name = f"modules/{hashlib.sha256(content).hexdigest()}"
     assert client.get_module(name).size_bytes == len(content)
     assert client.download_module(name) == content
@@ -245,47 +245,41 @@ def test_instructions_and_their_bytes(client: Client) -> None:
     p, *_, last = client.list_instructions(module)
     assert (p.opcode, p.shape, p.parameter_number, p.is_root) == ("parameter", Shape.parse("f32[8,4]{1,0}"), 0, False)
     assert (last.operands, last.is_root, last.parameter_number, last.computation) == (("n.2",), True, None, "main")
-    sizes = list(client.instruction_sizes(module, opcode="negate", order="padding_bytes", page_size=1))
-    assert [(one.instruction, one.physical_bytes, one.padding_bytes) for one in sizes] == [
+    assert [(one.name, one.bytes, one.padding_bytes) for one in client.size(module, order="module")] == [
+        ("p", 128, 0),
         ("n.2", 128, 0),
         ("n.3", 128, 0),
     ]
-    assert client.byte_totals(module, opcode="negate").instruction_count == 2
-    with pytest.raises(errors.InvalidArgumentError, match="order: expected one of"):
-        next(client.instruction_sizes(module, order="size"))
+    with pytest.raises(errors.InvalidArgumentError, match="expected one of"):
+        client.size(module, order="size")
     with pytest.raises(errors.NotFoundError) as caught:
         next(client.list_instructions(module, computation="nowhere"))
     assert (caught.value.kind, caught.value.name) == ("computation", "nowhere")
 
 
-def test_indexing_maps_are_a_stream(client: Client) -> None:
+def test_maps_of_a_module(client: Client) -> None:
     module = chain(6)
-    found = list(client.indexing_maps(module))
-    assert [one.instruction for one in found] == ["p", "n.2", "n.3", "n.4", "n.5", "n.6"]
+    found = client.map(module, structured=True)
+    assert [row.instruction for row in found] == ["n.2", "n.3", "n.4", "n.5", "n.6"]
     identity = IndexingMap.identity([8, 4])
-    [tensor] = found[1].maps
-    assert (found[1].opcode, found[1].direction, tensor.operand_name, tensor.knowledge) == (
-        "negate",
-        "output_to_input",
-        "p",
-        "exact",
-    )
-    assert tensor.maps == (identity,)
-    assert tensor.accesses[0].text == str(identity)
-    [one] = client.indexing_maps(module, "n.3", direction="input_to_output", index=0, raw=True, style="affine")
-    assert (one.instruction, one.direction, one.maps[0].maps) == ("n.3", "input_to_output", (identity,))
+    first = found[0]
+    assert (first.opcode, first.direction, first.operand_name, first.knowledge) == (
+        "negate", "output_to_input", "p", "exact",
+    )  # fmt: skip
+    assert first.indexing is not None and first.indexing.map == identity and first.map == str(identity)
+    [one] = client.map(module, "n.3", direction="input_to_output", operand=0, raw=True, style="affine")
+    assert (one.instruction, one.direction, one.map, one.indexing) == ("n.3", "input_to_output", str(identity), None)
     with pytest.raises(errors.NotFoundError) as caught:
-        next(client.indexing_maps(module, "nobody"))
+        client.map(module, "nobody")
     assert (caught.value.kind, caught.value.name) == ("instruction", "nobody")
-    with pytest.raises(errors.InvalidArgumentError, match="direction: expected one of"):
-        client.indexing_maps(module, direction="sideways")
+    with pytest.raises(errors.InvalidArgumentError, match="expected one of"):
+        client.map(module, direction="sideways")
 
 
-def test_a_stream_that_is_deleted_ends_the_call(client: Client) -> None:
-    stream = client.indexing_maps(chain(5000))
-    assert next(stream).instruction == "p"
-    del stream
-    assert client.linear_index(TILED, (2, 3)) == 17
+@pytest.mark.parametrize(("most", "expected"), [(0, 0), (1, 1), (2000, 2000), (2001, 2001), (9999, 4999), (None, 4999)])
+def test_the_rows_that_are_fetched_can_be_bounded(client: Client, most: int | None, expected: int) -> None:
+    found = client.map(chain(5000), max_rows=most)
+    assert (len(found), found.row_count, found.map_count) == (expected, 4999, 4999)
 
 
 def test_maps(client: Client) -> None:
@@ -326,7 +320,7 @@ def test_a_server_that_does_not_exist_is_unavailable(kind: type[Client]) -> None
         with pytest.raises(errors.UnavailableError, match=r"127\.0\.0\.1:1"):
             lonely.byte_size(TILED)
         with pytest.raises(errors.UnavailableError):
-            list(lonely.indexing_maps(chain(2)))
+            list(lonely.list_instructions(chain(2)))
         with pytest.raises(errors.UnavailableError, match="does not serve"):
             lonely.wait_until_ready(0.1)
 
@@ -338,28 +332,22 @@ def test_a_closed_client_is_unavailable(kind: type[Client]) -> None:
         with pytest.raises(errors.UnavailableError, match="closed"):
             closed.byte_size(TILED)
         with pytest.raises(errors.UnavailableError, match="closed"):
-            list(closed.indexing_maps(chain(2)))
+            closed.map(chain(2))
         with pytest.raises(errors.UnavailableError, match="closed"):
             list(closed.list_instructions(chain(2)))
         with pytest.raises(errors.UnavailableError, match="closed"):
             closed.wait_until_ready(0.1)
 
 
-def test_a_blocking_stream_begins_with_its_call() -> None:
-    closed = Client("127.0.0.1:1")
-    closed.close()
-    with pytest.raises(errors.UnavailableError, match="closed"):
-        closed.indexing_maps(chain(2))
-
-
-def test_wrong_words_are_refused_when_an_iterator_is_made(kind: type[Client]) -> None:
+def test_wrong_words_are_refused_before_a_call(kind: type[Client]) -> None:
     with kind("127.0.0.1:1") as lonely:
-        with pytest.raises(errors.InvalidArgumentError, match="direction: expected one of"):
-            lonely.indexing_maps(chain(2), direction="sideways")
-        with pytest.raises(errors.InvalidArgumentError, match="order: expected one of"):
-            lonely.instruction_sizes(chain(2), order="size")
-        with pytest.raises(errors.InvalidArgumentError, match="style: expected one of"):
-            lonely.operand_reads(chain(2), style="neat")
+        for call in (
+            lambda: lonely.map(chain(2), direction="sideways"),
+            lambda: lonely.size(chain(2), order="size"),
+            lambda: lonely.tile(chain(2), "n.2", style="neat"),
+        ):
+            with pytest.raises(errors.InvalidArgumentError, match="expected one of"):
+                call()
         with pytest.raises(TypeError, match="colour"):
             lonely.list_instructions(chain(2), colour="red")  # type: ignore[call-arg]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from typing_extensions import assert_type
 
 from xlashape.symbolic import IndexingMap
-from xlashape_client import AsyncClient, Client, Instruction, InstructionMaps, ShapeSize
+from xlashape_client import AsyncClient, Client, Instruction, ShapeSize
 from xlashape_server import Config, Server
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
@@ -61,19 +61,19 @@ def test_the_client_for_asyncio(address: str) -> None:
             results, inside = await client.evaluate_map_batch(MAP, [[3]])
             assert_type(results, NDArray[np.int64])
             assert (results.dtype, inside.dtype) == (np.int64, np.bool_)
-            found = client.indexing_maps(MODULE, style="affine")
-            assert_type(found, AsyncGenerator[InstructionMaps, None])
+            found = client.list_instructions(MODULE)
+            assert_type(found, AsyncGenerator[Instruction, None])
             assert isinstance(found, AsyncGenerator)
-            assert isinstance(await anext(found), InstructionMaps)
+            assert isinstance(await anext(found), Instruction)
             both = await asyncio.gather(client.byte_size(TILED), client.evaluate_map(MAP, (3,)))
             assert_type(both, tuple[ShapeSize, tuple[int, ...] | None])
             assert_type(await AsyncClient.linear_index(client, TILED, (2, 3)), int)
             with pytest.raises(TypeError):
                 await client.byte_size(TILED, 10)  # pyright: ignore[reportCallIssue]
             with pytest.raises(TypeError):
-                client.indexing_maps(MODULE, colour=3)  # pyright: ignore[reportCallIssue]
+                client.list_instructions(MODULE, colour=3)  # pyright: ignore[reportCallIssue]
             with pytest.raises(TypeError):
-                for _ in client.indexing_maps(MODULE):  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
+                for _ in client.list_instructions(MODULE):  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
                     pass
 
     asyncio.run(scenario())

@@ -30,10 +30,8 @@ service ScaleService {
   rpc WeighShape(WeighShapeRequest) returns (WeighShapeResponse);
   // Describes the scale.
   rpc DescribeScale(DescribeScaleRequest) returns (DescribeScaleResponse);
-  // Lists what was weighed.
+  // Lists what was weighed, as DescribeScale describes it.
   rpc ListWeights(ListWeightsRequest) returns (ListWeightsResponse);
-  // Watches the scale, as DescribeScale describes it.
-  rpc WatchScale(DescribeScaleRequest) returns (stream DescribeScaleResponse);
   // Finds what weighs as much.
   rpc EqualIndex(EqualIndexRequest) returns (EqualIndexResponse);
   // EqualIndex in bulk.
@@ -72,8 +70,8 @@ EXPECTED = {
         "\treturn c.Scale.DescribeScale(ctx, request)",
         "func (c *Client) ListWeights(ctx context.Context, request *xlashapev1.ListWeightsRequest) "
         "iter.Seq2[*xlashapev1.Weight, error] {",
-        "// WatchScale watches the scale, as [Client.DescribeScale] describes it. The iterator ends after the first "
-        "error; leaving the loop ends the call.",
+        "// ListWeights lists what was weighed, as [Client.DescribeScale] describes it. The iterator fetches pages as they "
+        "are needed, and ends after the first",
         "func (c *Client) EqualIndex(ctx context.Context, shape *xlashapev1.ShapeInput, index ...int64) (int64, error) "
         "{",
         "func (c *Client) EqualIndices(ctx context.Context, shape *xlashapev1.ShapeInput, indices []int64) ([]int64, "
@@ -88,8 +86,7 @@ EXPECTED = {
         "  std::vector<v1::Weight> WeighShapes(const std::vector<AnyShape>& shapes) const;",
         "  return calls_->Ask(&v1::ScaleService::Stub::DescribeScale, request, true);",
         "  Sequence<v1::Weight> ListWeights(v1::ListWeightsRequest request) const;",
-        "  /// Watches the scale, as DescribeScale() describes it. The answers come as a stream, while the server "
-        "computes.",
+        "  /// Lists what was weighed, as DescribeScale() describes it. Pages are fetched as they are needed.",
         "  std::int64_t EqualIndex(const AnyShape& shape, const std::vector<std::int64_t>& index) const;",
         "  std::vector<std::int64_t> EqualIndices(const AnyShape& shape, const std::vector<std::int64_t>& indices) "
         "const;",
@@ -102,7 +99,7 @@ EXPECTED = {
         "  public List<Weight> weighShapes(List<ShapeInput> shapes) {",
         "    return calls.ask(ScaleServiceGrpc.getDescribeScaleMethod(), request, answer -> answer);",
         "  public Stream<Weight> listWeights(ListWeightsRequest request) {",
-        "   * Watches the scale, as {@link #describeScale} describes it. Answers are read while the server computes.",
+        "   * Lists what was weighed, as {@link #describeScale} describes it. Pages are fetched as they are needed.",
         "  public CompletableFuture<Long> equalIndex(ShapeInput shape, long... index) {",
         "  public long[] equalIndices(ShapeInput shape, long[] indices) {",
         "  public CompletableFuture<long[]> equalIndices(ShapeInput shape, long[] indices) {",
@@ -111,7 +108,7 @@ EXPECTED = {
         "    public suspend fun weighShape(shape: ShapeInput): Weight = async.weighShape(shape).await()",
         "    public suspend fun weighShapes(shapes: List<ShapeInput>): List<Weight> = async.weighShapes(shapes).await()",
         "    public fun listWeights(request: ListWeightsRequest): Flow<Weight> = flowOf { client.listWeights(request) }",
-        "     * Watches the scale, as [describeScale] describes it. Answers are read while the server computes. The call begins",
+        "     * Lists what was weighed, as [describeScale] describes it. Pages are fetched as they are needed. The call begins",
         "    public suspend fun equalIndex(shape: ShapeInput, vararg index: Long): Long = "
         "async.equalIndex(shape, *index).await()",
         "    public suspend fun equalIndices(shape: ShapeInput, indices: LongArray): LongArray =",
@@ -125,8 +122,8 @@ EXPECTED = {
         "        same_number(once!(self, scale.weigh_shape, request, self.deadline())?.weights, count)",
         "    pub async fn describe_scale(&self, request: DescribeScaleRequest) -> Result<DescribeScaleResponse> {",
         "    ) -> impl Stream<Item = Result<Weight>> + Send + Unpin + use<> {",
-        "    /// Watches the scale, as [`Client::describe_scale`] describes it. The stream ends after the first error; "
-        "dropping it ends the call.",
+        "    /// Lists what was weighed, as [`Client::describe_scale`] describes it. Pages are fetched as they are needed; the "
+        "stream ends after the first",
         "    pub async fn equal_index(&self, shape: impl Into<ShapeInput>, index: &[i64]) -> Result<i64> {",
         "    pub async fn equal_indices(&self, shape: impl Into<ShapeInput>, indices: Vec<i64>) -> Result<Vec<i64>> {",
         "    pub async fn pile_shapes<S: Into<ShapeInput>>(&self, chain: impl IntoIterator<Item = S>) -> "
@@ -141,7 +138,7 @@ EXPECTED = {
         "  async describeScale(request: About<DescribeScaleRequest>, options?: CallOptions): "
         "Promise<DescribeScaleResponse> {",
         "  listWeights(request: About<ListWeightsRequest>, options?: CallOptions): AsyncGenerator<Weight> {",
-        "  /** Watches the scale, as `describeScale` describes it. Leaving the loop ends the call. */",
+        "  /** Lists what was weighed, as `describeScale` describes it. Pages are fetched as they are needed. */",
         "  async equalIndex(shape: ShapeLike, index: Integers, options?: CallOptions): Promise<bigint> {",
         "  async equalIndices(shape: ShapeLike, indices: Integers, options?: CallOptions): Promise<BigInt64Array> {",
         "  async pileShapes(chain: readonly ShapeLike[], options?: CallOptions): Promise<Weight> {",

@@ -15,8 +15,9 @@ from xlashape.indexing.reports.coalescing import Sample
 from xlashape.reports import vocabularies
 from xlashape.reports.reads.consumers import Consumer
 from xlashape.reports.reads.devices import Device
-from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report, Section
+from xlashape.reports.report import FRAMES, INDEXING, NOTES, STRICT, Answer, Option, Report, Section, Structure
 from xlashape.shape.parts.target import TARGET_NAMES
+from xlashape.symbolic import IndexingMap
 
 _SHOWN_ERRORS: Final = 5
 
@@ -105,7 +106,9 @@ REPORT: Final = Report(
         NOTES,
     ),
     sections=(
-        Section("accesses", _ACCESS_COLUMNS, "every way in which an operand is read; a fusion may read it in several"),
+        Section("accesses", _ACCESS_COLUMNS, "every way in which an operand is read; a fusion may read it in several", structures=(
+            INDEXING, Structure("physical", "IndexingMap", "the map between positions in buffers as structure"),
+        )),
         Section("writes", _WRITE_COLUMNS, "what the instructions write, in the order of the module"),
     ),
     options=(
@@ -233,6 +236,10 @@ class ReadAccess(NamedTuple):
     relayout: str | None
     map: str
     physical_map: str
+    indexing: OperandIndexing
+    """The map itself, and where the values of its variables come from."""
+    physical: IndexingMap | None
+    """The map between positions in buffers itself."""
 
 
 class Lanes(NamedTuple):
@@ -384,7 +391,8 @@ class Reads(Answer[Read], Frozen):
                 made.append(
                     ReadAccess(
                         *who, way.access.leaf, *way.consumer, way.sample.stride, segments, tiles, lines,
-                        way.sample.ideal, *way.lanes, way.access.map.to_text(), physical,
+                        way.sample.ideal, *way.lanes, way.access.map.to_text(), physical, way.access,
+                        way.physical and way.physical.map,
                     )
                 )  # fmt: skip
         return tuple(made)

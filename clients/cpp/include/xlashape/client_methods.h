@@ -71,27 +71,16 @@ class ClientMethods {
   /// Lists the instructions of a module, in the module's order. Pages are fetched as they are needed.
   Sequence<v1::Instruction> ListInstructions(v1::ListInstructionsRequest request) const;
 
-  /// Computes the bytes that the result of each instruction takes, and how many of them are padding. Pages are fetched as they are needed.
-  Sequence<v1::InstructionSize> InstructionSizes(v1::ByteSizesRequest request) const;
-
   /// @}
   /// @name What instructions read, and maps
   /// @{
 
-  /// Computes the maps of one instruction, or of every instruction of a module: a response for each, in the module's order. The answers come as a stream,
-  /// while the server computes.
-  Sequence<v1::IndexingMapsResponse> IndexingMaps(const v1::IndexingMapsRequest& request) const;
+  /// Computes which elements of its operands one instruction, or each instruction of a module, reads: the report `map`. Maps are text, and fields on
+  /// request.
+  v1::IndexingMapsResponse IndexingMaps(const v1::IndexingMapsRequest& request) const;
 
-  /// Computes the maps of one instruction: the answer of IndexingMaps() for it, without a stream.
-  v1::InstructionMapsResponse InstructionMaps(const v1::InstructionMapsRequest& request) const;
-
-  /// Computes how efficiently one instruction, or each instruction that the module executes, reads its operands: a response for each, in the module's
-  /// order. The answers come as a stream, while the server computes.
-  Sequence<v1::OperandReadsResponse> OperandReads(const v1::OperandReadsRequest& request) const;
-
-  /// Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the sizes of any
-  /// tile.
-  v1::OperandTilesResponse OperandTiles(const v1::OperandTilesRequest& request) const;
+  /// Returns the rows of the table `maps` of IndexingMaps(). Pages are fetched as they are needed.
+  Sequence<v1::MapRow> IndexingMapsRows(v1::IndexingMapsRequest request) const;
 
   /// Reads a map, which is given as text or as fields, and returns it in both forms, not simplified.
   v1::MapOutput ParseMap(const AnyMap& map) const;
@@ -114,38 +103,136 @@ class ClientMethods {
   /// Reports why buffers are as large as they are, and what would make them smaller.
   v1::WhyResponse Why(const v1::WhyRequest& request) const;
 
+  /// Returns the rows of the table `buffers` of Why. Pages are fetched as they are needed.
+  Sequence<v1::WhyRow> WhyRows(v1::WhyRequest request) const;
+
+  /// Returns the rows of the table `causes` of Why. What makes buffers larger than their elements; of a program, those of the first buffers with padding.
+  /// Pages are fetched as they are needed.
+  Sequence<v1::WhyCausesRow> WhyCauses(v1::WhyRequest request) const;
+
+  /// Returns the rows of the table `suggestions` of Why. What would make these buffers smaller: first what keeps all values and can be written in JAX.
+  /// Pages are fetched as they are needed.
+  Sequence<v1::WhySuggestionsRow> WhySuggestions(v1::WhyRequest request) const;
+
+  /// Returns the rows of the table `donated` of Why. The outputs of a module that are computed into the memory of parameters. Pages are fetched as they
+  /// are needed.
+  Sequence<v1::WhyDonatedRow> WhyDonated(v1::WhyRequest request) const;
+
+  /// Returns the rows of the table `stated` of Why. The amounts that a report about memory states, without its allocations. Pages are fetched as they are
+  /// needed.
+  Sequence<v1::WhyStatedRow> WhyStated(v1::WhyRequest request) const;
+
   /// Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
   v1::SizeResponse Size(const v1::SizeRequest& request) const;
+
+  /// Returns the rows of the table `buffers` of Size. Pages are fetched as they are needed.
+  Sequence<v1::SizeRow> SizeRows(v1::SizeRequest request) const;
 
   /// Reports the peak of a program's memory, what lives then, and from which line of the program it comes.
   v1::MemoryResponse Memory(const v1::MemoryRequest& request) const;
 
+  /// Returns the rows of the table `peak_buffers` of Memory. Pages are fetched as they are needed.
+  Sequence<v1::MemoryRow> MemoryRows(v1::MemoryRequest request) const;
+
+  /// Returns the rows of the table `timeline` of Memory. The bytes that live along the program. Pages are fetched as they are needed.
+  Sequence<v1::MemoryTimelineRow> MemoryTimeline(v1::MemoryRequest request) const;
+
+  /// Returns the rows of the table `spaces` of Memory. Each memory space by itself. Pages are fetched as they are needed.
+  Sequence<v1::MemorySpacesRow> MemorySpaces(v1::MemoryRequest request) const;
+
+  /// Returns the rows of the table `by` of Memory. What lives at the peak, by group. Pages are fetched as they are needed.
+  Sequence<v1::MemoryByRow> MemoryBy(v1::MemoryRequest request) const;
+
+  /// Returns the rows of the table `at` of Memory. What lives while an instruction runs. Pages are fetched as they are needed.
+  Sequence<v1::MemoryRow> MemoryAt(v1::MemoryRequest request) const;
+
+  /// Returns the rows of the table `fit` of Memory. Changes that would make the peak smaller. Pages are fetched as they are needed.
+  Sequence<v1::MemoryFitRow> MemoryFit(v1::MemoryRequest request) const;
+
   /// Reports which instructions move data and compute nothing, what forces them, and the edits that remove them.
   v1::CopiesResponse Copies(const v1::CopiesRequest& request) const;
+
+  /// Returns the rows of the table `rows` of Copies. Pages are fetched as they are needed.
+  Sequence<v1::CopiesRow> CopiesRows(v1::CopiesRequest request) const;
+
+  /// Returns the rows of the table `causes` of Copies. A row for each kind of cause. Pages are fetched as they are needed.
+  Sequence<v1::CopiesCausesRow> CopiesCauses(v1::CopiesRequest request) const;
+
+  /// Returns the rows of the table `suggestions` of Copies. A row for each set of edits, by what it saves. Pages are fetched as they are needed.
+  Sequence<v1::CopiesSuggestionsRow> CopiesSuggestions(v1::CopiesRequest request) const;
 
   /// Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
   v1::CostResponse Cost(const v1::CostRequest& request) const;
 
+  /// Returns the rows of the table `rows` of Cost. Pages are fetched as they are needed.
+  Sequence<v1::CostRow> CostRows(v1::CostRequest request) const;
+
+  /// Returns the rows of the table `spaces` of Cost. The bytes of each memory space. Pages are fetched as they are needed.
+  Sequence<v1::CostSpacesRow> CostSpaces(v1::CostRequest request) const;
+
+  /// Returns the rows of the table `by` of Cost. Sums of instructions with something in common. Pages are fetched as they are needed.
+  Sequence<v1::CostByRow> CostBy(v1::CostRequest request) const;
+
   /// Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it.
   v1::CollectivesResponse Collectives(const v1::CollectivesRequest& request) const;
+
+  /// Returns the rows of the table `rows` of Collectives. Pages are fetched as they are needed.
+  Sequence<v1::CollectivesRow> CollectivesRows(v1::CollectivesRequest request) const;
+
+  /// Returns the rows of the table `by` of Collectives. Sums of collectives with something in common. Pages are fetched as they are needed.
+  Sequence<v1::CollectivesByRow> CollectivesBy(v1::CollectivesRequest request) const;
+
+  /// Returns the rows of the table `findings` of Collectives. What sends more than it has to, by what the change saves. Pages are fetched as they are
+  /// needed.
+  Sequence<v1::CollectivesFindingsRow> CollectivesFindings(v1::CollectivesRequest request) const;
 
   /// Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
   v1::ReadsResponse Reads(const v1::ReadsRequest& request) const;
 
+  /// Returns the rows of the table `reads` of Reads. Pages are fetched as they are needed.
+  Sequence<v1::ReadsRow> ReadsRows(v1::ReadsRequest request) const;
+
+  /// Returns the rows of the table `accesses` of Reads. Every way in which an operand is read; a fusion may read it in several. Pages are fetched as they
+  /// are needed.
+  Sequence<v1::ReadsAccessesRow> ReadsAccesses(v1::ReadsRequest request) const;
+
+  /// Returns the rows of the table `writes` of Reads. What the instructions write, in the order of the module. Pages are fetched as they are needed.
+  Sequence<v1::ReadsWritesRow> ReadsWrites(v1::ReadsRequest request) const;
+
   /// Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
   v1::ProfileResponse Profile(const v1::ProfileRequest& request) const;
+
+  /// Returns the rows of the table `rows` of Profile. Pages are fetched as they are needed.
+  Sequence<v1::ProfileRow> ProfileRows(v1::ProfileRequest request) const;
+
+  /// Returns the rows of the table `by` of Profile. The time of instructions with something in common. Pages are fetched as they are needed.
+  Sequence<v1::ProfileByRow> ProfileBy(v1::ProfileRequest request) const;
+
+  /// Returns the rows of the table `against` of Profile. What became slower since an earlier profile, each for one step or run of the program, and what
+  /// changed in the instruction. Pages are fetched as they are needed.
+  Sequence<v1::ProfileAgainstRow> ProfileAgainst(v1::ProfileRequest request) const;
 
   /// Reports what changed from one module to another, matched by structure, ranked by what it costs.
   v1::DiffResponse Diff(const v1::DiffRequest& request) const;
 
-  /// Reports which elements of its operands an instruction reads, as text of indexing maps. IndexingMaps() and InstructionMaps() give maps to evaluate.
-  v1::MapResponse Map(const v1::MapRequest& request) const;
+  /// Returns the rows of the table `changes` of Diff. Pages are fetched as they are needed.
+  Sequence<v1::DiffRow> DiffRows(v1::DiffRequest request) const;
 
-  /// Reports the tile of each operand that a tile of an instruction's output reads, as text. OperandTiles() gives maps to evaluate.
+  /// Returns the rows of the table `measures` of Diff. What the modules cost as a whole; the names are those that `--fail-if` takes. Pages are fetched as
+  /// they are needed.
+  Sequence<v1::DiffMeasuresRow> DiffMeasures(v1::DiffRequest request) const;
+
+  /// Reports the tile of each operand that a tile of an instruction's output reads, as text.
   v1::TileResponse Tile(const v1::TileRequest& request) const;
+
+  /// Returns the rows of the table `tiles` of Tile. Pages are fetched as they are needed.
+  Sequence<v1::TileRow> TileRows(v1::TileRequest request) const;
 
   /// Reports which rules of XLA's verifier a module breaks.
   v1::VerifyResponse Verify(const v1::VerifyRequest& request) const;
+
+  /// Returns the rows of the table `problems` of Verify. Pages are fetched as they are needed.
+  Sequence<v1::VerifyRow> VerifyRows(v1::VerifyRequest request) const;
 
   /// @}
   /// @name Views

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strings"
 
 	xlashape "github.com/xlashape/xlashape/clients/go"
 	"github.com/xlashape/xlashape/clients/go/xlashapev1"
@@ -31,27 +32,15 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	request := &xlashapev1.OperandReadsRequest{Module: xlashape.StoredModule(module.GetName()), ReportErrors: true}
-	for answer, err := range client.OperandReads(ctx, request) {
+	request := &xlashapev1.ReadsRequest{Module: xlashape.StoredModule(module.GetName())}
+	for read, err := range client.ReadsRows(ctx, request) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		if answer.GetOpcode() != "fusion" {
+		if read.GetOpcode() != "fusion" || read.PartRead == nil {
 			continue
 		}
-		fmt.Println(answer.GetInstruction())
-		for _, read := range answer.GetReads() {
-			fmt.Printf("  %s: %s of %d elements\n", read.GetOperandName(), number(read.DistinctElements), read.GetElements())
-			for _, access := range read.GetAccesses() {
-				fmt.Printf("    %s\n", access.GetMap().GetText())
-			}
-		}
+		fmt.Printf("%s reads %.0f %% of %s\n", read.GetInstruction(), 100*read.GetPartRead(), read.GetOperandName())
+		fmt.Printf("  %s\n", strings.ReplaceAll(read.GetMap(), "\n", "\n  "))
 	}
-}
-
-func number(value *int64) string {
-	if value == nil {
-		return "an unknown number"
-	}
-	return fmt.Sprint(*value)
 }

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from xlashape.errors import InvalidArgumentError, SizeOverflowError, XlashapeError
+from xlashape.errors import SizeOverflowError, XlashapeError
 from xlashape.proto import v1
 from xlashape.symbolic import IndexingMap
 from xlashape_client.bulk import BulkRpc, ask
-from xlashape_client.faces import Methods, answer, iterator
+from xlashape_client.faces import Methods, answer
 from xlashape_client.inputs import (
     AnyMap,
-    AnyModule,
     each,
     integers,
     map_input,
@@ -24,9 +22,7 @@ from xlashape_client.inputs import (
     one_row,
     result_count_of,
 )
-from xlashape_client.items import Items, Stream
-from xlashape_client.results import InstructionMaps, InstructionReadsResult, InstructionTiles, SimplifiedMap
-from xlashape_client.transport import choice
+from xlashape_client.results import SimplifiedMap
 
 _STYLES = {"xla": v1.TEXT_STYLE_XLA, "affine": v1.TEXT_STYLE_AFFINE}
 _DIRECTIONS = {"output_to_input": v1.DIRECTION_OUTPUT_TO_INPUT, "input_to_output": v1.DIRECTION_INPUT_TO_OUTPUT}
@@ -45,180 +41,6 @@ _EVALUATE = BulkRpc(
 
 class IndexingMethods(Methods):
     """The RPCs of IndexingService as methods."""
-
-    @iterator
-    def indexing_maps(
-        self,
-        module: AnyModule,
-        instruction: str = "",
-        *,
-        computation: str = "",
-        direction: str = "output_to_input",
-        index: int | None = None,
-        raw: bool = False,
-        physical: bool = False,
-        style: str = "xla",
-        report_errors: bool = False,
-        timeout: float | None = None,
-    ) -> Items[InstructionMaps]:
-        """The maps of one instruction, or of every instruction (of a computation, if given), as the server computes
-        them.
-
-        `direction` is "output_to_input" or "input_to_output"; `index` selects one output, or one operand. With `raw`,
-        the maps are as the operation defines them, not simplified. With `physical`, they go from positions in the
-        output's buffer to positions in the operands' buffers. `style`, of the text of the maps, is "xla" or "affine".
-        With `report_errors`, an instruction that the server refuses has an `error`, and the others are answered;
-        without it, the error is raised.
-
-        >>> for found in client.indexing_maps(MODULE, "t"):
-        ...     print(found.opcode, found.maps[0].maps[0])
-        transpose (d0, d1) -> (d1, d0), domain: d0 in [0, 4], d1 in [0, 2]
-        """
-        transport = self._transport
-        request = partial(
-            transport.module_request,
-            v1.IndexingMapsRequest,
-            module,
-            timeout,
-            report_errors=report_errors,
-            direction=choice(_DIRECTIONS, direction, "direction"),
-            style=choice(_STYLES, style, "style"),
-            instruction=instruction,
-            computation=computation,
-            index=index,
-            raw=raw,
-            physical=physical,
-        )
-        return Stream(transport, "IndexingMaps", request, v1.IndexingMapsResponse, InstructionMaps.of, timeout)
-
-    @answer
-    async def instruction_maps(
-        self,
-        module: AnyModule,
-        instruction: str,
-        *,
-        computation: str = "",
-        direction: str = "output_to_input",
-        index: int | None = None,
-        raw: bool = False,
-        physical: bool = False,
-        style: str = "xla",
-        timeout: float | None = None,
-    ) -> InstructionMaps:
-        """The maps of one instruction in one message: the item that `indexing_maps` yields for it.
-
-        >>> found = client.instruction_maps(MODULE, "t", direction="input_to_output")
-        >>> print(found.maps[0].maps[0])
-        (d0, d1) -> (d1, d0), domain: d0 in [0, 2], d1 in [0, 4]
-        """
-        request = await self._transport.module_request(
-            v1.InstructionMapsRequest,
-            module,
-            timeout,
-            direction=choice(_DIRECTIONS, direction, "direction"),
-            style=choice(_STYLES, style, "style"),
-            instruction=instruction,
-            computation=computation,
-            index=index,
-            raw=raw,
-            physical=physical,
-        )
-        # The schema says that the bytes of an InstructionMapsResponse are those of an IndexingMapsResponse.
-        return InstructionMaps.of(
-            await self._transport.call("InstructionMaps", request, v1.IndexingMapsResponse, timeout)
-        )
-
-    @iterator
-    def operand_reads(
-        self,
-        module: AnyModule,
-        instruction: str = "",
-        *,
-        computation: str = "",
-        output: int | None = None,
-        warp: int = 32,
-        segment_bytes: int = 128,
-        style: str = "xla",
-        report_errors: bool = False,
-        timeout: float | None = None,
-    ) -> Items[InstructionReadsResult]:
-        """How efficiently one instruction, or each instruction that is executed, reads its operands:
-        `xlashape.indexing.operand_reads`.
-
-        `warp` is the number of neighbouring outputs that read together, and `segment_bytes` the bytes that one memory
-        transaction fetches. `computation` selects the instructions of one computation, `output` one output.
-        `report_errors` is that of `indexing_maps`.
-
-        >>> for found in client.operand_reads(MODULE, "t"):
-        ...     print(found.reads[0].operand_name, found.reads[0].utilisation)
-        p 1.0
-        """
-        if warp == 0 or segment_bytes == 0:  # 0 in a request stands for the default
-            raise InvalidArgumentError(
-                f"a warp and a segment are at least 1, not {warp} and {segment_bytes}",
-                field="warp" if warp == 0 else "segment_bytes",
-            )
-        transport = self._transport
-        request = partial(
-            transport.module_request,
-            v1.OperandReadsRequest,
-            module,
-            timeout,
-            report_errors=report_errors,
-            style=choice(_STYLES, style, "style"),
-            instruction=instruction,
-            computation=computation,
-            output=output,
-            warp=warp,
-            segment_bytes=segment_bytes,
-        )
-        return Stream(transport, "OperandReads", request, v1.OperandReadsResponse, InstructionReadsResult.of, timeout)
-
-    @answer
-    async def operand_tiles(
-        self,
-        module: AnyModule,
-        instruction: str,
-        sizes: Iterable[int] | None = None,
-        *,
-        offsets: Iterable[int] | None = None,
-        strides: Iterable[int] | None = None,
-        output: int = 0,
-        computation: str = "",
-        style: str = "xla",
-        timeout: float | None = None,
-    ) -> InstructionTiles:
-        """The tiles of an instruction's operands that a tile of its output reads: `xlashape.indexing.reports.tiles`.
-
-        `sizes`, `offsets` (default 0) and `strides` (default 1) describe the output's tile. Without `sizes`, only
-        symbolic tiles are computed.
-
-        >>> found = client.operand_tiles(MODULE, "t", (5, 1), offsets=(0, 2))
-        >>> found.tiles[0].tile
-        TileResult(offsets=(2, 0), sizes=(1, 5), strides=(0, 1))
-        """
-        tile = None
-        if sizes is not None:
-            tile = v1.Tile(
-                sizes=one_row(sizes, "sizes"),
-                offsets=None if offsets is None else one_row(offsets, "offsets"),
-                strides=None if strides is None else one_row(strides, "strides"),
-            )
-        elif offsets is not None or strides is not None:
-            raise InvalidArgumentError("a tile's sizes are missing", field=("tile", "sizes"))
-        request = await self._transport.module_request(
-            v1.OperandTilesRequest,
-            module,
-            timeout,
-            style=choice(_STYLES, style, "style"),
-            instruction=instruction,
-            computation=computation,
-            output=output,
-            tile=tile,
-        )
-        return InstructionTiles.of(
-            await self._transport.call("OperandTiles", request, v1.OperandTilesResponse, timeout)
-        )
 
     @answer
     async def parse_map(self, value: AnyMap, *, timeout: float | None = None) -> IndexingMap:

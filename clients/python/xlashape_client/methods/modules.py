@@ -11,14 +11,7 @@ from xlashape.proto import v1
 from xlashape_client.faces import Methods, answer, iterator
 from xlashape_client.inputs import AnyModule, ModuleSource, message_of
 from xlashape_client.items import Items, Pages
-from xlashape_client.results import ByteTotals, Instruction, InstructionSize, Module
-from xlashape_client.transport import choice
-
-_ORDERS = {
-    "module": v1.BYTE_SIZES_ORDER_MODULE,
-    "physical_bytes": v1.BYTE_SIZES_ORDER_PHYSICAL_BYTES,
-    "padding_bytes": v1.BYTE_SIZES_ORDER_PADDING_BYTES,
-}
+from xlashape_client.results import Instruction, Module
 
 
 class HloMethods(Methods):
@@ -161,71 +154,6 @@ class HloMethods(Methods):
             lambda response: map(Instruction.of, response.instructions),
             timeout,
         )
-
-    @iterator
-    def instruction_sizes(
-        self,
-        module: AnyModule,
-        *,
-        computation: str = "",
-        opcode: str = "",
-        order: str = "module",
-        page_size: int = 0,
-        timeout: float | None = None,
-    ) -> Items[InstructionSize]:
-        """The bytes that each instruction's result takes. `order` is "module", or "physical_bytes" or "padding_bytes"
-        for the largest first.
-
-        Without `computation`, the instructions are those that have memory of their own, in the entry computation and in
-        the computations that it executes instruction by instruction. Tuples, their elements and other instructions that
-        share buffers are left out.
-
-        >>> [
-        ...     (size.instruction, size.physical_bytes)
-        ...     for size in client.instruction_sizes(MODULE, order="physical_bytes")
-        ... ]
-        [('p', 96), ('t', 60), ('n', 60)]
-        """
-        transport = self._transport
-        request = partial(
-            transport.module_request,
-            v1.ByteSizesRequest,
-            module,
-            timeout,
-            order=choice(_ORDERS, order, "order"),
-            computation=computation,
-            opcode=opcode,
-            page_size=page_size,
-        )
-        return Pages(
-            transport,
-            "ByteSizes",
-            request,
-            v1.ByteSizesResponse,
-            lambda response: map(InstructionSize.of, response.instructions),
-            timeout,
-        )
-
-    @answer
-    async def byte_totals(
-        self, module: AnyModule, *, computation: str = "", opcode: str = "", timeout: float | None = None
-    ) -> ByteTotals:
-        """The sums of the sizes that `instruction_sizes` yields, and how many instructions it leaves out.
-
-        >>> totals = client.byte_totals(MODULE)
-        >>> totals.instruction_count, totals.physical_bytes, totals.padding_bytes
-        (3, 216, 36)
-        """
-        request = await self._transport.module_request(
-            v1.ByteSizesRequest,
-            module,
-            timeout,
-            order=v1.BYTE_SIZES_ORDER_MODULE,
-            computation=computation,
-            opcode=opcode,
-            page_size=1,
-        )
-        return ByteTotals.of((await self._transport.call("ByteSizes", request, v1.ByteSizesResponse, timeout)).totals)
 
     async def _kept(self, name: str, timeout: float | None) -> Module:
         request = message_of(v1.GetModuleRequest, name=name)

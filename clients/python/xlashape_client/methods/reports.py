@@ -1,4 +1,4 @@
-"""The methods of ReportService: reports about whole programs. Their results have the same features as the results of
+"""The methods for reports about whole programs. Their results have the same features as the results of
 the library's reports.
 """
 
@@ -11,10 +11,10 @@ from typing import Any
 from google.protobuf.message import Message
 
 from xlashape.base.tables import ColumnKind
-from xlashape.errors import InvalidArgumentError, NotFoundError
+from xlashape.errors import InvalidArgumentError, NotFoundError, is_a
 from xlashape.proto import v1
-from xlashape.reports.messages import Received, arguments, remote_options, vocabulary_of
-from xlashape.reports.report import Option, report_of
+from xlashape.reports.messages import MOST_ROWS, Received, arguments, remote_options, vocabulary_of
+from xlashape.reports.report import Option, report_of, rpc_of
 from xlashape.reports.selection import bytes_of
 from xlashape.reports.tiles import integers_of
 from xlashape.shape import Shape
@@ -39,15 +39,21 @@ from xlashape_client.transport import Transport
 
 async def _received(
     transport: Transport, name: str, inputs: dict[str, Any], options: dict[str, Any], tables: Iterable[str],
-    argument: Any, timeout: float | None,
+    argument: Any, max_rows: int | None, timeout: float | None,
 ) -> Any:  # fmt: skip
-    """Asks for a report, page by page, and returns it with all rows of `tables`, of which "" is the main table.
-    `inputs` are the fields of the request that have the subject.
+    """Asks for a report, page by page, and returns it with the rows of `tables`, of which "" is the main table: all
+    of them, or the first `max_rows` of each. `inputs` are the fields of the request that have the subject.
     """
-    report = report_of(name)
-    kind: type[Message] = getattr(v1, f"{name.capitalize()}Request")
-    response: type[Any] = getattr(v1, f"{name.capitalize()}Response")
+    if max_rows is not None and (not is_a(max_rows, int) or max_rows < 0):
+        raise InvalidArgumentError(f"expected a number from 0 on, found {max_rows!r:.60}", field="max_rows")
+    report, rpc = report_of(name), rpc_of(name)
+    kind: type[Message] = getattr(v1, f"{rpc}Request")
+    response: type[Any] = getattr(v1, f"{rpc}Response")
     inputs = inputs | _fields(remote_options(report), options)
+    if options.get("structured"):
+        inputs["structured"] = True
+    if max_rows is not None:
+        inputs["page_size"] = min(max(max_rows, 1), MOST_ROWS)
     found: dict[str, list[Any]] = {}
     for table in dict.fromkeys(tables):
         fields = dict(inputs)
@@ -58,14 +64,16 @@ async def _received(
                 fields |= (
                     {of.name: options.get(of.name)} if of.is_content else _fields(arguments(report), {table: argument})
                 )
-        pages = [await transport.call(name.capitalize(), message_of(kind, **fields), response, timeout)]
-        while pages[-1].next_page_token:
+        pages = [await transport.call(rpc, message_of(kind, **fields), response, timeout)]
+        count = len(getattr(pages[0], table or report.rows))
+        while pages[-1].next_page_token and (max_rows is None or count < max_rows):
             fields["page_token"] = pages[-1].next_page_token
-            pages.append(await transport.call(name.capitalize(), message_of(kind, **fields), response, timeout))
+            pages.append(await transport.call(rpc, message_of(kind, **fields), response, timeout))
+            count += len(getattr(pages[-1], table or report.rows))
         found[table] = pages
     if not found:
         raise InvalidArgumentError("no table is asked for", field="sections")
-    return Received(report, found)
+    return Received(report, found, max_rows)
 
 
 def _fields(options: Iterable[Option], values: dict[str, Any]) -> dict[str, Any]:
@@ -119,6 +127,7 @@ class ReportMethods(Methods):
         frames: str | None = None,
         strict: bool = False,
         sections: Iterable[str] = ("",),
+        max_rows: int | None = None,
         argument: str | int = "",
         timeout: float | None = None,
     ) -> ReceivedMemory:
@@ -130,7 +139,8 @@ class ReportMethods(Methods):
         `source` names every frame that called an operation, and not the line of the user's own code alone. With
         `strict`, text that is no module as it stands is refused; otherwise `notes` says what was left out or assumed.
         `sections` are the tables whose rows are fetched: "" is the main table, others are those of the report, such as
-        "timeline". `argument` is the column by which "by" groups, the instruction of "at", or the limit of "fit" in
+        "timeline". `max_rows` bounds the rows that are fetched of each of them: `row_count` of the answer says how many
+        there are. `argument` is the column by which "by" groups, the instruction of "at", or the limit of "fit" in
         bytes. `timeout` bounds each of the calls that fetch a part of the rows.
 
         >>> report = client.memory(MODULE, sections=("", "by"), argument="opcode")
@@ -139,7 +149,7 @@ class ReportMethods(Methods):
         """
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
         options: dict[str, Any] = {"space": space, "target": target, "frames": frames, "strict": strict}
-        return await _received(self._transport, "memory", inputs, options, sections, argument, timeout)
+        return await _received(self._transport, "memory", inputs, options, sections, argument, max_rows, timeout)
 
     @answer
     async def diff(
@@ -151,6 +161,7 @@ class ReportMethods(Methods):
         schedule: bool = False,
         frames: str | None = None,
         sections: Iterable[str] = ("",),
+        max_rows: int | None = None,
         timeout: float | None = None,
     ) -> ReceivedDiff:
         """What changed from one module to another: the answer of `xlashape.diff`, with plain values.
@@ -167,7 +178,7 @@ class ReportMethods(Methods):
             "b": await self._transport.module_input(b, timeout),
         }
         options: dict[str, Any] = {"ignore": list(ignore), "schedule": schedule or None, "frames": frames}
-        return await _received(self._transport, "diff", inputs, options, sections, "", timeout)
+        return await _received(self._transport, "diff", inputs, options, sections, "", max_rows, timeout)
 
     @answer
     async def copies(
@@ -177,6 +188,7 @@ class ReportMethods(Methods):
         frames: str | None = None,
         strict: bool = False,
         sections: Iterable[str] = ("",),
+        max_rows: int | None = None,
         timeout: float | None = None,
     ) -> ReceivedCopies:
         """The instructions that only move data, and what forced each of them: the answer of `xlashape.copies`, with
@@ -190,7 +202,7 @@ class ReportMethods(Methods):
         """
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
         options: dict[str, Any] = {"frames": frames, "strict": strict}
-        return await _received(self._transport, "copies", inputs, options, sections, "", timeout)
+        return await _received(self._transport, "copies", inputs, options, sections, "", max_rows, timeout)
 
     @answer
     async def collectives(
@@ -203,6 +215,7 @@ class ReportMethods(Methods):
         frames: str | None = None,
         strict: bool = False,
         sections: Iterable[str] = ("",),
+        max_rows: int | None = None,
         argument: str | int = "",
         timeout: float | None = None,
     ) -> ReceivedCollectives:
@@ -224,7 +237,7 @@ class ReportMethods(Methods):
             "frames": frames,
             "strict": strict,
         }
-        return await _received(self._transport, "collectives", inputs, options, sections, argument, timeout)
+        return await _received(self._transport, "collectives", inputs, options, sections, argument, max_rows, timeout)
 
     @answer
     async def cost(
@@ -238,6 +251,7 @@ class ReportMethods(Methods):
         frames: str | None = None,
         strict: bool = False,
         sections: Iterable[str] = ("",),
+        max_rows: int | None = None,
         argument: str | int = "",
         timeout: float | None = None,
     ) -> ReceivedCost:
@@ -260,7 +274,7 @@ class ReportMethods(Methods):
             "frames": frames,
             "strict": strict,
         }
-        return await _received(self._transport, "cost", inputs, options, sections, argument, timeout)
+        return await _received(self._transport, "cost", inputs, options, sections, argument, max_rows, timeout)
 
     @answer
     async def why(
@@ -274,6 +288,7 @@ class ReportMethods(Methods):
         frames: str | None = None,
         strict: bool = False,
         sections: Iterable[str] = ("",),
+        max_rows: int | None = None,
         timeout: float | None = None,
     ) -> ReceivedWhy:
         """Why buffers are as large as they are, and what would make them smaller: the answer of `xlashape.why`, with
@@ -294,7 +309,7 @@ class ReportMethods(Methods):
         """
         inputs: dict[str, Any] = await self._about(module, shape, text, timeout)
         options: dict[str, Any] = {"target": target, "instruction": instruction, "frames": frames, "strict": strict}
-        return await _received(self._transport, "why", inputs, options, sections, "", timeout)
+        return await _received(self._transport, "why", inputs, options, sections, "", max_rows, timeout)
 
     @answer
     async def size(
@@ -308,6 +323,7 @@ class ReportMethods(Methods):
         frames: str | None = None,
         strict: bool = False,
         sections: Iterable[str] = ("",),
+        max_rows: int | None = None,
         timeout: float | None = None,
     ) -> ReceivedSize:
         """How many bytes a shape or the buffers of a module take: the answer of `xlashape size`, with plain values.
@@ -328,7 +344,7 @@ class ReportMethods(Methods):
             "frames": frames,
             "strict": strict,
         }
-        return await _received(self._transport, "size", inputs, options, sections, "", timeout)
+        return await _received(self._transport, "size", inputs, options, sections, "", max_rows, timeout)
 
     @answer
     async def reads(
@@ -343,7 +359,9 @@ class ReportMethods(Methods):
         segment_bytes: int | None = None,
         frames: str | None = None,
         strict: bool = False,
+        structured: bool = False,
         sections: Iterable[str] = ("",),
+        max_rows: int | None = None,
         timeout: float | None = None,
     ) -> ReceivedReads:
         """What instructions read, how efficiently, and how many bytes they fetch in vain: the answer of
@@ -367,8 +385,9 @@ class ReportMethods(Methods):
             "segment_bytes": segment_bytes,
             "frames": frames,
             "strict": strict,
+            "structured": structured,
         }
-        return await _received(self._transport, "reads", inputs, options, sections, "", timeout)
+        return await _received(self._transport, "reads", inputs, options, sections, "", max_rows, timeout)
 
     @answer
     async def profile(
@@ -381,6 +400,7 @@ class ReportMethods(Methods):
         frames: str | None = None,
         earlier: bytes | str | os.PathLike[str] | None = None,
         sections: Iterable[str] = ("",),
+        max_rows: int | None = None,
         argument: str | int = "",
         timeout: float | None = None,
     ) -> ReceivedProfile:
@@ -401,7 +421,7 @@ class ReportMethods(Methods):
         options: dict[str, Any] = {"target": target, "peak": peak, "bandwidth": bandwidth, "frames": frames}
         if earlier is not None:
             options["earlier"] = await self._transport.aside(lambda: _content(earlier, "earlier"))
-        return await _received(self._transport, "profile", inputs, options, sections, argument, timeout)
+        return await _received(self._transport, "profile", inputs, options, sections, argument, max_rows, timeout)
 
     @answer
     async def map(
@@ -417,7 +437,9 @@ class ReportMethods(Methods):
         physical: bool = False,
         computation: str = "",
         strict: bool = False,
+        structured: bool = False,
         sections: Iterable[str] = ("",),
+        max_rows: int | None = None,
         timeout: float | None = None,
     ) -> ReceivedMap:
         """What one instruction of the module reads, or each instruction, as the text of maps: the answer of
@@ -425,11 +447,14 @@ class ReportMethods(Methods):
 
         `operand` and `output` choose among the maps; `raw` maps are not simplified; `physical` maps are between
         positions in buffers; `direction` is "output_to_input" or "input_to_output"; `style` is "xla" or "affine".
-        `strict` is that of `memory`. `indexing_maps` returns the maps themselves.
+        `strict` is that of `memory`. With `structured`, each row has `indexing` too: the map as an
+        `xlashape.symbolic.IndexingMap`, and where the values of its variables come from.
 
-        >>> report = client.map(MODULE, "t")
+        >>> report = client.map(MODULE, "t", structured=True)
         >>> report[0].operand_name, report[0].map
         ('p', '(d0, d1) -> (d1, d0), domain: d0 in [0, 4], d1 in [0, 2]')
+        >>> report[0].indexing.map.evaluate((3, 1))
+        (1, 3)
         """
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
         options: dict[str, Any] = {
@@ -442,8 +467,9 @@ class ReportMethods(Methods):
             "physical": physical,
             "computation": computation,
             "strict": strict,
+            "structured": structured,
         }
-        return await _received(self._transport, "map", inputs, options, sections, "", timeout)
+        return await _received(self._transport, "map", inputs, options, sections, "", max_rows, timeout)
 
     @answer
     async def tile(
@@ -458,14 +484,16 @@ class ReportMethods(Methods):
         style: str = "",
         computation: str = "",
         strict: bool = False,
+        structured: bool = False,
         sections: Iterable[str] = ("",),
+        max_rows: int | None = None,
         timeout: float | None = None,
     ) -> ReceivedTile:
         """The tile of each operand that a tile of an instruction's output reads: the answer of `xlashape tile`, with
         plain values.
 
-        `sizes`, `at` and `strides` are numbers, or text such as "16,32". `strict` is that of `memory`. `operand_tiles`
-        returns tiles as numbers and maps.
+        `sizes`, `at` and `strides` are numbers, or text such as "16,32". `strict` is that of `memory`. With
+        `structured`, each row has `indexing`, the map itself, and `tile`, the maps of the symbolic tile.
 
         >>> report = client.tile(MODULE, "t", (2, 3), at=(1, 0))
         >>> report[0].operand_name, report[0].offsets, report[0].sizes
@@ -481,8 +509,9 @@ class ReportMethods(Methods):
             "style": style,
             "computation": computation,
             "strict": strict,
+            "structured": structured,
         }
-        return await _received(self._transport, "tile", inputs, options, sections, "", timeout)
+        return await _received(self._transport, "tile", inputs, options, sections, "", max_rows, timeout)
 
     @answer
     async def verify(
@@ -494,6 +523,7 @@ class ReportMethods(Methods):
         allow_unbounded: bool = False,
         allow_mixed_precision: bool | None = None,
         sections: Iterable[str] = ("",),
+        max_rows: int | None = None,
         timeout: float | None = None,
     ) -> ReceivedVerify:
         """The rules of XLA's verifier that a module breaks: the answer of `xlashape verify`, with plain values. The
@@ -510,7 +540,7 @@ class ReportMethods(Methods):
             "allow_unbounded": allow_unbounded,
             "allow_mixed_precision": allow_mixed_precision,
         }
-        return await _received(self._transport, "verify", inputs, options, sections, "", timeout)
+        return await _received(self._transport, "verify", inputs, options, sections, "", max_rows, timeout)
 
     async def _about(
         self, module: AnyModule | Shape | None, shape: AnyShape | None, text: str, timeout: float | None

@@ -9,7 +9,7 @@ use futures_util::{stream, StreamExt, TryStreamExt};
 use prost::Message;
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 use xlashape::v1::{
-    self, ByteSizesRequest, EvaluateMapBatchRequest, EvaluateMapResponse, LinearIndexResponse, LinearIndicesRequest,
+    self, SizeRequest, EvaluateMapBatchRequest, EvaluateMapResponse, LinearIndexResponse, LinearIndicesRequest,
     ListInstructionsRequest, MultiIndexResponse, MultiIndicesRequest,
 };
 use xlashape::{Client, EvaluableMap};
@@ -204,12 +204,6 @@ async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
             Ok(())
         }};
     }
-    macro_rules! server_stream {
-        ($service:ident, $method:ident) => {{
-            let message = Message::decode(call.requests[0].as_slice())?;
-            answers!(client.$service().$method(client.request(message)))
-        }};
-    }
     macro_rules! both_streams {
         ($service:ident, $method:ident) => {{
             let messages = requests!();
@@ -242,11 +236,7 @@ async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
                 Ok(())
             }
             "HloService/ListInstructions" => unary!(modules, list_instructions),
-            "HloService/ByteSizes" => unary!(modules, byte_sizes),
-            "IndexingService/IndexingMaps" => server_stream!(indexing, indexing_maps),
-            "IndexingService/InstructionMaps" => unary!(indexing, instruction_maps),
-            "IndexingService/OperandReads" => server_stream!(indexing, operand_reads),
-            "IndexingService/OperandTiles" => unary!(indexing, operand_tiles),
+            "IndexingService/IndexingMaps" => unary!(indexing, indexing_maps),
             "IndexingService/ParseMap" => unary!(indexing, parse_map),
             "IndexingService/SimplifyMap" => unary!(indexing, simplify_map),
             "IndexingService/ComposeMaps" => unary!(indexing, compose_maps),
@@ -257,7 +247,6 @@ async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
             "ReportService/Collectives" => unary!(reports, collectives),
             "ReportService/Reads" => unary!(reports, reads),
             "ReportService/Diff" => unary!(reports, diff),
-            "ReportService/Map" => unary!(reports, map),
             "ReportService/Tile" => unary!(reports, tile),
             "ReportService/Verify" => unary!(reports, verify),
             "ReportService/Why" => unary!(reports, why),
@@ -311,8 +300,8 @@ async fn list(client: &Client, pages: Pages, response: &mut Response) -> Outcome
             client.list_instructions(request).map_ok(|item| item.encode_to_vec()).try_collect().await?
         }
         _ => {
-            let request = ByteSizesRequest::decode(pages.request.as_slice())?;
-            client.instruction_sizes(request).map_ok(|item| item.encode_to_vec()).try_collect().await?
+            let request = SizeRequest::decode(pages.request.as_slice())?;
+            client.size_rows(request).map_ok(|item| item.encode_to_vec()).try_collect().await?
         }
     };
     Ok(())

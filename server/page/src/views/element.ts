@@ -155,7 +155,7 @@ class ReadsView implements View {
     const module = { source: { case: "name" as const, value: this.context.module.name } };
     const name = { instruction: row.name, computation: row.computation };
     const { client } = this.context;
-    const [answer, described] = await Promise.all([client.indexing.instructionMaps({ module, ...name, index: output }), client.describeShape(row.shape)]);
+    const [answer, described] = await Promise.all([client.indexing.indexingMaps({ module, ...name, output: BigInt(output), structured: true }), client.describeShape(row.shape)]);
     const array = leafOf(described.shape, output);
     return {
       key: row.name, title: `${row.name} (${row.opcode})`, sources: sourcesOf(answer.maps), operands: program.operandsOf(row).map((operand) => this.operand(operand)),
@@ -204,9 +204,9 @@ class ReadsView implements View {
     const module = subject.value;
     const sizes = numbersOf(optionsOf(this.state.z)["tile"] ?? "") ?? [];
     try {
-      const answer = await this.context.client.indexing.operandTiles({ module, instruction, computation, output, tile: { offsets: this.at(), sizes, strides: sizes.map(() => 1n) } });
-      return answer.tiles.filter(({ tile }) => tile).map(({ operand, tile }) => ({
-        operand, text: `reads the tile at (${tile!.offsets.join(", ")}) of ${tile!.sizes.join(" × ")}${tile!.strides.some((each) => each > 1n) ? ` with steps of ${tile!.strides.join(", ")}` : ""}`,
+      const answer = await this.context.client.reports.tile({ module, instruction, computation, output: BigInt(output), at: this.at(), sizes });
+      return answer.tiles.filter(({ isTile }) => isTile).map(({ operand, offsets, sizes: read, strides }) => ({
+        operand: Number(operand), text: `reads the tile at (${offsets.join(", ")}) of ${read.join(" × ")}${strides.some((each) => each > 1n) ? ` with steps of ${strides.join(", ")}` : ""}`,
       }));
     } catch {
       return []; // what is read is no tile: the picture and the maps say it
@@ -312,7 +312,7 @@ class ReadsView implements View {
       python: () => (this.isMap ? `xs.draw(${JSON.stringify(p ?? "")}${more})` : `xs.draw(xs.HloModule.load(FILE).instruction(${JSON.stringify(i ?? "")})${more})`),
       shell: () => (this.isMap ? `xlashape draw '${p ?? ""}'${flags}` : `xlashape draw FILE ${i ?? ""}${flags}`),
       markdown: () => this.subject?.sources.map(({ name, maps }) => maps.map(({ text }) => `- \`${name}\`: \`${text}\`\n`).join("")).join("") ?? "",
-      call: () => ({ method: "xlashape.v1.IndexingService/InstructionMaps", request: { module: { name: this.context.module.name }, instruction: i } }),
+      call: () => ({ method: "xlashape.v1.IndexingService/IndexingMaps", request: { module: { name: this.context.module.name }, instruction: i } }),
     };
   }
 

@@ -24,8 +24,6 @@ const FIRST: Readonly<Record<ReportName, readonly (readonly [total: string, what
   verify: [["problem_count", "rules are broken"]],
   diff: [["delta_peak_bytes", "change of the peak"], ["delta_bytes", "change of the bytes of all buffers"]],
   profile: [["time", "of device time"]],
-  map: [["map_count", "maps"]],
-  tile: [["instruction", ""]],
 };
 
 /** Tables that stand whole above the others, since they say what to do. */

@@ -6,7 +6,9 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Direction, Interval, Knowledge, MapInput, MapOutput, ModuleInput, TextStyle } from "./types_pb.js";
+import type { IndexingMapsRequestSchema, IndexingMapsResponseSchema } from "./report_service_pb.js";
+import { file_xlashape_v1_report_service } from "./report_service_pb.js";
+import type { MapInput, MapOutput, TextStyle } from "./types_pb.js";
 import { file_xlashape_v1_types } from "./types_pb.js";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -14,1043 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file xlashape/v1/indexing_service.proto.
  */
 export const file_xlashape_v1_indexing_service: GenFile = /*@__PURE__*/
-  fileDesc("CiJ4bGFzaGFwZS92MS9pbmRleGluZ19zZXJ2aWNlLnByb3RvEgt4bGFzaGFwZS52MSKPAgoTSW5kZXhpbmdNYXBzUmVxdWVzdBIoCgZtb2R1bGUYASABKAsyGC54bGFzaGFwZS52MS5Nb2R1bGVJbnB1dBITCgtpbnN0cnVjdGlvbhgCIAEoCRITCgtjb21wdXRhdGlvbhgDIAEoCRIpCglkaXJlY3Rpb24YBCABKA4yFi54bGFzaGFwZS52MS5EaXJlY3Rpb24SEgoFaW5kZXgYBSABKAVIAIgBARILCgNyYXcYBiABKAgSJQoFc3R5bGUYByABKA4yFi54bGFzaGFwZS52MS5UZXh0U3R5bGUSEAoIcGh5c2ljYWwYCCABKAgSFQoNcmVwb3J0X2Vycm9ycxgJIAEoCEIICgZfaW5kZXgi0AEKFEluZGV4aW5nTWFwc1Jlc3BvbnNlEhMKC2luc3RydWN0aW9uGAEgASgJEhMKC2NvbXB1dGF0aW9uGAIgASgJEg4KBm9wY29kZRgDIAEoCRIpCglkaXJlY3Rpb24YBCABKA4yFi54bGFzaGFwZS52MS5EaXJlY3Rpb24SJQoEbWFwcxgFIAMoCzIXLnhsYXNoYXBlLnYxLlRlbnNvck1hcHMSLAoFZXJyb3IYBiABKAsyHS54bGFzaGFwZS52MS5JbnN0cnVjdGlvbkVycm9yIvsBChZJbnN0cnVjdGlvbk1hcHNSZXF1ZXN0EigKBm1vZHVsZRgBIAEoCzIYLnhsYXNoYXBlLnYxLk1vZHVsZUlucHV0EhMKC2luc3RydWN0aW9uGAIgASgJEhMKC2NvbXB1dGF0aW9uGAMgASgJEikKCWRpcmVjdGlvbhgEIAEoDjIWLnhsYXNoYXBlLnYxLkRpcmVjdGlvbhISCgVpbmRleBgFIAEoBUgAiAEBEgsKA3JhdxgGIAEoCBIlCgVzdHlsZRgHIAEoDjIWLnhsYXNoYXBlLnYxLlRleHRTdHlsZRIQCghwaHlzaWNhbBgIIAEoCEIICgZfaW5kZXgipQEKF0luc3RydWN0aW9uTWFwc1Jlc3BvbnNlEhMKC2luc3RydWN0aW9uGAEgASgJEhMKC2NvbXB1dGF0aW9uGAIgASgJEg4KBm9wY29kZRgDIAEoCRIpCglkaXJlY3Rpb24YBCABKA4yFi54bGFzaGFwZS52MS5EaXJlY3Rpb24SJQoEbWFwcxgFIAMoCzIXLnhsYXNoYXBlLnYxLlRlbnNvck1hcHMioAEKEEluc3RydWN0aW9uRXJyb3ISDgoGcmVhc29uGAEgASgJEg8KB21lc3NhZ2UYAiABKAkSOwoHZGV0YWlscxgDIAMoCzIqLnhsYXNoYXBlLnYxLkluc3RydWN0aW9uRXJyb3IuRGV0YWlsc0VudHJ5Gi4KDERldGFpbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIqsBCgpUZW5zb3JNYXBzEg4KBm91dHB1dBgBIAEoBRIPCgdvcGVyYW5kGAIgASgFEhQKDG9wZXJhbmRfbmFtZRgDIAEoCRIpCglrbm93bGVkZ2UYBCABKA4yFi54bGFzaGFwZS52MS5Lbm93bGVkZ2USJQoIYWNjZXNzZXMYBSADKAsyEy54bGFzaGFwZS52MS5BY2Nlc3MSFAoMb3BlcmFuZF9sZWFmGAYgASgFIsQBCgZBY2Nlc3MSIwoDbWFwGAEgASgLMhYueGxhc2hhcGUudjEuTWFwT3V0cHV0Ei0KB3J1bnRpbWUYAiADKAsyHC54bGFzaGFwZS52MS5SdW50aW1lVmFyaWFibGUSLQoHcmVwbGljYRgDIAEoCzIcLnhsYXNoYXBlLnYxLlJlcGxpY2FJbmRleGluZxIMCgRsZWFmGAQgASgFEikKCWtub3dsZWRnZRgFIAEoDjIWLnhsYXNoYXBlLnYxLktub3dsZWRnZSKpAQoPUnVudGltZVZhcmlhYmxlEhMKC2luc3RydWN0aW9uGAEgASgJEiMKA21hcBgCIAEoCzIWLnhsYXNoYXBlLnYxLk1hcE91dHB1dBIMCgRsZWFmGAMgASgFEhMKC2lzX3Bvc2l0aW9uGAQgASgIEhIKCmlzX2NsYW1wZWQYBSABKAgSJQoGYm91bmRzGAYgASgLMhUueGxhc2hhcGUudjEuSW50ZXJ2YWwiiwEKD1JlcGxpY2FJbmRleGluZxIjCgNtYXAYASABKAsyFi54bGFzaGFwZS52MS5NYXBPdXRwdXQSKQoGZ3JvdXBzGAIgAygLMhkueGxhc2hhcGUudjEuUmVwbGljYUdyb3VwEigKBXBhaXJzGAMgASgLMhkueGxhc2hhcGUudjEuUmVwbGljYVBhaXJzIiAKDFJlcGxpY2FHcm91cBIQCghyZXBsaWNhcxgBIAMoAyI3CgxSZXBsaWNhUGFpcnMSJwoFcGFpcnMYASADKAsyGC54bGFzaGFwZS52MS5SZXBsaWNhUGFpciItCgtSZXBsaWNhUGFpchIOCgZzb3VyY2UYASABKAMSDgoGdGFyZ2V0GAIgASgDIuwBChNPcGVyYW5kUmVhZHNSZXF1ZXN0EigKBm1vZHVsZRgBIAEoCzIYLnhsYXNoYXBlLnYxLk1vZHVsZUlucHV0EhMKC2luc3RydWN0aW9uGAIgASgJEhMKC2NvbXB1dGF0aW9uGAMgASgJEhMKBm91dHB1dBgEIAEoBUgAiAEBEgwKBHdhcnAYBSABKAUSFQoNc2VnbWVudF9ieXRlcxgGIAEoBRIlCgVzdHlsZRgHIAEoDjIWLnhsYXNoYXBlLnYxLlRleHRTdHlsZRIVCg1yZXBvcnRfZXJyb3JzGAggASgIQgkKB19vdXRwdXQiqAEKFE9wZXJhbmRSZWFkc1Jlc3BvbnNlEhMKC2luc3RydWN0aW9uGAEgASgJEhMKC2NvbXB1dGF0aW9uGAIgASgJEg4KBm9wY29kZRgDIAEoCRIoCgVyZWFkcxgEIAMoCzIZLnhsYXNoYXBlLnYxLk9wZXJhbmRSZWFkcxIsCgVlcnJvchgFIAEoCzIdLnhsYXNoYXBlLnYxLkluc3RydWN0aW9uRXJyb3IihQIKDE9wZXJhbmRSZWFkcxIOCgZvdXRwdXQYASABKAUSDwoHb3BlcmFuZBgCIAEoBRIUCgxvcGVyYW5kX25hbWUYAyABKAkSFQoIZWxlbWVudHMYBCABKANIAIgBARIeChFkaXN0aW5jdF9lbGVtZW50cxgFIAEoA0gBiAEBEhYKDmlzX3VwcGVyX2JvdW5kGAYgASgIEhIKBXJlYWRzGAcgASgDSAKIAQESLgoIYWNjZXNzZXMYCCADKAsyHC54bGFzaGFwZS52MS5Db2FsZXNjZWRBY2Nlc3NCCwoJX2VsZW1lbnRzQhQKEl9kaXN0aW5jdF9lbGVtZW50c0IICgZfcmVhZHMilwEKD0NvYWxlc2NlZEFjY2VzcxIjCgNtYXAYASABKAsyFi54bGFzaGFwZS52MS5NYXBPdXRwdXQSDAoEbGVhZhgCIAEoBRITCgZzdHJpZGUYAyABKANIAIgBARIVCghzZWdtZW50cxgEIAEoAUgBiAEBEg0KBWlkZWFsGAUgASgDQgkKB19zdHJpZGVCCwoJX3NlZ21lbnRzIsEBChNPcGVyYW5kVGlsZXNSZXF1ZXN0EigKBm1vZHVsZRgBIAEoCzIYLnhsYXNoYXBlLnYxLk1vZHVsZUlucHV0EhMKC2luc3RydWN0aW9uGAIgASgJEhMKC2NvbXB1dGF0aW9uGAMgASgJEg4KBm91dHB1dBgEIAEoBRIfCgR0aWxlGAUgASgLMhEueGxhc2hhcGUudjEuVGlsZRIlCgVzdHlsZRgGIAEoDjIWLnhsYXNoYXBlLnYxLlRleHRTdHlsZSI3CgRUaWxlEg8KB29mZnNldHMYASADKAMSDQoFc2l6ZXMYAiADKAMSDwoHc3RyaWRlcxgDIAMoAyJ5ChRPcGVyYW5kVGlsZXNSZXNwb25zZRITCgtpbnN0cnVjdGlvbhgBIAEoCRITCgtjb21wdXRhdGlvbhgCIAEoCRIOCgZvcGNvZGUYAyABKAkSJwoFdGlsZXMYBCADKAsyGC54bGFzaGFwZS52MS5PcGVyYW5kVGlsZSKnAQoLT3BlcmFuZFRpbGUSDwoHb3BlcmFuZBgBIAEoBRIUCgxvcGVyYW5kX25hbWUYAiABKAkSIwoGYWNjZXNzGAMgASgLMhMueGxhc2hhcGUudjEuQWNjZXNzEisKCHN5bWJvbGljGAQgASgLMhkueGxhc2hhcGUudjEuU3ltYm9saWNUaWxlEh8KBHRpbGUYBSABKAsyES54bGFzaGFwZS52MS5UaWxlIrMBCgxTeW1ib2xpY1RpbGUSKgoKb2Zmc2V0X21hcBgBIAEoCzIWLnhsYXNoYXBlLnYxLk1hcE91dHB1dBIoCghzaXplX21hcBgCIAEoCzIWLnhsYXNoYXBlLnYxLk1hcE91dHB1dBIqCgpzdHJpZGVfbWFwGAMgASgLMhYueGxhc2hhcGUudjEuTWFwT3V0cHV0EhMKC2NvbnN0cmFpbnRzGAQgASgJEgwKBHRleHQYBSABKAkiXQoPUGFyc2VNYXBSZXF1ZXN0EiMKBG1hcHMYASADKAsyFS54bGFzaGFwZS52MS5NYXBJbnB1dBIlCgVzdHlsZRgCIAEoDjIWLnhsYXNoYXBlLnYxLlRleHRTdHlsZSI4ChBQYXJzZU1hcFJlc3BvbnNlEiQKBG1hcHMYASADKAsyFi54bGFzaGFwZS52MS5NYXBPdXRwdXQigQEKElNpbXBsaWZ5TWFwUmVxdWVzdBIjCgRtYXBzGAEgAygLMhUueGxhc2hhcGUudjEuTWFwSW5wdXQSHwoXcmVtb3ZlX3VudXNlZF92YXJpYWJsZXMYAiABKAgSJQoFc3R5bGUYAyABKA4yFi54bGFzaGFwZS52MS5UZXh0U3R5bGUiPwoTU2ltcGxpZnlNYXBSZXNwb25zZRIoCgRtYXBzGAEgAygLMhoueGxhc2hhcGUudjEuU2ltcGxpZmllZE1hcCJlCg1TaW1wbGlmaWVkTWFwEiMKA21hcBgBIAEoCzIWLnhsYXNoYXBlLnYxLk1hcE91dHB1dBIWCg5yZW1vdmVkX3JhbmdlcxgCIAMoDRIXCg9yZW1vdmVkX3J1bnRpbWUYAyADKA0ibwoSQ29tcG9zZU1hcHNSZXF1ZXN0EiUKBmNoYWlucxgBIAMoCzIVLnhsYXNoYXBlLnYxLk1hcENoYWluEgsKA3JhdxgCIAEoCBIlCgVzdHlsZRgDIAEoDjIWLnhsYXNoYXBlLnYxLlRleHRTdHlsZSIvCghNYXBDaGFpbhIjCgRtYXBzGAEgAygLMhUueGxhc2hhcGUudjEuTWFwSW5wdXQiOwoTQ29tcG9zZU1hcHNSZXNwb25zZRIkCgRtYXBzGAEgAygLMhYueGxhc2hhcGUudjEuTWFwT3V0cHV0ImYKEkV2YWx1YXRlTWFwUmVxdWVzdBIiCgNtYXAYASABKAsyFS54bGFzaGFwZS52MS5NYXBJbnB1dBIOCgZwb2ludHMYAiADKBASEgoFY291bnQYAyABKANIAIgBAUIICgZfY291bnQiOQoTRXZhbHVhdGVNYXBSZXNwb25zZRIPCgdyZXN1bHRzGAEgAygQEhEKCWluX2RvbWFpbhgCIAMoCCJrChdFdmFsdWF0ZU1hcEJhdGNoUmVxdWVzdBIiCgNtYXAYASABKAsyFS54bGFzaGFwZS52MS5NYXBJbnB1dBIOCgZwb2ludHMYAiADKBASEgoFY291bnQYAyABKANIAIgBAUIICgZfY291bnQiPgoYRXZhbHVhdGVNYXBCYXRjaFJlc3BvbnNlEg8KB3Jlc3VsdHMYASADKBASEQoJaW5fZG9tYWluGAIgAygIMsMGCg9JbmRleGluZ1NlcnZpY2USWgoMSW5kZXhpbmdNYXBzEiAueGxhc2hhcGUudjEuSW5kZXhpbmdNYXBzUmVxdWVzdBohLnhsYXNoYXBlLnYxLkluZGV4aW5nTWFwc1Jlc3BvbnNlIgOQAgEwARJhCg9JbnN0cnVjdGlvbk1hcHMSIy54bGFzaGFwZS52MS5JbnN0cnVjdGlvbk1hcHNSZXF1ZXN0GiQueGxhc2hhcGUudjEuSW5zdHJ1Y3Rpb25NYXBzUmVzcG9uc2UiA5ACARJaCgxPcGVyYW5kUmVhZHMSIC54bGFzaGFwZS52MS5PcGVyYW5kUmVhZHNSZXF1ZXN0GiEueGxhc2hhcGUudjEuT3BlcmFuZFJlYWRzUmVzcG9uc2UiA5ACATABElgKDE9wZXJhbmRUaWxlcxIgLnhsYXNoYXBlLnYxLk9wZXJhbmRUaWxlc1JlcXVlc3QaIS54bGFzaGFwZS52MS5PcGVyYW5kVGlsZXNSZXNwb25zZSIDkAIBEkwKCFBhcnNlTWFwEhwueGxhc2hhcGUudjEuUGFyc2VNYXBSZXF1ZXN0Gh0ueGxhc2hhcGUudjEuUGFyc2VNYXBSZXNwb25zZSIDkAIBElUKC1NpbXBsaWZ5TWFwEh8ueGxhc2hhcGUudjEuU2ltcGxpZnlNYXBSZXF1ZXN0GiAueGxhc2hhcGUudjEuU2ltcGxpZnlNYXBSZXNwb25zZSIDkAIBElUKC0NvbXBvc2VNYXBzEh8ueGxhc2hhcGUudjEuQ29tcG9zZU1hcHNSZXF1ZXN0GiAueGxhc2hhcGUudjEuQ29tcG9zZU1hcHNSZXNwb25zZSIDkAIBElUKC0V2YWx1YXRlTWFwEh8ueGxhc2hhcGUudjEuRXZhbHVhdGVNYXBSZXF1ZXN0GiAueGxhc2hhcGUudjEuRXZhbHVhdGVNYXBSZXNwb25zZSIDkAIBEmgKEEV2YWx1YXRlTWFwQmF0Y2gSJC54bGFzaGFwZS52MS5FdmFsdWF0ZU1hcEJhdGNoUmVxdWVzdBolLnhsYXNoYXBlLnYxLkV2YWx1YXRlTWFwQmF0Y2hSZXNwb25zZSIDkAIBKAEwAUK8AQoVaW8uZ2l0aHViLnhsYXNoYXBlLnYxQhRJbmRleGluZ1NlcnZpY2VQcm90b1ABWj1naXRodWIuY29tL3hsYXNoYXBlL3hsYXNoYXBlL2NsaWVudHMvZ28veGxhc2hhcGV2MTt4bGFzaGFwZXYxogIDWExTqgILWGxhc2hhcGUuVjG6AgNYTFPKAgtYbGFzaGFwZVxWMeICFFhsYXNoYXBlXFYxXE1ldGFkYXRh6gIMWGxhc2hhcGU6OlYxYgZwcm90bzM", [file_xlashape_v1_types]);
-
-/**
- * Which maps of which instructions to compute.
- *
- * @generated from message xlashape.v1.IndexingMapsRequest
- */
-export type IndexingMapsRequest = Message<"xlashape.v1.IndexingMapsRequest"> & {
-  /**
-   * The module.
-   *
-   * @generated from field: xlashape.v1.ModuleInput module = 1;
-   */
-  module?: ModuleInput | undefined;
-
-  /**
-   * The instruction's name. Empty: every instruction.
-   *
-   * @generated from field: string instruction = 2;
-   */
-  instruction: string;
-
-  /**
-   * The computation of the instruction, or of the instructions. Empty: all computations of the module.
-   *
-   * @generated from field: string computation = 3;
-   */
-  computation: string;
-
-  /**
-   * The direction of the maps. Default: DIRECTION_OUTPUT_TO_INPUT.
-   *
-   * @generated from field: xlashape.v1.Direction direction = 4;
-   */
-  direction: Direction;
-
-  /**
-   * Output to input: the number of the output, from 0; the arrays of a tuple are counted depth first. Input to output: the number of the operand.
-   * Absent: all outputs, or all operands. A request for every instruction leaves out those without such an output or operand. A request for one
-   * instruction without it is INVALID_ARGUMENT.
-   *
-   * @generated from field: optional int32 index = 5;
-   */
-  index?: number | undefined;
-
-  /**
-   * Whether to return the maps as the operation defines them, not simplified. Default: simplified.
-   *
-   * @generated from field: bool raw = 6;
-   */
-  raw: boolean;
-
-  /**
-   * The syntax of the maps' text. Default: TEXT_STYLE_XLA.
-   *
-   * @generated from field: xlashape.v1.TextStyle style = 7;
-   */
-  style: TextStyle;
-
-  /**
-   * Whether to return maps from positions in the output's buffer to positions in the operands' buffers, which follow layouts, tiles and padding,
-   * instead of maps from index to index. Only output to input. Such maps are always simplified. Outputs that are not arrays are left out, unless the
-   * request names the instruction and the output: that is INVALID_ARGUMENT.
-   *
-   * @generated from field: bool physical = 8;
-   */
-  physical: boolean;
-
-  /**
-   * For a request that names no instruction: what happens where an instruction cannot be answered. If true, its response has an `error`, and the call goes
-   * on. If false, the call ends with that error. Limits of time always end the call.
-   *
-   * @generated from field: bool report_errors = 9;
-   */
-  reportErrors: boolean;
-};
-
-/**
- * Describes the message xlashape.v1.IndexingMapsRequest.
- * Use `create(IndexingMapsRequestSchema)` to create a new message.
- */
-export const IndexingMapsRequestSchema: GenMessage<IndexingMapsRequest> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 0);
-
-/**
- * The maps of one instruction.
- *
- * @generated from message xlashape.v1.IndexingMapsResponse
- */
-export type IndexingMapsResponse = Message<"xlashape.v1.IndexingMapsResponse"> & {
-  /**
-   * The name of the instruction.
-   *
-   * @generated from field: string instruction = 1;
-   */
-  instruction: string;
-
-  /**
-   * The name of the computation that the instruction is in.
-   *
-   * @generated from field: string computation = 2;
-   */
-  computation: string;
-
-  /**
-   * The opcode as HLO text writes it.
-   *
-   * @generated from field: string opcode = 3;
-   */
-  opcode: string;
-
-  /**
-   * The direction of the maps.
-   *
-   * @generated from field: xlashape.v1.Direction direction = 4;
-   */
-  direction: Direction;
-
-  /**
-   * For each requested output (or operand), in order: one entry for each operand (or output) that it depends on (or that depends on it), in order.
-   * Pairs that do not depend on each other are left out.
-   *
-   * @generated from field: repeated xlashape.v1.TensorMaps maps = 5;
-   */
-  maps: TensorMaps[];
-
-  /**
-   * Why there are no maps. Set only if the request asks with `report_errors`.
-   *
-   * @generated from field: xlashape.v1.InstructionError error = 6;
-   */
-  error?: InstructionError | undefined;
-};
-
-/**
- * Describes the message xlashape.v1.IndexingMapsResponse.
- * Use `create(IndexingMapsResponseSchema)` to create a new message.
- */
-export const IndexingMapsResponseSchema: GenMessage<IndexingMapsResponse> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 1);
-
-/**
- * Which maps of one instruction to compute.
- *
- * @generated from message xlashape.v1.InstructionMapsRequest
- */
-export type InstructionMapsRequest = Message<"xlashape.v1.InstructionMapsRequest"> & {
-  /**
-   * The module.
-   *
-   * @generated from field: xlashape.v1.ModuleInput module = 1;
-   */
-  module?: ModuleInput | undefined;
-
-  /**
-   * The instruction's name.
-   *
-   * @generated from field: string instruction = 2;
-   */
-  instruction: string;
-
-  /**
-   * The instruction's computation. Empty: the instruction is found by its name.
-   *
-   * @generated from field: string computation = 3;
-   */
-  computation: string;
-
-  /**
-   * The direction of the maps. Default: DIRECTION_OUTPUT_TO_INPUT.
-   *
-   * @generated from field: xlashape.v1.Direction direction = 4;
-   */
-  direction: Direction;
-
-  /**
-   * Output to input: the number of the output, from 0; the arrays of a tuple are counted depth first. Input to output: the number of the operand.
-   * Absent: all outputs, or all operands.
-   *
-   * @generated from field: optional int32 index = 5;
-   */
-  index?: number | undefined;
-
-  /**
-   * As IndexingMapsRequest.raw.
-   *
-   * @generated from field: bool raw = 6;
-   */
-  raw: boolean;
-
-  /**
-   * The syntax of the maps' text. Default: TEXT_STYLE_XLA.
-   *
-   * @generated from field: xlashape.v1.TextStyle style = 7;
-   */
-  style: TextStyle;
-
-  /**
-   * As IndexingMapsRequest.physical.
-   *
-   * @generated from field: bool physical = 8;
-   */
-  physical: boolean;
-};
-
-/**
- * Describes the message xlashape.v1.InstructionMapsRequest.
- * Use `create(InstructionMapsRequestSchema)` to create a new message.
- */
-export const InstructionMapsRequestSchema: GenMessage<InstructionMapsRequest> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 2);
-
-/**
- * The maps of one instruction. The bytes of this message are those of an IndexingMapsResponse.
- *
- * @generated from message xlashape.v1.InstructionMapsResponse
- */
-export type InstructionMapsResponse = Message<"xlashape.v1.InstructionMapsResponse"> & {
-  /**
-   * The name of the instruction.
-   *
-   * @generated from field: string instruction = 1;
-   */
-  instruction: string;
-
-  /**
-   * The name of the computation that the instruction is in.
-   *
-   * @generated from field: string computation = 2;
-   */
-  computation: string;
-
-  /**
-   * The opcode as HLO text writes it.
-   *
-   * @generated from field: string opcode = 3;
-   */
-  opcode: string;
-
-  /**
-   * The direction of the maps.
-   *
-   * @generated from field: xlashape.v1.Direction direction = 4;
-   */
-  direction: Direction;
-
-  /**
-   * As IndexingMapsResponse.maps.
-   *
-   * @generated from field: repeated xlashape.v1.TensorMaps maps = 5;
-   */
-  maps: TensorMaps[];
-};
-
-/**
- * Describes the message xlashape.v1.InstructionMapsResponse.
- * Use `create(InstructionMapsResponseSchema)` to create a new message.
- */
-export const InstructionMapsResponseSchema: GenMessage<InstructionMapsResponse> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 3);
-
-/**
- * Why an answer about one instruction of a module is missing: the error with which a request for this instruction alone would be refused.
- *
- * @generated from message xlashape.v1.InstructionError
- */
-export type InstructionError = Message<"xlashape.v1.InstructionError"> & {
-  /**
-   * The library's error code in capitals, as the reason of google.rpc.ErrorInfo: `INVALID_MODULE`, `LIMIT_EXCEEDED`, …
-   *
-   * @generated from field: string reason = 1;
-   */
-  reason: string;
-
-  /**
-   * What is wrong.
-   *
-   * @generated from field: string message = 2;
-   */
-  message: string;
-
-  /**
-   * The details of the error, as the metadata of google.rpc.ErrorInfo.
-   *
-   * @generated from field: map<string, string> details = 3;
-   */
-  details: { [key: string]: string };
-};
-
-/**
- * Describes the message xlashape.v1.InstructionError.
- * Use `create(InstructionErrorSchema)` to create a new message.
- */
-export const InstructionErrorSchema: GenMessage<InstructionError> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 4);
-
-/**
- * The maps between one output and one operand of an instruction: the union of `accesses`.
- *
- * @generated from message xlashape.v1.TensorMaps
- */
-export type TensorMaps = Message<"xlashape.v1.TensorMaps"> & {
-  /**
-   * The number of the output; the arrays of a tuple are counted depth first. 0 unless the result is a tuple.
-   *
-   * @generated from field: int32 output = 1;
-   */
-  output: number;
-
-  /**
-   * The number of the operand.
-   *
-   * @generated from field: int32 operand = 2;
-   */
-  operand: number;
-
-  /**
-   * The name of the operand.
-   *
-   * @generated from field: string operand_name = 3;
-   */
-  operandName: string;
-
-  /**
-   * The least knowledge of all accesses.
-   *
-   * @generated from field: xlashape.v1.Knowledge knowledge = 4;
-   */
-  knowledge: Knowledge;
-
-  /**
-   * The ways in which the array is accessed. A fusion may read an operand in several ways.
-   *
-   * @generated from field: repeated xlashape.v1.Access accesses = 5;
-   */
-  accesses: Access[];
-
-  /**
-   * Input to output: the number of the array in an operand that is a tuple, counted depth first.
-   *
-   * @generated from field: int32 operand_leaf = 6;
-   */
-  operandLeaf: number;
-};
-
-/**
- * Describes the message xlashape.v1.TensorMaps.
- * Use `create(TensorMapsSchema)` to create a new message.
- */
-export const TensorMapsSchema: GenMessage<TensorMaps> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 5);
-
-/**
- * One way in which an array is accessed.
- *
- * @generated from message xlashape.v1.Access
- */
-export type Access = Message<"xlashape.v1.Access"> & {
-  /**
-   * The map from the elements of one array to the elements of the other that are accessed. Range variables stand for elements that are accessed together.
-   *
-   * @generated from field: xlashape.v1.MapOutput map = 1;
-   */
-  map?: MapOutput | undefined;
-
-  /**
-   * Where the value of each runtime variable of the map comes from, in order.
-   *
-   * @generated from field: repeated xlashape.v1.RuntimeVariable runtime = 2;
-   */
-  runtime: RuntimeVariable[];
-
-  /**
-   * For operations across replicas: which replica holds the element. Absent: the executing replica.
-   *
-   * @generated from field: xlashape.v1.ReplicaIndexing replica = 3;
-   */
-  replica?: ReplicaIndexing | undefined;
-
-  /**
-   * Output to input: the number of the array in an operand that is a tuple, counted depth first.
-   *
-   * @generated from field: int32 leaf = 4;
-   */
-  leaf: number;
-
-  /**
-   * How much the map says about the elements.
-   *
-   * @generated from field: xlashape.v1.Knowledge knowledge = 5;
-   */
-  knowledge: Knowledge;
-};
-
-/**
- * Describes the message xlashape.v1.Access.
- * Use `create(AccessSchema)` to create a new message.
- */
-export const AccessSchema: GenMessage<Access> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 6);
-
-/**
- * Where the value of a runtime variable comes from.
- *
- * @generated from message xlashape.v1.RuntimeVariable
- */
-export type RuntimeVariable = Message<"xlashape.v1.RuntimeVariable"> & {
-  /**
-   * The name of the instruction that computes the value.
-   *
-   * @generated from field: string instruction = 1;
-   */
-  instruction: string;
-
-  /**
-   * The map from the variables of the access's map to the element of that instruction's result that is the value.
-   *
-   * @generated from field: xlashape.v1.MapOutput map = 2;
-   */
-  map?: MapOutput | undefined;
-
-  /**
-   * If that instruction's result is a tuple: the number of the array in it, counted depth first.
-   *
-   * @generated from field: int32 leaf = 3;
-   */
-  leaf: number;
-
-  /**
-   * Whether the value is not an element, but the position of the executing replica in its group of that instruction, a collective operation.
-   *
-   * @generated from field: bool is_position = 4;
-   */
-  isPosition: boolean;
-
-  /**
-   * Whether a value beyond `bounds` counts as the nearest bound, as in a dynamic-slice. If not, the access does not happen for such a value, as in a
-   * scatter. The access does not happen either if the value, clamped or not, is outside the variable's bounds in the map, which may be narrower after
-   * a composition.
-   *
-   * @generated from field: bool is_clamped = 5;
-   */
-  isClamped: boolean;
-
-  /**
-   * The values that the operation allows. Absent: the variable's bounds in the map.
-   *
-   * @generated from field: xlashape.v1.Interval bounds = 6;
-   */
-  bounds?: Interval | undefined;
-};
-
-/**
- * Describes the message xlashape.v1.RuntimeVariable.
- * Use `create(RuntimeVariableSchema)` to create a new message.
- */
-export const RuntimeVariableSchema: GenMessage<RuntimeVariable> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 7);
-
-/**
- * Which replicas hold the elements of an access across replicas.
- *
- * @generated from message xlashape.v1.ReplicaIndexing
- */
-export type ReplicaIndexing = Message<"xlashape.v1.ReplicaIndexing"> & {
-  /**
-   * The map from the dimensions of the access to a position in the list of replicas that the executing replica exchanges data with. With `pairs`, the list
-   * has the partner of the executing replica alone. Without, it is that replica's group in `groups`, or all replicas in order if `groups` is empty. The map
-   * is undefined if the position is not known.
-   *
-   * @generated from field: xlashape.v1.MapOutput map = 1;
-   */
-  map?: MapOutput | undefined;
-
-  /**
-   * The groups of replicas that exchange data. Empty: all replicas are one group, in order.
-   *
-   * @generated from field: repeated xlashape.v1.ReplicaGroup groups = 2;
-   */
-  groups: ReplicaGroup[];
-
-  /**
-   * The pairs of replicas that exchange data. Absent: the operation has groups.
-   *
-   * @generated from field: xlashape.v1.ReplicaPairs pairs = 3;
-   */
-  pairs?: ReplicaPairs | undefined;
-};
-
-/**
- * Describes the message xlashape.v1.ReplicaIndexing.
- * Use `create(ReplicaIndexingSchema)` to create a new message.
- */
-export const ReplicaIndexingSchema: GenMessage<ReplicaIndexing> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 8);
-
-/**
- * The numbers of replicas that exchange data with each other.
- *
- * @generated from message xlashape.v1.ReplicaGroup
- */
-export type ReplicaGroup = Message<"xlashape.v1.ReplicaGroup"> & {
-  /**
-   * Numbers of replicas, from 0, in the order of their positions.
-   *
-   * @generated from field: repeated int64 replicas = 1;
-   */
-  replicas: bigint[];
-};
-
-/**
- * Describes the message xlashape.v1.ReplicaGroup.
- * Use `create(ReplicaGroupSchema)` to create a new message.
- */
-export const ReplicaGroupSchema: GenMessage<ReplicaGroup> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 9);
-
-/**
- * Pairs of replicas, the first of which sends data to the second.
- *
- * @generated from message xlashape.v1.ReplicaPairs
- */
-export type ReplicaPairs = Message<"xlashape.v1.ReplicaPairs"> & {
-  /**
-   * The pairs, in the order of the module.
-   *
-   * @generated from field: repeated xlashape.v1.ReplicaPair pairs = 1;
-   */
-  pairs: ReplicaPair[];
-};
-
-/**
- * Describes the message xlashape.v1.ReplicaPairs.
- * Use `create(ReplicaPairsSchema)` to create a new message.
- */
-export const ReplicaPairsSchema: GenMessage<ReplicaPairs> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 10);
-
-/**
- * A replica that sends data, and the one that receives it.
- *
- * @generated from message xlashape.v1.ReplicaPair
- */
-export type ReplicaPair = Message<"xlashape.v1.ReplicaPair"> & {
-  /**
-   * The number of the replica that sends.
-   *
-   * @generated from field: int64 source = 1;
-   */
-  source: bigint;
-
-  /**
-   * The number of the replica that receives.
-   *
-   * @generated from field: int64 target = 2;
-   */
-  target: bigint;
-};
-
-/**
- * Describes the message xlashape.v1.ReplicaPair.
- * Use `create(ReplicaPairSchema)` to create a new message.
- */
-export const ReplicaPairSchema: GenMessage<ReplicaPair> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 11);
-
-/**
- * Which reads of which instructions to measure.
- *
- * @generated from message xlashape.v1.OperandReadsRequest
- */
-export type OperandReadsRequest = Message<"xlashape.v1.OperandReadsRequest"> & {
-  /**
-   * The module.
-   *
-   * @generated from field: xlashape.v1.ModuleInput module = 1;
-   */
-  module?: ModuleInput | undefined;
-
-  /**
-   * The instruction's name. Empty: every instruction with operands.
-   *
-   * @generated from field: string instruction = 2;
-   */
-  instruction: string;
-
-  /**
-   * The computation of the instruction, or of the instructions. If both names are empty: the instructions that read arrays from memory, in the entry
-   * computation, loops, branches and calls. Fused and applied computations are left out, and instructions that move nothing, such as tuples and
-   * bitcasts.
-   *
-   * @generated from field: string computation = 3;
-   */
-  computation: string;
-
-  /**
-   * The number of the output; the arrays of a tuple are counted depth first. Absent: all outputs that are arrays.
-   *
-   * @generated from field: optional int32 output = 4;
-   */
-  output?: number | undefined;
-
-  /**
-   * The number of neighbouring elements of the output that read together, from 1 to 65,536. 0 stands for 32.
-   *
-   * @generated from field: int32 warp = 5;
-   */
-  warp: number;
-
-  /**
-   * The bytes of one memory transaction, 1 or more. 0 stands for 128.
-   *
-   * @generated from field: int32 segment_bytes = 6;
-   */
-  segmentBytes: number;
-
-  /**
-   * The syntax of the maps' text. Default: TEXT_STYLE_XLA.
-   *
-   * @generated from field: xlashape.v1.TextStyle style = 7;
-   */
-  style: TextStyle;
-
-  /**
-   * As IndexingMapsRequest.report_errors.
-   *
-   * @generated from field: bool report_errors = 8;
-   */
-  reportErrors: boolean;
-};
-
-/**
- * Describes the message xlashape.v1.OperandReadsRequest.
- * Use `create(OperandReadsRequestSchema)` to create a new message.
- */
-export const OperandReadsRequestSchema: GenMessage<OperandReadsRequest> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 12);
-
-/**
- * How one instruction reads its operands.
- *
- * @generated from message xlashape.v1.OperandReadsResponse
- */
-export type OperandReadsResponse = Message<"xlashape.v1.OperandReadsResponse"> & {
-  /**
-   * The name of the instruction.
-   *
-   * @generated from field: string instruction = 1;
-   */
-  instruction: string;
-
-  /**
-   * The name of the computation that the instruction is in.
-   *
-   * @generated from field: string computation = 2;
-   */
-  computation: string;
-
-  /**
-   * The opcode as HLO text writes it.
-   *
-   * @generated from field: string opcode = 3;
-   */
-  opcode: string;
-
-  /**
-   * For each output, in order: one entry for each operand that it reads, in order.
-   *
-   * @generated from field: repeated xlashape.v1.OperandReads reads = 4;
-   */
-  reads: OperandReads[];
-
-  /**
-   * Why there are no reads. Set only if the request asks with `report_errors`.
-   *
-   * @generated from field: xlashape.v1.InstructionError error = 5;
-   */
-  error?: InstructionError | undefined;
-};
-
-/**
- * Describes the message xlashape.v1.OperandReadsResponse.
- * Use `create(OperandReadsResponseSchema)` to create a new message.
- */
-export const OperandReadsResponseSchema: GenMessage<OperandReadsResponse> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 13);
-
-/**
- * How one output reads one operand. A value that is not known is absent.
- *
- * @generated from message xlashape.v1.OperandReads
- */
-export type OperandReads = Message<"xlashape.v1.OperandReads"> & {
-  /**
-   * The number of the output; the arrays of a tuple are counted depth first. 0 unless the result is a tuple.
-   *
-   * @generated from field: int32 output = 1;
-   */
-  output: number;
-
-  /**
-   * The number of the operand.
-   *
-   * @generated from field: int32 operand = 2;
-   */
-  operand: number;
-
-  /**
-   * The name of the operand.
-   *
-   * @generated from field: string operand_name = 3;
-   */
-  operandName: string;
-
-  /**
-   * The number of elements of the operand.
-   *
-   * @generated from field: optional int64 elements = 4;
-   */
-  elements?: bigint | undefined;
-
-  /**
-   * The number of elements that are read at least once.
-   *
-   * @generated from field: optional int64 distinct_elements = 5;
-   */
-  distinctElements?: bigint | undefined;
-
-  /**
-   * Whether fewer elements than distinct_elements may be read: which ones is known at run time only, or a map is KNOWLEDGE_EVERY_ELEMENT.
-   *
-   * @generated from field: bool is_upper_bound = 6;
-   */
-  isUpperBound: boolean;
-
-  /**
-   * The number of reads, over all elements of the output: an element of the operand counts each time that it is read. Also absent if the number does not fit
-   * int64.
-   *
-   * @generated from field: optional int64 reads = 7;
-   */
-  reads?: bigint | undefined;
-
-  /**
-   * The ways in which the operand is read.
-   *
-   * @generated from field: repeated xlashape.v1.CoalescedAccess accesses = 8;
-   */
-  accesses: CoalescedAccess[];
-};
-
-/**
- * Describes the message xlashape.v1.OperandReads.
- * Use `create(OperandReadsSchema)` to create a new message.
- */
-export const OperandReadsSchema: GenMessage<OperandReads> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 14);
-
-/**
- * How neighbouring elements of the output, in the order of the output's buffer, read together.
- *
- * @generated from message xlashape.v1.CoalescedAccess
- */
-export type CoalescedAccess = Message<"xlashape.v1.CoalescedAccess"> & {
-  /**
-   * The map from positions in the output's buffer to positions in the operand's buffer.
-   *
-   * @generated from field: xlashape.v1.MapOutput map = 1;
-   */
-  map?: MapOutput | undefined;
-
-  /**
-   * The number of the array in an operand that is a tuple, counted depth first.
-   *
-   * @generated from field: int32 leaf = 2;
-   */
-  leaf: number;
-
-  /**
-   * The distance, in elements, between the reads of two neighbours. Absent if it is not the same for all neighbours.
-   *
-   * @generated from field: optional int64 stride = 3;
-   */
-  stride?: bigint | undefined;
-
-  /**
-   * The number of memory segments that one read of a warp touches, on average over a sample of the output.
-   *
-   * @generated from field: optional double segments = 4;
-   */
-  segments?: number | undefined;
-
-  /**
-   * The number of segments if the elements that the warp reads were contiguous, on average and rounded down: no more than `segments`.
-   *
-   * @generated from field: int64 ideal = 5;
-   */
-  ideal: bigint;
-};
-
-/**
- * Describes the message xlashape.v1.CoalescedAccess.
- * Use `create(CoalescedAccessSchema)` to create a new message.
- */
-export const CoalescedAccessSchema: GenMessage<CoalescedAccess> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 15);
-
-/**
- * The tile of an output for which to compute the tiles of the operands that it reads.
- *
- * @generated from message xlashape.v1.OperandTilesRequest
- */
-export type OperandTilesRequest = Message<"xlashape.v1.OperandTilesRequest"> & {
-  /**
-   * The module.
-   *
-   * @generated from field: xlashape.v1.ModuleInput module = 1;
-   */
-  module?: ModuleInput | undefined;
-
-  /**
-   * The instruction's name.
-   *
-   * @generated from field: string instruction = 2;
-   */
-  instruction: string;
-
-  /**
-   * The instruction's computation. Empty: the instruction is found by its name.
-   *
-   * @generated from field: string computation = 3;
-   */
-  computation: string;
-
-  /**
-   * The number of the output, from 0; the arrays of a tuple are counted depth first. Default: 0.
-   *
-   * @generated from field: int32 output = 4;
-   */
-  output: number;
-
-  /**
-   * The output's tile. Absent: only symbolic tiles are returned.
-   *
-   * @generated from field: xlashape.v1.Tile tile = 5;
-   */
-  tile?: Tile | undefined;
-
-  /**
-   * The syntax of the maps' text. Default: TEXT_STYLE_XLA.
-   *
-   * @generated from field: xlashape.v1.TextStyle style = 6;
-   */
-  style: TextStyle;
-};
-
-/**
- * Describes the message xlashape.v1.OperandTilesRequest.
- * Use `create(OperandTilesRequestSchema)` to create a new message.
- */
-export const OperandTilesRequestSchema: GenMessage<OperandTilesRequest> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 16);
-
-/**
- * A strided box: along each dimension `sizes` indices, the first at `offsets`, `strides` apart.
- *
- * @generated from message xlashape.v1.Tile
- */
-export type Tile = Message<"xlashape.v1.Tile"> & {
-  /**
-   * The first index along each dimension. Empty in a request: 0 along each dimension.
-   *
-   * @generated from field: repeated int64 offsets = 1;
-   */
-  offsets: bigint[];
-
-  /**
-   * The number of indices along each dimension.
-   *
-   * @generated from field: repeated int64 sizes = 2;
-   */
-  sizes: bigint[];
-
-  /**
-   * The distance between two indices along each dimension. Empty in a request: 1 along each dimension. In a response, 0 along a dimension with one index.
-   *
-   * @generated from field: repeated int64 strides = 3;
-   */
-  strides: bigint[];
-};
-
-/**
- * Describes the message xlashape.v1.Tile.
- * Use `create(TileSchema)` to create a new message.
- */
-export const TileSchema: GenMessage<Tile> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 17);
-
-/**
- * The tiles that a tile of one output reads.
- *
- * @generated from message xlashape.v1.OperandTilesResponse
- */
-export type OperandTilesResponse = Message<"xlashape.v1.OperandTilesResponse"> & {
-  /**
-   * The name of the instruction.
-   *
-   * @generated from field: string instruction = 1;
-   */
-  instruction: string;
-
-  /**
-   * The name of the computation that the instruction is in.
-   *
-   * @generated from field: string computation = 2;
-   */
-  computation: string;
-
-  /**
-   * The opcode as HLO text writes it.
-   *
-   * @generated from field: string opcode = 3;
-   */
-  opcode: string;
-
-  /**
-   * For each operand, in order: one entry for each map through which the operand is read.
-   *
-   * @generated from field: repeated xlashape.v1.OperandTile tiles = 4;
-   */
-  tiles: OperandTile[];
-};
-
-/**
- * Describes the message xlashape.v1.OperandTilesResponse.
- * Use `create(OperandTilesResponseSchema)` to create a new message.
- */
-export const OperandTilesResponseSchema: GenMessage<OperandTilesResponse> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 18);
-
-/**
- * What a tile of the output reads of one array.
- *
- * @generated from message xlashape.v1.OperandTile
- */
-export type OperandTile = Message<"xlashape.v1.OperandTile"> & {
-  /**
-   * The number of the operand.
-   *
-   * @generated from field: int32 operand = 1;
-   */
-  operand: number;
-
-  /**
-   * The name of the operand.
-   *
-   * @generated from field: string operand_name = 2;
-   */
-  operandName: string;
-
-  /**
-   * How the operand is read, simplified.
-   *
-   * @generated from field: xlashape.v1.Access access = 3;
-   */
-  access?: Access | undefined;
-
-  /**
-   * Absent if no symbolic tile is found.
-   *
-   * @generated from field: xlashape.v1.SymbolicTile symbolic = 4;
-   */
-  symbolic?: SymbolicTile | undefined;
-
-  /**
-   * The elements that the requested tile reads, clipped to the arrays, with runtime variables at their lower bounds. Absent if they do not form a tile.
-   *
-   * @generated from field: xlashape.v1.Tile tile = 5;
-   */
-  tile?: Tile | undefined;
-};
-
-/**
- * Describes the message xlashape.v1.OperandTile.
- * Use `create(OperandTileSchema)` to create a new message.
- */
-export const OperandTileSchema: GenMessage<OperandTile> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 19);
-
-/**
- * The operand's tile for a tile of any size that begins at index 0, as XLA's SymbolicTile gives it.
- *
- * @generated from message xlashape.v1.SymbolicTile
- */
-export type SymbolicTile = Message<"xlashape.v1.SymbolicTile"> & {
-  /**
-   * The map from the sizes of the output's tile, and runtime variables, to the first index along each dimension of the operand.
-   *
-   * @generated from field: xlashape.v1.MapOutput offset_map = 1;
-   */
-  offsetMap?: MapOutput | undefined;
-
-  /**
-   * The map from the sizes of the output's tile to the sizes of the operand's tile.
-   *
-   * @generated from field: xlashape.v1.MapOutput size_map = 2;
-   */
-  sizeMap?: MapOutput | undefined;
-
-  /**
-   * The map from the sizes of the output's tile to the strides of the operand's tile.
-   *
-   * @generated from field: xlashape.v1.MapOutput stride_map = 3;
-   */
-  strideMap?: MapOutput | undefined;
-
-  /**
-   * The sizes for which the maps hold: `8 mod d0 in [0, 0] || d0 mod 8 in [0, 0]`, or `always`.
-   *
-   * @generated from field: string constraints = 4;
-   */
-  constraints: string;
-
-  /**
-   * The symbolic tile as XLA writes it, on several lines, in the requested style.
-   *
-   * @generated from field: string text = 5;
-   */
-  text: string;
-};
-
-/**
- * Describes the message xlashape.v1.SymbolicTile.
- * Use `create(SymbolicTileSchema)` to create a new message.
- */
-export const SymbolicTileSchema: GenMessage<SymbolicTile> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 20);
+  fileDesc("CiJ4bGFzaGFwZS92MS9pbmRleGluZ19zZXJ2aWNlLnByb3RvEgt4bGFzaGFwZS52MSJdCg9QYXJzZU1hcFJlcXVlc3QSIwoEbWFwcxgBIAMoCzIVLnhsYXNoYXBlLnYxLk1hcElucHV0EiUKBXN0eWxlGAIgASgOMhYueGxhc2hhcGUudjEuVGV4dFN0eWxlIjgKEFBhcnNlTWFwUmVzcG9uc2USJAoEbWFwcxgBIAMoCzIWLnhsYXNoYXBlLnYxLk1hcE91dHB1dCKBAQoSU2ltcGxpZnlNYXBSZXF1ZXN0EiMKBG1hcHMYASADKAsyFS54bGFzaGFwZS52MS5NYXBJbnB1dBIfChdyZW1vdmVfdW51c2VkX3ZhcmlhYmxlcxgCIAEoCBIlCgVzdHlsZRgDIAEoDjIWLnhsYXNoYXBlLnYxLlRleHRTdHlsZSI/ChNTaW1wbGlmeU1hcFJlc3BvbnNlEigKBG1hcHMYASADKAsyGi54bGFzaGFwZS52MS5TaW1wbGlmaWVkTWFwImUKDVNpbXBsaWZpZWRNYXASIwoDbWFwGAEgASgLMhYueGxhc2hhcGUudjEuTWFwT3V0cHV0EhYKDnJlbW92ZWRfcmFuZ2VzGAIgAygNEhcKD3JlbW92ZWRfcnVudGltZRgDIAMoDSJvChJDb21wb3NlTWFwc1JlcXVlc3QSJQoGY2hhaW5zGAEgAygLMhUueGxhc2hhcGUudjEuTWFwQ2hhaW4SCwoDcmF3GAIgASgIEiUKBXN0eWxlGAMgASgOMhYueGxhc2hhcGUudjEuVGV4dFN0eWxlIi8KCE1hcENoYWluEiMKBG1hcHMYASADKAsyFS54bGFzaGFwZS52MS5NYXBJbnB1dCI7ChNDb21wb3NlTWFwc1Jlc3BvbnNlEiQKBG1hcHMYASADKAsyFi54bGFzaGFwZS52MS5NYXBPdXRwdXQiZgoSRXZhbHVhdGVNYXBSZXF1ZXN0EiIKA21hcBgBIAEoCzIVLnhsYXNoYXBlLnYxLk1hcElucHV0Eg4KBnBvaW50cxgCIAMoEBISCgVjb3VudBgDIAEoA0gAiAEBQggKBl9jb3VudCI5ChNFdmFsdWF0ZU1hcFJlc3BvbnNlEg8KB3Jlc3VsdHMYASADKBASEQoJaW5fZG9tYWluGAIgAygIImsKF0V2YWx1YXRlTWFwQmF0Y2hSZXF1ZXN0EiIKA21hcBgBIAEoCzIVLnhsYXNoYXBlLnYxLk1hcElucHV0Eg4KBnBvaW50cxgCIAMoEBISCgVjb3VudBgDIAEoA0gAiAEBQggKBl9jb3VudCI+ChhFdmFsdWF0ZU1hcEJhdGNoUmVzcG9uc2USDwoHcmVzdWx0cxgBIAMoEBIRCglpbl9kb21haW4YAiADKAgyqAQKD0luZGV4aW5nU2VydmljZRJYCgxJbmRleGluZ01hcHMSIC54bGFzaGFwZS52MS5JbmRleGluZ01hcHNSZXF1ZXN0GiEueGxhc2hhcGUudjEuSW5kZXhpbmdNYXBzUmVzcG9uc2UiA5ACARJMCghQYXJzZU1hcBIcLnhsYXNoYXBlLnYxLlBhcnNlTWFwUmVxdWVzdBodLnhsYXNoYXBlLnYxLlBhcnNlTWFwUmVzcG9uc2UiA5ACARJVCgtTaW1wbGlmeU1hcBIfLnhsYXNoYXBlLnYxLlNpbXBsaWZ5TWFwUmVxdWVzdBogLnhsYXNoYXBlLnYxLlNpbXBsaWZ5TWFwUmVzcG9uc2UiA5ACARJVCgtDb21wb3NlTWFwcxIfLnhsYXNoYXBlLnYxLkNvbXBvc2VNYXBzUmVxdWVzdBogLnhsYXNoYXBlLnYxLkNvbXBvc2VNYXBzUmVzcG9uc2UiA5ACARJVCgtFdmFsdWF0ZU1hcBIfLnhsYXNoYXBlLnYxLkV2YWx1YXRlTWFwUmVxdWVzdBogLnhsYXNoYXBlLnYxLkV2YWx1YXRlTWFwUmVzcG9uc2UiA5ACARJoChBFdmFsdWF0ZU1hcEJhdGNoEiQueGxhc2hhcGUudjEuRXZhbHVhdGVNYXBCYXRjaFJlcXVlc3QaJS54bGFzaGFwZS52MS5FdmFsdWF0ZU1hcEJhdGNoUmVzcG9uc2UiA5ACASgBMAFCvAEKFWlvLmdpdGh1Yi54bGFzaGFwZS52MUIUSW5kZXhpbmdTZXJ2aWNlUHJvdG9QAVo9Z2l0aHViLmNvbS94bGFzaGFwZS94bGFzaGFwZS9jbGllbnRzL2dvL3hsYXNoYXBldjE7eGxhc2hhcGV2MaICA1hMU6oCC1hsYXNoYXBlLlYxugIDWExTygILWGxhc2hhcGVcVjHiAhRYbGFzaGFwZVxWMVxNZXRhZGF0YeoCDFhsYXNoYXBlOjpWMWIGcHJvdG8z", [file_xlashape_v1_report_service, file_xlashape_v1_types]);
 
 /**
  * The maps to read.
@@ -1078,7 +44,7 @@ export type ParseMapRequest = Message<"xlashape.v1.ParseMapRequest"> & {
  * Use `create(ParseMapRequestSchema)` to create a new message.
  */
 export const ParseMapRequestSchema: GenMessage<ParseMapRequest> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 21);
+  messageDesc(file_xlashape_v1_indexing_service, 0);
 
 /**
  * The maps that were read.
@@ -1099,7 +65,7 @@ export type ParseMapResponse = Message<"xlashape.v1.ParseMapResponse"> & {
  * Use `create(ParseMapResponseSchema)` to create a new message.
  */
 export const ParseMapResponseSchema: GenMessage<ParseMapResponse> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 22);
+  messageDesc(file_xlashape_v1_indexing_service, 1);
 
 /**
  * The maps to simplify.
@@ -1134,7 +100,7 @@ export type SimplifyMapRequest = Message<"xlashape.v1.SimplifyMapRequest"> & {
  * Use `create(SimplifyMapRequestSchema)` to create a new message.
  */
 export const SimplifyMapRequestSchema: GenMessage<SimplifyMapRequest> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 23);
+  messageDesc(file_xlashape_v1_indexing_service, 2);
 
 /**
  * The simplified maps.
@@ -1155,7 +121,7 @@ export type SimplifyMapResponse = Message<"xlashape.v1.SimplifyMapResponse"> & {
  * Use `create(SimplifyMapResponseSchema)` to create a new message.
  */
 export const SimplifyMapResponseSchema: GenMessage<SimplifyMapResponse> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 24);
+  messageDesc(file_xlashape_v1_indexing_service, 3);
 
 /**
  * A simplified map.
@@ -1190,7 +156,7 @@ export type SimplifiedMap = Message<"xlashape.v1.SimplifiedMap"> & {
  * Use `create(SimplifiedMapSchema)` to create a new message.
  */
 export const SimplifiedMapSchema: GenMessage<SimplifiedMap> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 25);
+  messageDesc(file_xlashape_v1_indexing_service, 4);
 
 /**
  * The maps to compose.
@@ -1225,7 +191,7 @@ export type ComposeMapsRequest = Message<"xlashape.v1.ComposeMapsRequest"> & {
  * Use `create(ComposeMapsRequestSchema)` to create a new message.
  */
 export const ComposeMapsRequestSchema: GenMessage<ComposeMapsRequest> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 26);
+  messageDesc(file_xlashape_v1_indexing_service, 5);
 
 /**
  * Maps to compose. Each has as many dimension variables as the map before it has results.
@@ -1246,7 +212,7 @@ export type MapChain = Message<"xlashape.v1.MapChain"> & {
  * Use `create(MapChainSchema)` to create a new message.
  */
 export const MapChainSchema: GenMessage<MapChain> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 27);
+  messageDesc(file_xlashape_v1_indexing_service, 6);
 
 /**
  * The compositions.
@@ -1267,7 +233,7 @@ export type ComposeMapsResponse = Message<"xlashape.v1.ComposeMapsResponse"> & {
  * Use `create(ComposeMapsResponseSchema)` to create a new message.
  */
 export const ComposeMapsResponseSchema: GenMessage<ComposeMapsResponse> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 28);
+  messageDesc(file_xlashape_v1_indexing_service, 7);
 
 /**
  * A map, and the points at which to evaluate it.
@@ -1304,7 +270,7 @@ export type EvaluateMapRequest = Message<"xlashape.v1.EvaluateMapRequest"> & {
  * Use `create(EvaluateMapRequestSchema)` to create a new message.
  */
 export const EvaluateMapRequestSchema: GenMessage<EvaluateMapRequest> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 29);
+  messageDesc(file_xlashape_v1_indexing_service, 8);
 
 /**
  * The values of a map.
@@ -1332,7 +298,7 @@ export type EvaluateMapResponse = Message<"xlashape.v1.EvaluateMapResponse"> & {
  * Use `create(EvaluateMapResponseSchema)` to create a new message.
  */
 export const EvaluateMapResponseSchema: GenMessage<EvaluateMapResponse> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 30);
+  messageDesc(file_xlashape_v1_indexing_service, 9);
 
 /**
  * One message of a stream. The first message has the map; each message may have points.
@@ -1370,7 +336,7 @@ export type EvaluateMapBatchRequest = Message<"xlashape.v1.EvaluateMapBatchReque
  * Use `create(EvaluateMapBatchRequestSchema)` to create a new message.
  */
 export const EvaluateMapBatchRequestSchema: GenMessage<EvaluateMapBatchRequest> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 31);
+  messageDesc(file_xlashape_v1_indexing_service, 10);
 
 /**
  * The answer to one message of the stream.
@@ -1398,7 +364,7 @@ export type EvaluateMapBatchResponse = Message<"xlashape.v1.EvaluateMapBatchResp
  * Use `create(EvaluateMapBatchResponseSchema)` to create a new message.
  */
 export const EvaluateMapBatchResponseSchema: GenMessage<EvaluateMapBatchResponse> = /*@__PURE__*/
-  messageDesc(file_xlashape_v1_indexing_service, 32);
+  messageDesc(file_xlashape_v1_indexing_service, 11);
 
 /**
  * Maps are simplified unless raw maps are requested. A simplified map is equal to the raw map at every point.
@@ -1407,46 +373,15 @@ export const EvaluateMapBatchResponseSchema: GenMessage<EvaluateMapBatchResponse
  */
 export const IndexingService: GenService<{
   /**
-   * Computes the maps of one instruction, or of every instruction of a module: a response for each, in the module's order.
+   * Computes which elements of its operands one instruction, or each instruction of a module, reads: the report `map`. Maps are text, and fields on
+   * request.
    *
    * @generated from rpc xlashape.v1.IndexingService.IndexingMaps
    */
   indexingMaps: {
-    methodKind: "server_streaming";
+    methodKind: "unary";
     input: typeof IndexingMapsRequestSchema;
     output: typeof IndexingMapsResponseSchema;
-  },
-  /**
-   * Computes the maps of one instruction: the answer of IndexingMaps for it, without a stream.
-   *
-   * @generated from rpc xlashape.v1.IndexingService.InstructionMaps
-   */
-  instructionMaps: {
-    methodKind: "unary";
-    input: typeof InstructionMapsRequestSchema;
-    output: typeof InstructionMapsResponseSchema;
-  },
-  /**
-   * Computes how efficiently one instruction, or each instruction that the module executes, reads its operands: a response for each, in the module's
-   * order.
-   *
-   * @generated from rpc xlashape.v1.IndexingService.OperandReads
-   */
-  operandReads: {
-    methodKind: "server_streaming";
-    input: typeof OperandReadsRequestSchema;
-    output: typeof OperandReadsResponseSchema;
-  },
-  /**
-   * Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the sizes of
-   * any tile.
-   *
-   * @generated from rpc xlashape.v1.IndexingService.OperandTiles
-   */
-  operandTiles: {
-    methodKind: "unary";
-    input: typeof OperandTilesRequestSchema;
-    output: typeof OperandTilesResponseSchema;
   },
   /**
    * Reads each map, which is given as text or as fields, and returns it in both forms, not simplified.

@@ -39,7 +39,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file xlashape/v1/types.proto.
  */
 export const file_xlashape_v1_types: GenFile = /*@__PURE__*/
-  fileDesc("Chd4bGFzaGFwZS92MS90eXBlcy5wcm90bxILeGxhc2hhcGUudjEiXwoKU2hhcGVJbnB1dBIjCgVzaGFwZRgBIAEoCzISLnhsYXNoYXBlLnYxLlNoYXBlSAASFAoKc2VyaWFsaXplZBgCIAEoDEgAEg4KBHRleHQYAyABKAlIAEIGCgRmb3JtIrgBCgVTaGFwZRIuCgxlbGVtZW50X3R5cGUYAiABKA4yGC54bGFzaGFwZS52MS5FbGVtZW50VHlwZRISCgpkaW1lbnNpb25zGAMgAygDEigKDHR1cGxlX3NoYXBlcxgEIAMoCzISLnhsYXNoYXBlLnYxLlNoYXBlEiMKBmxheW91dBgFIAEoCzITLnhsYXNoYXBlLnYxLkxheW91dBIcChRpc19keW5hbWljX2RpbWVuc2lvbhgGIAMoCCKDBAoGTGF5b3V0EhYKDm1pbm9yX3RvX21ham9yGAEgAygDEiYKBXRpbGVzGAYgAygLMhcueGxhc2hhcGUudjEuTGF5b3V0VGlsZRIcChRlbGVtZW50X3NpemVfaW5fYml0cxgHIAEoAxIUCgxtZW1vcnlfc3BhY2UYCCABKAMSNAoPZGltX2xldmVsX3R5cGVzGAkgAygOMhsueGxhc2hhcGUudjEuRGltZW5zaW9uTGV2ZWwSKgoOcGh5c2ljYWxfc2hhcGUYCiABKAsyEi54bGFzaGFwZS52MS5TaGFwZRI2ChRpbmRleF9wcmltaXRpdmVfdHlwZRgLIAEoDjIYLnhsYXNoYXBlLnYxLkVsZW1lbnRUeXBlEjgKFnBvaW50ZXJfcHJpbWl0aXZlX3R5cGUYDCABKA4yGC54bGFzaGFwZS52MS5FbGVtZW50VHlwZRISCgpkaW1fdW5pcXVlGA0gAygIEhMKC2RpbV9vcmRlcmVkGA4gAygIEisKI2R5bmFtaWNfc2hhcGVfbWV0YWRhdGFfcHJlZml4X2J5dGVzGA8gASgDEioKInRhaWxfcGFkZGluZ19hbGlnbm1lbnRfaW5fZWxlbWVudHMYECABKAMSLwoNc3BsaXRfY29uZmlncxgRIAMoCzIYLnhsYXNoYXBlLnYxLlNwbGl0Q29uZmlnIiAKCkxheW91dFRpbGUSEgoKZGltZW5zaW9ucxgBIAMoAyI3CgtTcGxpdENvbmZpZxIRCglkaW1lbnNpb24YASABKAMSFQoNc3BsaXRfaW5kaWNlcxgCIAMoAyJNCgtNb2R1bGVJbnB1dBIOCgRuYW1lGAEgASgJSAASFAoKc2VyaWFsaXplZBgCIAEoDEgAEg4KBHRleHQYAyABKAlIAEIICgZzb3VyY2UiKAoISW50ZXJ2YWwSDQoFbG93ZXIYASABKAMSDQoFdXBwZXIYAiABKAMiggMKC0luZGV4aW5nTWFwEi0KBXN0YXRlGAEgASgOMh4ueGxhc2hhcGUudjEuSW5kZXhpbmdNYXAuU3RhdGUSKQoKZGltZW5zaW9ucxgCIAMoCzIVLnhsYXNoYXBlLnYxLlZhcmlhYmxlEiUKBnJhbmdlcxgDIAMoCzIVLnhsYXNoYXBlLnYxLlZhcmlhYmxlEiYKB3J1bnRpbWUYBCADKAsyFS54bGFzaGFwZS52MS5WYXJpYWJsZRIsCgtleHByZXNzaW9ucxgFIAMoCzIXLnhsYXNoYXBlLnYxLkV4cHJlc3Npb24SDwoHcmVzdWx0cxgGIAMoDRIsCgtjb25zdHJhaW50cxgHIAMoCzIXLnhsYXNoYXBlLnYxLkNvbnN0cmFpbnQiXQoFU3RhdGUSFQoRU1RBVEVfVU5TUEVDSUZJRUQQABIRCg1TVEFURV9ERUZJTkVEEAESFQoRU1RBVEVfS05PV05fRU1QVFkQAhITCg9TVEFURV9VTkRFRklORUQQAyI/CghWYXJpYWJsZRIlCgZib3VuZHMYASABKAsyFS54bGFzaGFwZS52MS5JbnRlcnZhbBIMCgRuYW1lGAIgASgJIkcKCkNvbnN0cmFpbnQSEgoKZXhwcmVzc2lvbhgBIAEoDRIlCgZib3VuZHMYAiABKAsyFS54bGFzaGFwZS52MS5JbnRlcnZhbCLEAgoKRXhwcmVzc2lvbhIqCgRraW5kGAEgASgOMhwueGxhc2hhcGUudjEuRXhwcmVzc2lvbi5LaW5kEg0KBXZhbHVlGAIgASgDEhAKCG9wZXJhbmRzGAMgAygNIugBCgRLaW5kEhQKEEtJTkRfVU5TUEVDSUZJRUQQABIRCg1LSU5EX0NPTlNUQU5UEAESEgoOS0lORF9ESU1FTlNJT04QAhIOCgpLSU5EX1JBTkdFEAMSEAoMS0lORF9SVU5USU1FEAQSDAoIS0lORF9BREQQBRIRCg1LSU5EX01VTFRJUExZEAYSFQoRS0lORF9GTE9PUl9ESVZJREUQBxIUChBLSU5EX0NFSUxfRElWSURFEAgSDwoLS0lORF9NT0RVTE8QCRIQCgxLSU5EX01JTklNVU0QChIQCgxLSU5EX01BWElNVU0QCyJLCghNYXBJbnB1dBInCgNtYXAYASABKAsyGC54bGFzaGFwZS52MS5JbmRleGluZ01hcEgAEg4KBHRleHQYAiABKAlIAEIGCgRmb3JtIkAKCU1hcE91dHB1dBIlCgNtYXAYASABKAsyGC54bGFzaGFwZS52MS5JbmRleGluZ01hcBIMCgR0ZXh0GAIgASgJKoMHCgtFbGVtZW50VHlwZRIcChhFTEVNRU5UX1RZUEVfVU5TUEVDSUZJRUQQABIVChFFTEVNRU5UX1RZUEVfUFJFRBABEhMKD0VMRU1FTlRfVFlQRV9TOBACEhQKEEVMRU1FTlRfVFlQRV9TMTYQAxIUChBFTEVNRU5UX1RZUEVfUzMyEAQSFAoQRUxFTUVOVF9UWVBFX1M2NBAFEhMKD0VMRU1FTlRfVFlQRV9VOBAGEhQKEEVMRU1FTlRfVFlQRV9VMTYQBxIUChBFTEVNRU5UX1RZUEVfVTMyEAgSFAoQRUxFTUVOVF9UWVBFX1U2NBAJEhQKEEVMRU1FTlRfVFlQRV9GMTYQChIUChBFTEVNRU5UX1RZUEVfRjMyEAsSFAoQRUxFTUVOVF9UWVBFX0Y2NBAMEhYKEkVMRU1FTlRfVFlQRV9UVVBMRRANEhcKE0VMRU1FTlRfVFlQRV9PUEFRVUUQDhIUChBFTEVNRU5UX1RZUEVfQzY0EA8SFQoRRUxFTUVOVF9UWVBFX0JGMTYQEBIWChJFTEVNRU5UX1RZUEVfVE9LRU4QERIVChFFTEVNRU5UX1RZUEVfQzEyOBASEhcKE0VMRU1FTlRfVFlQRV9GOEU1TTIQExIZChVFTEVNRU5UX1RZUEVfRjhFNE0zRk4QFBITCg9FTEVNRU5UX1RZUEVfUzQQFRITCg9FTEVNRU5UX1RZUEVfVTQQFhIeChpFTEVNRU5UX1RZUEVfRjhFNE0zQjExRk5VWhAXEhsKF0VMRU1FTlRfVFlQRV9GOEU1TTJGTlVaEBgSGwoXRUxFTUVOVF9UWVBFX0Y4RTRNM0ZOVVoQGRITCg9FTEVNRU5UX1RZUEVfUzIQGhITCg9FTEVNRU5UX1RZUEVfVTIQGxIXChNFTEVNRU5UX1RZUEVfRjhFNE0zEBwSFwoTRUxFTUVOVF9UWVBFX0Y4RTNNNBAdEhMKD0VMRU1FTlRfVFlQRV9TMRAeEhMKD0VMRU1FTlRfVFlQRV9VMRAfEhkKFUVMRU1FTlRfVFlQRV9GNEUyTTFGThAgEhoKFkVMRU1FTlRfVFlQRV9GOEU4TTBGTlUQIRIXChNFTEVNRU5UX1RZUEVfQlVGRkVSECISGQoVRUxFTUVOVF9UWVBFX0Y2RTNNMkZOECMSGQoVRUxFTUVOVF9UWVBFX0Y2RTJNM0ZOECQqlgEKDkRpbWVuc2lvbkxldmVsEh8KG0RJTUVOU0lPTl9MRVZFTF9VTlNQRUNJRklFRBAAEh4KGkRJTUVOU0lPTl9MRVZFTF9DT01QUkVTU0VEEAESHQoZRElNRU5TSU9OX0xFVkVMX1NJTkdMRVRPThACEiQKIERJTUVOU0lPTl9MRVZFTF9MT09TRV9DT01QUkVTU0VEEAMqUgoJVGV4dFN0eWxlEhoKFlRFWFRfU1RZTEVfVU5TUEVDSUZJRUQQABISCg5URVhUX1NUWUxFX1hMQRABEhUKEVRFWFRfU1RZTEVfQUZGSU5FEAIqZAoJRGlyZWN0aW9uEhkKFURJUkVDVElPTl9VTlNQRUNJRklFRBAAEh0KGURJUkVDVElPTl9PVVRQVVRfVE9fSU5QVVQQARIdChlESVJFQ1RJT05fSU5QVVRfVE9fT1VUUFVUEAIqbwoJS25vd2xlZGdlEhkKFUtOT1dMRURHRV9VTlNQRUNJRklFRBAAEhMKD0tOT1dMRURHRV9FWEFDVBABEhsKF0tOT1dMRURHRV9FVkVSWV9FTEVNRU5UEAISFQoRS05PV0xFREdFX1VOS05PV04QA0KyAQoVaW8uZ2l0aHViLnhsYXNoYXBlLnYxQgpUeXBlc1Byb3RvUAFaPWdpdGh1Yi5jb20veGxhc2hhcGUveGxhc2hhcGUvY2xpZW50cy9nby94bGFzaGFwZXYxO3hsYXNoYXBldjGiAgNYTFOqAgtYbGFzaGFwZS5WMboCA1hMU8oCC1hsYXNoYXBlXFYx4gIUWGxhc2hhcGVcVjFcTWV0YWRhdGHqAgxYbGFzaGFwZTo6VjFiBnByb3RvMw");
+  fileDesc("Chd4bGFzaGFwZS92MS90eXBlcy5wcm90bxILeGxhc2hhcGUudjEiXwoKU2hhcGVJbnB1dBIjCgVzaGFwZRgBIAEoCzISLnhsYXNoYXBlLnYxLlNoYXBlSAASFAoKc2VyaWFsaXplZBgCIAEoDEgAEg4KBHRleHQYAyABKAlIAEIGCgRmb3JtIrgBCgVTaGFwZRIuCgxlbGVtZW50X3R5cGUYAiABKA4yGC54bGFzaGFwZS52MS5FbGVtZW50VHlwZRISCgpkaW1lbnNpb25zGAMgAygDEigKDHR1cGxlX3NoYXBlcxgEIAMoCzISLnhsYXNoYXBlLnYxLlNoYXBlEiMKBmxheW91dBgFIAEoCzITLnhsYXNoYXBlLnYxLkxheW91dBIcChRpc19keW5hbWljX2RpbWVuc2lvbhgGIAMoCCKDBAoGTGF5b3V0EhYKDm1pbm9yX3RvX21ham9yGAEgAygDEiYKBXRpbGVzGAYgAygLMhcueGxhc2hhcGUudjEuTGF5b3V0VGlsZRIcChRlbGVtZW50X3NpemVfaW5fYml0cxgHIAEoAxIUCgxtZW1vcnlfc3BhY2UYCCABKAMSNAoPZGltX2xldmVsX3R5cGVzGAkgAygOMhsueGxhc2hhcGUudjEuRGltZW5zaW9uTGV2ZWwSKgoOcGh5c2ljYWxfc2hhcGUYCiABKAsyEi54bGFzaGFwZS52MS5TaGFwZRI2ChRpbmRleF9wcmltaXRpdmVfdHlwZRgLIAEoDjIYLnhsYXNoYXBlLnYxLkVsZW1lbnRUeXBlEjgKFnBvaW50ZXJfcHJpbWl0aXZlX3R5cGUYDCABKA4yGC54bGFzaGFwZS52MS5FbGVtZW50VHlwZRISCgpkaW1fdW5pcXVlGA0gAygIEhMKC2RpbV9vcmRlcmVkGA4gAygIEisKI2R5bmFtaWNfc2hhcGVfbWV0YWRhdGFfcHJlZml4X2J5dGVzGA8gASgDEioKInRhaWxfcGFkZGluZ19hbGlnbm1lbnRfaW5fZWxlbWVudHMYECABKAMSLwoNc3BsaXRfY29uZmlncxgRIAMoCzIYLnhsYXNoYXBlLnYxLlNwbGl0Q29uZmlnIiAKCkxheW91dFRpbGUSEgoKZGltZW5zaW9ucxgBIAMoAyI3CgtTcGxpdENvbmZpZxIRCglkaW1lbnNpb24YASABKAMSFQoNc3BsaXRfaW5kaWNlcxgCIAMoAyJNCgtNb2R1bGVJbnB1dBIOCgRuYW1lGAEgASgJSAASFAoKc2VyaWFsaXplZBgCIAEoDEgAEg4KBHRleHQYAyABKAlIAEIICgZzb3VyY2UiKAoISW50ZXJ2YWwSDQoFbG93ZXIYASABKAMSDQoFdXBwZXIYAiABKAMiggMKC0luZGV4aW5nTWFwEi0KBXN0YXRlGAEgASgOMh4ueGxhc2hhcGUudjEuSW5kZXhpbmdNYXAuU3RhdGUSKQoKZGltZW5zaW9ucxgCIAMoCzIVLnhsYXNoYXBlLnYxLlZhcmlhYmxlEiUKBnJhbmdlcxgDIAMoCzIVLnhsYXNoYXBlLnYxLlZhcmlhYmxlEiYKB3J1bnRpbWUYBCADKAsyFS54bGFzaGFwZS52MS5WYXJpYWJsZRIsCgtleHByZXNzaW9ucxgFIAMoCzIXLnhsYXNoYXBlLnYxLkV4cHJlc3Npb24SDwoHcmVzdWx0cxgGIAMoDRIsCgtjb25zdHJhaW50cxgHIAMoCzIXLnhsYXNoYXBlLnYxLkNvbnN0cmFpbnQiXQoFU3RhdGUSFQoRU1RBVEVfVU5TUEVDSUZJRUQQABIRCg1TVEFURV9ERUZJTkVEEAESFQoRU1RBVEVfS05PV05fRU1QVFkQAhITCg9TVEFURV9VTkRFRklORUQQAyI/CghWYXJpYWJsZRIlCgZib3VuZHMYASABKAsyFS54bGFzaGFwZS52MS5JbnRlcnZhbBIMCgRuYW1lGAIgASgJIkcKCkNvbnN0cmFpbnQSEgoKZXhwcmVzc2lvbhgBIAEoDRIlCgZib3VuZHMYAiABKAsyFS54bGFzaGFwZS52MS5JbnRlcnZhbCLEAgoKRXhwcmVzc2lvbhIqCgRraW5kGAEgASgOMhwueGxhc2hhcGUudjEuRXhwcmVzc2lvbi5LaW5kEg0KBXZhbHVlGAIgASgDEhAKCG9wZXJhbmRzGAMgAygNIugBCgRLaW5kEhQKEEtJTkRfVU5TUEVDSUZJRUQQABIRCg1LSU5EX0NPTlNUQU5UEAESEgoOS0lORF9ESU1FTlNJT04QAhIOCgpLSU5EX1JBTkdFEAMSEAoMS0lORF9SVU5USU1FEAQSDAoIS0lORF9BREQQBRIRCg1LSU5EX01VTFRJUExZEAYSFQoRS0lORF9GTE9PUl9ESVZJREUQBxIUChBLSU5EX0NFSUxfRElWSURFEAgSDwoLS0lORF9NT0RVTE8QCRIQCgxLSU5EX01JTklNVU0QChIQCgxLSU5EX01BWElNVU0QCyJLCghNYXBJbnB1dBInCgNtYXAYASABKAsyGC54bGFzaGFwZS52MS5JbmRleGluZ01hcEgAEg4KBHRleHQYAiABKAlIAEIGCgRmb3JtIkAKCU1hcE91dHB1dBIlCgNtYXAYASABKAsyGC54bGFzaGFwZS52MS5JbmRleGluZ01hcBIMCgR0ZXh0GAIgASgJIpYBCg9PcGVyYW5kSW5kZXhpbmcSJQoDbWFwGAEgASgLMhgueGxhc2hhcGUudjEuSW5kZXhpbmdNYXASLQoHcnVudGltZRgCIAMoCzIcLnhsYXNoYXBlLnYxLlJ1bnRpbWVWYXJpYWJsZRItCgdyZXBsaWNhGAMgASgLMhwueGxhc2hhcGUudjEuUmVwbGljYUluZGV4aW5nIqsBCg9SdW50aW1lVmFyaWFibGUSEwoLaW5zdHJ1Y3Rpb24YASABKAkSJQoDbWFwGAIgASgLMhgueGxhc2hhcGUudjEuSW5kZXhpbmdNYXASDAoEbGVhZhgDIAEoBRITCgtpc19wb3NpdGlvbhgEIAEoCBISCgppc19jbGFtcGVkGAUgASgIEiUKBmJvdW5kcxgGIAEoCzIVLnhsYXNoYXBlLnYxLkludGVydmFsIo0BCg9SZXBsaWNhSW5kZXhpbmcSJQoDbWFwGAEgASgLMhgueGxhc2hhcGUudjEuSW5kZXhpbmdNYXASKQoGZ3JvdXBzGAIgAygLMhkueGxhc2hhcGUudjEuUmVwbGljYUdyb3VwEigKBXBhaXJzGAMgASgLMhkueGxhc2hhcGUudjEuUmVwbGljYVBhaXJzIiAKDFJlcGxpY2FHcm91cBIQCghyZXBsaWNhcxgBIAMoAyI3CgxSZXBsaWNhUGFpcnMSJwoFcGFpcnMYASADKAsyGC54bGFzaGFwZS52MS5SZXBsaWNhUGFpciItCgtSZXBsaWNhUGFpchIOCgZzb3VyY2UYASABKAMSDgoGdGFyZ2V0GAIgASgDIpYBCgxTeW1ib2xpY1RpbGUSLAoKb2Zmc2V0X21hcBgBIAEoCzIYLnhsYXNoYXBlLnYxLkluZGV4aW5nTWFwEioKCHNpemVfbWFwGAIgASgLMhgueGxhc2hhcGUudjEuSW5kZXhpbmdNYXASLAoKc3RyaWRlX21hcBgDIAEoCzIYLnhsYXNoYXBlLnYxLkluZGV4aW5nTWFwKoMHCgtFbGVtZW50VHlwZRIcChhFTEVNRU5UX1RZUEVfVU5TUEVDSUZJRUQQABIVChFFTEVNRU5UX1RZUEVfUFJFRBABEhMKD0VMRU1FTlRfVFlQRV9TOBACEhQKEEVMRU1FTlRfVFlQRV9TMTYQAxIUChBFTEVNRU5UX1RZUEVfUzMyEAQSFAoQRUxFTUVOVF9UWVBFX1M2NBAFEhMKD0VMRU1FTlRfVFlQRV9VOBAGEhQKEEVMRU1FTlRfVFlQRV9VMTYQBxIUChBFTEVNRU5UX1RZUEVfVTMyEAgSFAoQRUxFTUVOVF9UWVBFX1U2NBAJEhQKEEVMRU1FTlRfVFlQRV9GMTYQChIUChBFTEVNRU5UX1RZUEVfRjMyEAsSFAoQRUxFTUVOVF9UWVBFX0Y2NBAMEhYKEkVMRU1FTlRfVFlQRV9UVVBMRRANEhcKE0VMRU1FTlRfVFlQRV9PUEFRVUUQDhIUChBFTEVNRU5UX1RZUEVfQzY0EA8SFQoRRUxFTUVOVF9UWVBFX0JGMTYQEBIWChJFTEVNRU5UX1RZUEVfVE9LRU4QERIVChFFTEVNRU5UX1RZUEVfQzEyOBASEhcKE0VMRU1FTlRfVFlQRV9GOEU1TTIQExIZChVFTEVNRU5UX1RZUEVfRjhFNE0zRk4QFBITCg9FTEVNRU5UX1RZUEVfUzQQFRITCg9FTEVNRU5UX1RZUEVfVTQQFhIeChpFTEVNRU5UX1RZUEVfRjhFNE0zQjExRk5VWhAXEhsKF0VMRU1FTlRfVFlQRV9GOEU1TTJGTlVaEBgSGwoXRUxFTUVOVF9UWVBFX0Y4RTRNM0ZOVVoQGRITCg9FTEVNRU5UX1RZUEVfUzIQGhITCg9FTEVNRU5UX1RZUEVfVTIQGxIXChNFTEVNRU5UX1RZUEVfRjhFNE0zEBwSFwoTRUxFTUVOVF9UWVBFX0Y4RTNNNBAdEhMKD0VMRU1FTlRfVFlQRV9TMRAeEhMKD0VMRU1FTlRfVFlQRV9VMRAfEhkKFUVMRU1FTlRfVFlQRV9GNEUyTTFGThAgEhoKFkVMRU1FTlRfVFlQRV9GOEU4TTBGTlUQIRIXChNFTEVNRU5UX1RZUEVfQlVGRkVSECISGQoVRUxFTUVOVF9UWVBFX0Y2RTNNMkZOECMSGQoVRUxFTUVOVF9UWVBFX0Y2RTJNM0ZOECQqlgEKDkRpbWVuc2lvbkxldmVsEh8KG0RJTUVOU0lPTl9MRVZFTF9VTlNQRUNJRklFRBAAEh4KGkRJTUVOU0lPTl9MRVZFTF9DT01QUkVTU0VEEAESHQoZRElNRU5TSU9OX0xFVkVMX1NJTkdMRVRPThACEiQKIERJTUVOU0lPTl9MRVZFTF9MT09TRV9DT01QUkVTU0VEEAMqUgoJVGV4dFN0eWxlEhoKFlRFWFRfU1RZTEVfVU5TUEVDSUZJRUQQABISCg5URVhUX1NUWUxFX1hMQRABEhUKEVRFWFRfU1RZTEVfQUZGSU5FEAIqZAoJRGlyZWN0aW9uEhkKFURJUkVDVElPTl9VTlNQRUNJRklFRBAAEh0KGURJUkVDVElPTl9PVVRQVVRfVE9fSU5QVVQQARIdChlESVJFQ1RJT05fSU5QVVRfVE9fT1VUUFVUEAIqbwoJS25vd2xlZGdlEhkKFUtOT1dMRURHRV9VTlNQRUNJRklFRBAAEhMKD0tOT1dMRURHRV9FWEFDVBABEhsKF0tOT1dMRURHRV9FVkVSWV9FTEVNRU5UEAISFQoRS05PV0xFREdFX1VOS05PV04QA0KyAQoVaW8uZ2l0aHViLnhsYXNoYXBlLnYxQgpUeXBlc1Byb3RvUAFaPWdpdGh1Yi5jb20veGxhc2hhcGUveGxhc2hhcGUvY2xpZW50cy9nby94bGFzaGFwZXYxO3hsYXNoYXBldjGiAgNYTFOqAgtYbGFzaGFwZS5WMboCA1hMU8oCC1hsYXNoYXBlXFYx4gIUWGxhc2hhcGVcVjFcTWV0YWRhdGHqAgxYbGFzaGFwZTo6VjFiBnByb3RvMw");
 
 /**
  * A shape in one of three equivalent forms.
@@ -740,6 +740,241 @@ export type MapOutput = Message<"xlashape.v1.MapOutput"> & {
  */
 export const MapOutputSchema: GenMessage<MapOutput> = /*@__PURE__*/
   messageDesc(file_xlashape_v1_types, 12);
+
+/**
+ * One way in which an instruction reads an array: the map, and what its runtime variables and the replicas are.
+ *
+ * @generated from message xlashape.v1.OperandIndexing
+ */
+export type OperandIndexing = Message<"xlashape.v1.OperandIndexing"> & {
+  /**
+   * The map from the elements of one array to the elements of the other that are read. Range variables stand for elements that are read together.
+   *
+   * @generated from field: xlashape.v1.IndexingMap map = 1;
+   */
+  map?: IndexingMap | undefined;
+
+  /**
+   * Where the value of each runtime variable of the map comes from, in order.
+   *
+   * @generated from field: repeated xlashape.v1.RuntimeVariable runtime = 2;
+   */
+  runtime: RuntimeVariable[];
+
+  /**
+   * For operations across replicas: which replica holds the element. Not set: the executing replica.
+   *
+   * @generated from field: xlashape.v1.ReplicaIndexing replica = 3;
+   */
+  replica?: ReplicaIndexing | undefined;
+};
+
+/**
+ * Describes the message xlashape.v1.OperandIndexing.
+ * Use `create(OperandIndexingSchema)` to create a new message.
+ */
+export const OperandIndexingSchema: GenMessage<OperandIndexing> = /*@__PURE__*/
+  messageDesc(file_xlashape_v1_types, 13);
+
+/**
+ * Where the value of a runtime variable comes from.
+ *
+ * @generated from message xlashape.v1.RuntimeVariable
+ */
+export type RuntimeVariable = Message<"xlashape.v1.RuntimeVariable"> & {
+  /**
+   * The name of the instruction that computes the value.
+   *
+   * @generated from field: string instruction = 1;
+   */
+  instruction: string;
+
+  /**
+   * The map from the variables of the map to the element of that instruction's result that is the value.
+   *
+   * @generated from field: xlashape.v1.IndexingMap map = 2;
+   */
+  map?: IndexingMap | undefined;
+
+  /**
+   * If that instruction's result is a tuple: the number of the array in it, counted depth first.
+   *
+   * @generated from field: int32 leaf = 3;
+   */
+  leaf: number;
+
+  /**
+   * Whether the value is not an element, but the position of the executing replica in its group of that instruction, a collective operation.
+   *
+   * @generated from field: bool is_position = 4;
+   */
+  isPosition: boolean;
+
+  /**
+   * Whether a value beyond `bounds` counts as the nearest bound, as in a dynamic-slice. If not, the access does not happen for such a value, as in a
+   * scatter. The access does not happen either if the value, clamped or not, is outside the variable's bounds in the map, which may be narrower after
+   * a composition.
+   *
+   * @generated from field: bool is_clamped = 5;
+   */
+  isClamped: boolean;
+
+  /**
+   * The values that the operation allows. Absent: the variable's bounds in the map.
+   *
+   * @generated from field: xlashape.v1.Interval bounds = 6;
+   */
+  bounds?: Interval | undefined;
+};
+
+/**
+ * Describes the message xlashape.v1.RuntimeVariable.
+ * Use `create(RuntimeVariableSchema)` to create a new message.
+ */
+export const RuntimeVariableSchema: GenMessage<RuntimeVariable> = /*@__PURE__*/
+  messageDesc(file_xlashape_v1_types, 14);
+
+/**
+ * Which replicas hold the elements of an access across replicas.
+ *
+ * @generated from message xlashape.v1.ReplicaIndexing
+ */
+export type ReplicaIndexing = Message<"xlashape.v1.ReplicaIndexing"> & {
+  /**
+   * The map from the dimensions of the map to a position in the list of replicas that the executing replica exchanges data with. With `pairs`, the list
+   * has the partner of the executing replica alone. Without, it is that replica's group in `groups`, or all replicas in order if `groups` is empty. The map
+   * is undefined if the position is not known.
+   *
+   * @generated from field: xlashape.v1.IndexingMap map = 1;
+   */
+  map?: IndexingMap | undefined;
+
+  /**
+   * The groups of replicas that exchange data. Empty: all replicas are one group, in order.
+   *
+   * @generated from field: repeated xlashape.v1.ReplicaGroup groups = 2;
+   */
+  groups: ReplicaGroup[];
+
+  /**
+   * The pairs of replicas that exchange data. Absent: the operation has groups.
+   *
+   * @generated from field: xlashape.v1.ReplicaPairs pairs = 3;
+   */
+  pairs?: ReplicaPairs | undefined;
+};
+
+/**
+ * Describes the message xlashape.v1.ReplicaIndexing.
+ * Use `create(ReplicaIndexingSchema)` to create a new message.
+ */
+export const ReplicaIndexingSchema: GenMessage<ReplicaIndexing> = /*@__PURE__*/
+  messageDesc(file_xlashape_v1_types, 15);
+
+/**
+ * The numbers of replicas that exchange data with each other.
+ *
+ * @generated from message xlashape.v1.ReplicaGroup
+ */
+export type ReplicaGroup = Message<"xlashape.v1.ReplicaGroup"> & {
+  /**
+   * Numbers of replicas, from 0, in the order of their positions.
+   *
+   * @generated from field: repeated int64 replicas = 1;
+   */
+  replicas: bigint[];
+};
+
+/**
+ * Describes the message xlashape.v1.ReplicaGroup.
+ * Use `create(ReplicaGroupSchema)` to create a new message.
+ */
+export const ReplicaGroupSchema: GenMessage<ReplicaGroup> = /*@__PURE__*/
+  messageDesc(file_xlashape_v1_types, 16);
+
+/**
+ * Pairs of replicas, the first of which sends data to the second.
+ *
+ * @generated from message xlashape.v1.ReplicaPairs
+ */
+export type ReplicaPairs = Message<"xlashape.v1.ReplicaPairs"> & {
+  /**
+   * The pairs, in the order of the module.
+   *
+   * @generated from field: repeated xlashape.v1.ReplicaPair pairs = 1;
+   */
+  pairs: ReplicaPair[];
+};
+
+/**
+ * Describes the message xlashape.v1.ReplicaPairs.
+ * Use `create(ReplicaPairsSchema)` to create a new message.
+ */
+export const ReplicaPairsSchema: GenMessage<ReplicaPairs> = /*@__PURE__*/
+  messageDesc(file_xlashape_v1_types, 17);
+
+/**
+ * A replica that sends data, and the one that receives it.
+ *
+ * @generated from message xlashape.v1.ReplicaPair
+ */
+export type ReplicaPair = Message<"xlashape.v1.ReplicaPair"> & {
+  /**
+   * The number of the replica that sends.
+   *
+   * @generated from field: int64 source = 1;
+   */
+  source: bigint;
+
+  /**
+   * The number of the replica that receives.
+   *
+   * @generated from field: int64 target = 2;
+   */
+  target: bigint;
+};
+
+/**
+ * Describes the message xlashape.v1.ReplicaPair.
+ * Use `create(ReplicaPairSchema)` to create a new message.
+ */
+export const ReplicaPairSchema: GenMessage<ReplicaPair> = /*@__PURE__*/
+  messageDesc(file_xlashape_v1_types, 18);
+
+/**
+ * The operand's tile for a tile of any size that begins at index 0, as XLA's SymbolicTile gives it.
+ *
+ * @generated from message xlashape.v1.SymbolicTile
+ */
+export type SymbolicTile = Message<"xlashape.v1.SymbolicTile"> & {
+  /**
+   * The map from the sizes of the output's tile, and runtime variables, to the first index along each dimension of the operand.
+   *
+   * @generated from field: xlashape.v1.IndexingMap offset_map = 1;
+   */
+  offsetMap?: IndexingMap | undefined;
+
+  /**
+   * The map from the sizes of the output's tile to the sizes of the operand's tile.
+   *
+   * @generated from field: xlashape.v1.IndexingMap size_map = 2;
+   */
+  sizeMap?: IndexingMap | undefined;
+
+  /**
+   * The map from the sizes of the output's tile to the strides of the operand's tile.
+   *
+   * @generated from field: xlashape.v1.IndexingMap stride_map = 3;
+   */
+  strideMap?: IndexingMap | undefined;
+};
+
+/**
+ * Describes the message xlashape.v1.SymbolicTile.
+ * Use `create(SymbolicTileSchema)` to create a new message.
+ */
+export const SymbolicTileSchema: GenMessage<SymbolicTile> = /*@__PURE__*/
+  messageDesc(file_xlashape_v1_types, 19);
 
 /**
  * The type of an array's elements, or the kind of a shape that is not an array. The numbers are those of xla.PrimitiveType; a number that is not listed is a

@@ -27,9 +27,9 @@ import io.github.xlashape.v1.GetTextResponse;
 import io.github.xlashape.v1.GraphRequest;
 import io.github.xlashape.v1.GraphResponse;
 import io.github.xlashape.v1.HloServiceGrpc;
+import io.github.xlashape.v1.IndexingMapsRequest;
+import io.github.xlashape.v1.IndexingMapsResponse;
 import io.github.xlashape.v1.IndexingServiceGrpc;
-import io.github.xlashape.v1.InstructionMapsRequest;
-import io.github.xlashape.v1.InstructionMapsResponse;
 import io.github.xlashape.v1.LinearIndexRequest;
 import io.github.xlashape.v1.LinearIndexResponse;
 import io.github.xlashape.v1.LinearIndicesRequest;
@@ -38,8 +38,6 @@ import io.github.xlashape.v1.LinearOrder;
 import io.github.xlashape.v1.MapChain;
 import io.github.xlashape.v1.MapInput;
 import io.github.xlashape.v1.MapOutput;
-import io.github.xlashape.v1.MapRequest;
-import io.github.xlashape.v1.MapResponse;
 import io.github.xlashape.v1.MemoryRequest;
 import io.github.xlashape.v1.MemoryResponse;
 import io.github.xlashape.v1.Module;
@@ -47,8 +45,6 @@ import io.github.xlashape.v1.MultiIndexRequest;
 import io.github.xlashape.v1.MultiIndexResponse;
 import io.github.xlashape.v1.MultiIndicesRequest;
 import io.github.xlashape.v1.MultiIndicesResponse;
-import io.github.xlashape.v1.OperandTilesRequest;
-import io.github.xlashape.v1.OperandTilesResponse;
 import io.github.xlashape.v1.ParseMapRequest;
 import io.github.xlashape.v1.ProfileRequest;
 import io.github.xlashape.v1.ProfileResponse;
@@ -223,24 +219,14 @@ abstract class AsyncClientMethods {
   }
 
   /**
-   * Computes the maps of one instruction: the answer of {@link XlashapeClient#indexingMaps} for it, without a stream.
+   * Computes which elements of its operands one instruction, or each instruction of a module, reads: the report {@code map}. Maps are text, and fields on
+   * request.
    *
-   * @param request which maps of one instruction to compute
-   * @return the maps of one instruction
+   * @param request the request of the report {@code map}: which elements of its operands an instruction reads, as indexing maps
+   * @return the answer of the report {@code map}: rows
    */
-  public CompletableFuture<InstructionMapsResponse> instructionMaps(InstructionMapsRequest request) {
-    return calls.askAsync(IndexingServiceGrpc.getInstructionMapsMethod(), request, answer -> answer);
-  }
-
-  /**
-   * Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the sizes of any
-   * tile.
-   *
-   * @param request the tile of an output for which to compute the tiles of the operands that it reads
-   * @return the tiles that a tile of one output reads
-   */
-  public CompletableFuture<OperandTilesResponse> operandTiles(OperandTilesRequest request) {
-    return calls.askAsync(IndexingServiceGrpc.getOperandTilesMethod(), request, answer -> answer);
+  public CompletableFuture<IndexingMapsResponse> indexingMaps(IndexingMapsRequest request) {
+    return calls.askAsync(IndexingServiceGrpc.getIndexingMapsMethod(), request, answer -> answer);
   }
 
   /**
@@ -397,18 +383,7 @@ abstract class AsyncClientMethods {
   }
 
   /**
-   * Reports which elements of its operands an instruction reads, as text of indexing maps. {@link XlashapeClient#indexingMaps} and {@link
-   * #instructionMaps} give maps to evaluate.
-   *
-   * @param request the request of the report {@code map}: which elements of its operands an instruction reads, as indexing maps
-   * @return the answer of the report {@code map}: rows
-   */
-  public CompletableFuture<MapResponse> map(MapRequest request) {
-    return calls.askAsync(ReportServiceGrpc.getMapMethod(), request, answer -> answer);
-  }
-
-  /**
-   * Reports the tile of each operand that a tile of an instruction's output reads, as text. {@link #operandTiles} gives maps to evaluate.
+   * Reports the tile of each operand that a tile of an instruction's output reads, as text.
    *
    * @param request the request of the report {@code tile}: the tile of each operand that a tile of an instruction's output reads
    * @return the answer of the report {@code tile}: rows

@@ -2,7 +2,6 @@ package io.github.xlashape;
 
 import io.grpc.CallOptions;
 import io.grpc.Channel;
-import io.grpc.ClientCall;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
@@ -106,19 +105,6 @@ record Calls(Channel channel, Duration timeout, Duration streamTimeout) {
         onError(e);
       }
     }
-  }
-
-  /** The answers as they come. Closing the stream cancels the call. */
-  <Q, A> Stream<A> answers(MethodDescriptor<Q, A> method, Q request) {
-    ClientCall<Q, A> call = channel.newCall(method, within(streamTimeout));
-    Iterator<A> answers = ClientCalls.blockingServerStreamingCall(call, request);
-    return streamOf(() -> {
-      try {
-        return answers.hasNext() ? answers.next() : null;
-      } catch (StatusRuntimeException e) {
-        throw XlashapeException.of(e);
-      }
-    }).onClose(() -> call.cancel("the stream was closed", null));
   }
 
   /** The items of all pages. A page is fetched, by its token, when its first item is read; the token of the page after the last is empty. */

@@ -4,19 +4,32 @@ package io.github.xlashape;
 
 import com.google.common.primitives.Longs;
 import io.github.xlashape.v1.ByteSizeRequest;
-import io.github.xlashape.v1.ByteSizesRequest;
-import io.github.xlashape.v1.ByteSizesResponse;
+import io.github.xlashape.v1.CollectivesByRow;
+import io.github.xlashape.v1.CollectivesFindingsRow;
 import io.github.xlashape.v1.CollectivesRequest;
 import io.github.xlashape.v1.CollectivesResponse;
+import io.github.xlashape.v1.CollectivesRow;
+import io.github.xlashape.v1.CollectivesTable;
 import io.github.xlashape.v1.ComposeMapsRequest;
+import io.github.xlashape.v1.CopiesCausesRow;
 import io.github.xlashape.v1.CopiesRequest;
 import io.github.xlashape.v1.CopiesResponse;
+import io.github.xlashape.v1.CopiesRow;
+import io.github.xlashape.v1.CopiesSuggestionsRow;
+import io.github.xlashape.v1.CopiesTable;
+import io.github.xlashape.v1.CostByRow;
 import io.github.xlashape.v1.CostRequest;
 import io.github.xlashape.v1.CostResponse;
+import io.github.xlashape.v1.CostRow;
+import io.github.xlashape.v1.CostSpacesRow;
+import io.github.xlashape.v1.CostTable;
 import io.github.xlashape.v1.DeleteModuleRequest;
 import io.github.xlashape.v1.DescribeShapeRequest;
+import io.github.xlashape.v1.DiffMeasuresRow;
 import io.github.xlashape.v1.DiffRequest;
 import io.github.xlashape.v1.DiffResponse;
+import io.github.xlashape.v1.DiffRow;
+import io.github.xlashape.v1.DiffTable;
 import io.github.xlashape.v1.DrawRequest;
 import io.github.xlashape.v1.DrawResponse;
 import io.github.xlashape.v1.GetModuleRequest;
@@ -29,9 +42,6 @@ import io.github.xlashape.v1.IndexingMapsRequest;
 import io.github.xlashape.v1.IndexingMapsResponse;
 import io.github.xlashape.v1.IndexingServiceGrpc;
 import io.github.xlashape.v1.Instruction;
-import io.github.xlashape.v1.InstructionMapsRequest;
-import io.github.xlashape.v1.InstructionMapsResponse;
-import io.github.xlashape.v1.InstructionSize;
 import io.github.xlashape.v1.LinearIndexRequest;
 import io.github.xlashape.v1.LinearOrder;
 import io.github.xlashape.v1.ListInstructionsRequest;
@@ -39,22 +49,31 @@ import io.github.xlashape.v1.ListInstructionsResponse;
 import io.github.xlashape.v1.MapChain;
 import io.github.xlashape.v1.MapInput;
 import io.github.xlashape.v1.MapOutput;
-import io.github.xlashape.v1.MapRequest;
-import io.github.xlashape.v1.MapResponse;
+import io.github.xlashape.v1.MapRow;
+import io.github.xlashape.v1.MemoryByRow;
+import io.github.xlashape.v1.MemoryFitRow;
 import io.github.xlashape.v1.MemoryRequest;
 import io.github.xlashape.v1.MemoryResponse;
+import io.github.xlashape.v1.MemoryRow;
+import io.github.xlashape.v1.MemorySpacesRow;
+import io.github.xlashape.v1.MemoryTable;
+import io.github.xlashape.v1.MemoryTimelineRow;
 import io.github.xlashape.v1.Module;
 import io.github.xlashape.v1.MultiIndexRequest;
 import io.github.xlashape.v1.MultiIndexResponse;
-import io.github.xlashape.v1.OperandReadsRequest;
-import io.github.xlashape.v1.OperandReadsResponse;
-import io.github.xlashape.v1.OperandTilesRequest;
-import io.github.xlashape.v1.OperandTilesResponse;
 import io.github.xlashape.v1.ParseMapRequest;
+import io.github.xlashape.v1.ProfileAgainstRow;
+import io.github.xlashape.v1.ProfileByRow;
 import io.github.xlashape.v1.ProfileRequest;
 import io.github.xlashape.v1.ProfileResponse;
+import io.github.xlashape.v1.ProfileRow;
+import io.github.xlashape.v1.ProfileTable;
+import io.github.xlashape.v1.ReadsAccessesRow;
 import io.github.xlashape.v1.ReadsRequest;
 import io.github.xlashape.v1.ReadsResponse;
+import io.github.xlashape.v1.ReadsRow;
+import io.github.xlashape.v1.ReadsTable;
+import io.github.xlashape.v1.ReadsWritesRow;
 import io.github.xlashape.v1.RecognizeRequest;
 import io.github.xlashape.v1.RecognizeResponse;
 import io.github.xlashape.v1.ReportServiceGrpc;
@@ -65,14 +84,22 @@ import io.github.xlashape.v1.ShapeSize;
 import io.github.xlashape.v1.SimplifyMapRequest;
 import io.github.xlashape.v1.SizeRequest;
 import io.github.xlashape.v1.SizeResponse;
-import io.github.xlashape.v1.Tile;
+import io.github.xlashape.v1.SizeRow;
 import io.github.xlashape.v1.TileRequest;
 import io.github.xlashape.v1.TileResponse;
+import io.github.xlashape.v1.TileRow;
 import io.github.xlashape.v1.VerifyRequest;
 import io.github.xlashape.v1.VerifyResponse;
+import io.github.xlashape.v1.VerifyRow;
 import io.github.xlashape.v1.ViewServiceGrpc;
+import io.github.xlashape.v1.WhyCausesRow;
+import io.github.xlashape.v1.WhyDonatedRow;
 import io.github.xlashape.v1.WhyRequest;
 import io.github.xlashape.v1.WhyResponse;
+import io.github.xlashape.v1.WhyRow;
+import io.github.xlashape.v1.WhyStatedRow;
+import io.github.xlashape.v1.WhySuggestionsRow;
+import io.github.xlashape.v1.WhyTable;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
@@ -229,64 +256,29 @@ abstract class ClientMethods {
   }
 
   /**
-   * Computes the bytes that the result of each instruction takes, and how many of them are padding. Pages are fetched as they are needed.
+   * Computes which elements of its operands one instruction, or each instruction of a module, reads: the report {@code map}. Maps are text, and fields on
+   * request.
    *
-   * @param request which instructions to measure
-   * @return the instructions; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   * @param request the request of the report {@code map}: which elements of its operands an instruction reads, as indexing maps
+   * @return the answer of the report {@code map}: rows
+   * @throws XlashapeException if the server refuses, or cannot be reached
    */
-  public Stream<InstructionSize> instructionSizes(ByteSizesRequest request) {
+  public IndexingMapsResponse indexingMaps(IndexingMapsRequest request) {
+    return calls.ask(IndexingServiceGrpc.getIndexingMapsMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Returns the rows of the table {@code maps} of {@link #indexingMaps}. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code map}: which elements of its operands an instruction reads, as indexing maps
+   * @return the maps; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<MapRow> indexingMapsRows(IndexingMapsRequest request) {
     return calls.pages(
         request.getPageToken(),
-        token -> calls.ask(HloServiceGrpc.getByteSizesMethod(), request.toBuilder().setPageToken(token).build(), answer -> answer),
-        ByteSizesResponse::getInstructionsList,
-        ByteSizesResponse::getNextPageToken);
-  }
-
-  /**
-   * Computes the maps of one instruction, or of every instruction of a module: a response for each, in the module's order. Answers are read while the
-   * server computes.
-   *
-   * @param request which maps of which instructions to compute
-   * @return the answers; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached. Closing the stream ends the call:
-   *     use it in a {@code try} statement if not all of it is read
-   */
-  public Stream<IndexingMapsResponse> indexingMaps(IndexingMapsRequest request) {
-    return calls.answers(IndexingServiceGrpc.getIndexingMapsMethod(), request);
-  }
-
-  /**
-   * Computes the maps of one instruction: the answer of {@link #indexingMaps} for it, without a stream.
-   *
-   * @param request which maps of one instruction to compute
-   * @return the maps of one instruction
-   * @throws XlashapeException if the server refuses, or cannot be reached
-   */
-  public InstructionMapsResponse instructionMaps(InstructionMapsRequest request) {
-    return calls.ask(IndexingServiceGrpc.getInstructionMapsMethod(), request, answer -> answer);
-  }
-
-  /**
-   * Computes how efficiently one instruction, or each instruction that the module executes, reads its operands: a response for each, in the module's
-   * order. Answers are read while the server computes.
-   *
-   * @param request which reads of which instructions to measure
-   * @return the answers; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached. Closing the stream ends the call:
-   *     use it in a {@code try} statement if not all of it is read
-   */
-  public Stream<OperandReadsResponse> operandReads(OperandReadsRequest request) {
-    return calls.answers(IndexingServiceGrpc.getOperandReadsMethod(), request);
-  }
-
-  /**
-   * Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and as expressions in the sizes of any
-   * tile.
-   *
-   * @param request the tile of an output for which to compute the tiles of the operands that it reads
-   * @return the tiles that a tile of one output reads
-   * @throws XlashapeException if the server refuses, or cannot be reached
-   */
-  public OperandTilesResponse operandTiles(OperandTilesRequest request) {
-    return calls.ask(IndexingServiceGrpc.getOperandTilesMethod(), request, answer -> answer);
+        token -> calls.ask(IndexingServiceGrpc.getIndexingMapsMethod(), request.toBuilder().setPageToken(token).build(), answer -> answer),
+        IndexingMapsResponse::getMapsList,
+        IndexingMapsResponse::getNextPageToken);
   }
 
   /**
@@ -351,6 +343,80 @@ abstract class ClientMethods {
   }
 
   /**
+   * Returns the rows of the table {@code buffers} of Why. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code why}: why buffers are as large as they are, and what would make them smaller
+   * @return the buffers; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<WhyRow> whyRows(WhyRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getWhyMethod(), request.toBuilder().setTable(WhyTable.WHY_TABLE_BUFFERS).setPageToken(token).build(), answer -> answer),
+        WhyResponse::getBuffersList,
+        WhyResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code causes} of Why. What makes buffers larger than their elements; of a program, those of the first buffers with
+   * padding. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code why}: why buffers are as large as they are, and what would make them smaller
+   * @return the causes; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<WhyCausesRow> whyCauses(WhyRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getWhyMethod(), request.toBuilder().setTable(WhyTable.WHY_TABLE_CAUSES).setPageToken(token).build(), answer -> answer),
+        WhyResponse::getCausesList,
+        WhyResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code suggestions} of Why. What would make these buffers smaller: first what keeps all values and can be written in
+   * JAX. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code why}: why buffers are as large as they are, and what would make them smaller
+   * @return the suggestions; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<WhySuggestionsRow> whySuggestions(WhyRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getWhyMethod(), request.toBuilder().setTable(WhyTable.WHY_TABLE_SUGGESTIONS).setPageToken(token).build(), answer -> answer),
+        WhyResponse::getSuggestionsList,
+        WhyResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code donated} of Why. The outputs of a module that are computed into the memory of parameters. Pages are fetched as
+   * they are needed.
+   *
+   * @param request the request of the report {@code why}: why buffers are as large as they are, and what would make them smaller
+   * @return the donated; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<WhyDonatedRow> whyDonated(WhyRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getWhyMethod(), request.toBuilder().setTable(WhyTable.WHY_TABLE_DONATED).setPageToken(token).build(), answer -> answer),
+        WhyResponse::getDonatedList,
+        WhyResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code stated} of Why. The amounts that a report about memory states, without its allocations. Pages are fetched as they
+   * are needed.
+   *
+   * @param request the request of the report {@code why}: why buffers are as large as they are, and what would make them smaller
+   * @return the stated; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<WhyStatedRow> whyStated(WhyRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getWhyMethod(), request.toBuilder().setTable(WhyTable.WHY_TABLE_STATED).setPageToken(token).build(), answer -> answer),
+        WhyResponse::getStatedList,
+        WhyResponse::getNextPageToken);
+  }
+
+  /**
    * Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
    *
    * @param request the request of the report {@code size}: how many bytes a shape takes, or which buffers of a program have the most padding
@@ -359,6 +425,20 @@ abstract class ClientMethods {
    */
   public SizeResponse size(SizeRequest request) {
     return calls.ask(ReportServiceGrpc.getSizeMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Returns the rows of the table {@code buffers} of Size. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code size}: how many bytes a shape takes, or which buffers of a program have the most padding
+   * @return the buffers; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<SizeRow> sizeRows(SizeRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getSizeMethod(), request.toBuilder().setPageToken(token).build(), answer -> answer),
+        SizeResponse::getBuffersList,
+        SizeResponse::getNextPageToken);
   }
 
   /**
@@ -374,6 +454,96 @@ abstract class ClientMethods {
   }
 
   /**
+   * Returns the rows of the table {@code peak_buffers} of Memory. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code memory}: the peak of a program's memory, what lives then, and from which line of the program it
+   *     comes
+   * @return the peak_buffers; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<MemoryRow> memoryRows(MemoryRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getMemoryMethod(), request.toBuilder().setTable(MemoryTable.MEMORY_TABLE_PEAK_BUFFERS).setPageToken(token).build(), answer -> answer),
+        MemoryResponse::getPeakBuffersList,
+        MemoryResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code timeline} of Memory. The bytes that live along the program. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code memory}: the peak of a program's memory, what lives then, and from which line of the program it
+   *     comes
+   * @return the timeline; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<MemoryTimelineRow> memoryTimeline(MemoryRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getMemoryMethod(), request.toBuilder().setTable(MemoryTable.MEMORY_TABLE_TIMELINE).setPageToken(token).build(), answer -> answer),
+        MemoryResponse::getTimelineList,
+        MemoryResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code spaces} of Memory. Each memory space by itself. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code memory}: the peak of a program's memory, what lives then, and from which line of the program it
+   *     comes
+   * @return the spaces; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<MemorySpacesRow> memorySpaces(MemoryRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getMemoryMethod(), request.toBuilder().setTable(MemoryTable.MEMORY_TABLE_SPACES).setPageToken(token).build(), answer -> answer),
+        MemoryResponse::getSpacesList,
+        MemoryResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code by} of Memory. What lives at the peak, by group. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code memory}: the peak of a program's memory, what lives then, and from which line of the program it
+   *     comes
+   * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<MemoryByRow> memoryBy(MemoryRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getMemoryMethod(), request.toBuilder().setTable(MemoryTable.MEMORY_TABLE_BY).setPageToken(token).build(), answer -> answer),
+        MemoryResponse::getByList,
+        MemoryResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code at} of Memory. What lives while an instruction runs. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code memory}: the peak of a program's memory, what lives then, and from which line of the program it
+   *     comes
+   * @return the at; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<MemoryRow> memoryAt(MemoryRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getMemoryMethod(), request.toBuilder().setTable(MemoryTable.MEMORY_TABLE_AT).setPageToken(token).build(), answer -> answer),
+        MemoryResponse::getAtList,
+        MemoryResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code fit} of Memory. Changes that would make the peak smaller. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code memory}: the peak of a program's memory, what lives then, and from which line of the program it
+   *     comes
+   * @return the fit; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<MemoryFitRow> memoryFit(MemoryRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getMemoryMethod(), request.toBuilder().setTable(MemoryTable.MEMORY_TABLE_FIT).setPageToken(token).build(), answer -> answer),
+        MemoryResponse::getFitList,
+        MemoryResponse::getNextPageToken);
+  }
+
+  /**
    * Reports which instructions move data and compute nothing, what forces them, and the edits that remove them.
    *
    * @param request the request of the report {@code copies}: which instructions move data and compute nothing, what forces them, and the edits that
@@ -383,6 +553,51 @@ abstract class ClientMethods {
    */
   public CopiesResponse copies(CopiesRequest request) {
     return calls.ask(ReportServiceGrpc.getCopiesMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Returns the rows of the table {@code rows} of Copies. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code copies}: which instructions move data and compute nothing, what forces them, and the edits that
+   *     remove them
+   * @return the rows; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<CopiesRow> copiesRows(CopiesRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getCopiesMethod(), request.toBuilder().setTable(CopiesTable.COPIES_TABLE_ROWS).setPageToken(token).build(), answer -> answer),
+        CopiesResponse::getRowsList,
+        CopiesResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code causes} of Copies. A row for each kind of cause. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code copies}: which instructions move data and compute nothing, what forces them, and the edits that
+   *     remove them
+   * @return the causes; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<CopiesCausesRow> copiesCauses(CopiesRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getCopiesMethod(), request.toBuilder().setTable(CopiesTable.COPIES_TABLE_CAUSES).setPageToken(token).build(), answer -> answer),
+        CopiesResponse::getCausesList,
+        CopiesResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code suggestions} of Copies. A row for each set of edits, by what it saves. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code copies}: which instructions move data and compute nothing, what forces them, and the edits that
+   *     remove them
+   * @return the suggestions; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<CopiesSuggestionsRow> copiesSuggestions(CopiesRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getCopiesMethod(), request.toBuilder().setTable(CopiesTable.COPIES_TABLE_SUGGESTIONS).setPageToken(token).build(), answer -> answer),
+        CopiesResponse::getSuggestionsList,
+        CopiesResponse::getNextPageToken);
   }
 
   /**
@@ -398,6 +613,51 @@ abstract class ClientMethods {
   }
 
   /**
+   * Returns the rows of the table {@code rows} of Cost. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code cost}: how much each instruction of a program calculates and moves, and the least time that this
+   *     takes on a chip
+   * @return the rows; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<CostRow> costRows(CostRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getCostMethod(), request.toBuilder().setTable(CostTable.COST_TABLE_ROWS).setPageToken(token).build(), answer -> answer),
+        CostResponse::getRowsList,
+        CostResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code spaces} of Cost. The bytes of each memory space. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code cost}: how much each instruction of a program calculates and moves, and the least time that this
+   *     takes on a chip
+   * @return the spaces; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<CostSpacesRow> costSpaces(CostRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getCostMethod(), request.toBuilder().setTable(CostTable.COST_TABLE_SPACES).setPageToken(token).build(), answer -> answer),
+        CostResponse::getSpacesList,
+        CostResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code by} of Cost. Sums of instructions with something in common. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code cost}: how much each instruction of a program calculates and moves, and the least time that this
+   *     takes on a chip
+   * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<CostByRow> costBy(CostRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getCostMethod(), request.toBuilder().setTable(CostTable.COST_TABLE_BY).setPageToken(token).build(), answer -> answer),
+        CostResponse::getByList,
+        CostResponse::getNextPageToken);
+  }
+
+  /**
    * Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it.
    *
    * @param request the request of the report {@code collectives}: what a program sends between devices: which ones, how often, behind what, and what
@@ -407,6 +667,52 @@ abstract class ClientMethods {
    */
   public CollectivesResponse collectives(CollectivesRequest request) {
     return calls.ask(ReportServiceGrpc.getCollectivesMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Returns the rows of the table {@code rows} of Collectives. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code collectives}: what a program sends between devices: which ones, how often, behind what, and what
+   *     would shrink it
+   * @return the rows; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<CollectivesRow> collectivesRows(CollectivesRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getCollectivesMethod(), request.toBuilder().setTable(CollectivesTable.COLLECTIVES_TABLE_ROWS).setPageToken(token).build(), answer -> answer),
+        CollectivesResponse::getRowsList,
+        CollectivesResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code by} of Collectives. Sums of collectives with something in common. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code collectives}: what a program sends between devices: which ones, how often, behind what, and what
+   *     would shrink it
+   * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<CollectivesByRow> collectivesBy(CollectivesRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getCollectivesMethod(), request.toBuilder().setTable(CollectivesTable.COLLECTIVES_TABLE_BY).setPageToken(token).build(), answer -> answer),
+        CollectivesResponse::getByList,
+        CollectivesResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code findings} of Collectives. What sends more than it has to, by what the change saves. Pages are fetched as they are
+   * needed.
+   *
+   * @param request the request of the report {@code collectives}: what a program sends between devices: which ones, how often, behind what, and what
+   *     would shrink it
+   * @return the findings; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<CollectivesFindingsRow> collectivesFindings(CollectivesRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getCollectivesMethod(), request.toBuilder().setTable(CollectivesTable.COLLECTIVES_TABLE_FINDINGS).setPageToken(token).build(), answer -> answer),
+        CollectivesResponse::getFindingsList,
+        CollectivesResponse::getNextPageToken);
   }
 
   /**
@@ -422,6 +728,52 @@ abstract class ClientMethods {
   }
 
   /**
+   * Returns the rows of the table {@code reads} of Reads. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code reads}: what the instructions of a program read from memory, and how well: those first that fetch
+   *     most in vain and again
+   * @return the reads; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<ReadsRow> readsRows(ReadsRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getReadsMethod(), request.toBuilder().setTable(ReadsTable.READS_TABLE_READS).setPageToken(token).build(), answer -> answer),
+        ReadsResponse::getReadsList,
+        ReadsResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code accesses} of Reads. Every way in which an operand is read; a fusion may read it in several. Pages are fetched as
+   * they are needed.
+   *
+   * @param request the request of the report {@code reads}: what the instructions of a program read from memory, and how well: those first that fetch
+   *     most in vain and again
+   * @return the accesses; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<ReadsAccessesRow> readsAccesses(ReadsRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getReadsMethod(), request.toBuilder().setTable(ReadsTable.READS_TABLE_ACCESSES).setPageToken(token).build(), answer -> answer),
+        ReadsResponse::getAccessesList,
+        ReadsResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code writes} of Reads. What the instructions write, in the order of the module. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code reads}: what the instructions of a program read from memory, and how well: those first that fetch
+   *     most in vain and again
+   * @return the writes; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<ReadsWritesRow> readsWrites(ReadsRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getReadsMethod(), request.toBuilder().setTable(ReadsTable.READS_TABLE_WRITES).setPageToken(token).build(), answer -> answer),
+        ReadsResponse::getWritesList,
+        ReadsResponse::getNextPageToken);
+  }
+
+  /**
    * Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
    *
    * @param request the request of the report {@code profile}: where the time of a profile goes: its events summed up by instruction, beside what each
@@ -431,6 +783,52 @@ abstract class ClientMethods {
    */
   public ProfileResponse profile(ProfileRequest request) {
     return calls.ask(ReportServiceGrpc.getProfileMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Returns the rows of the table {@code rows} of Profile. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code profile}: where the time of a profile goes: its events summed up by instruction, beside what each
+   *     instruction calculates and moves
+   * @return the rows; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<ProfileRow> profileRows(ProfileRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getProfileMethod(), request.toBuilder().setTable(ProfileTable.PROFILE_TABLE_ROWS).setPageToken(token).build(), answer -> answer),
+        ProfileResponse::getRowsList,
+        ProfileResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code by} of Profile. The time of instructions with something in common. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code profile}: where the time of a profile goes: its events summed up by instruction, beside what each
+   *     instruction calculates and moves
+   * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<ProfileByRow> profileBy(ProfileRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getProfileMethod(), request.toBuilder().setTable(ProfileTable.PROFILE_TABLE_BY).setPageToken(token).build(), answer -> answer),
+        ProfileResponse::getByList,
+        ProfileResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code against} of Profile. What became slower since an earlier profile, each for one step or run of the program, and
+   * what changed in the instruction. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code profile}: where the time of a profile goes: its events summed up by instruction, beside what each
+   *     instruction calculates and moves
+   * @return the against; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<ProfileAgainstRow> profileAgainst(ProfileRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getProfileMethod(), request.toBuilder().setTable(ProfileTable.PROFILE_TABLE_AGAINST).setPageToken(token).build(), answer -> answer),
+        ProfileResponse::getAgainstList,
+        ProfileResponse::getNextPageToken);
   }
 
   /**
@@ -445,19 +843,36 @@ abstract class ClientMethods {
   }
 
   /**
-   * Reports which elements of its operands an instruction reads, as text of indexing maps. {@link #indexingMaps} and {@link #instructionMaps} give maps to
-   * evaluate.
+   * Returns the rows of the table {@code changes} of Diff. Pages are fetched as they are needed.
    *
-   * @param request the request of the report {@code map}: which elements of its operands an instruction reads, as indexing maps
-   * @return the answer of the report {@code map}: rows
-   * @throws XlashapeException if the server refuses, or cannot be reached
+   * @param request the request of the report {@code diff}: what changed from one module to another, matched by structure, ranked by what it costs
+   * @return the changes; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
-  public MapResponse map(MapRequest request) {
-    return calls.ask(ReportServiceGrpc.getMapMethod(), request, answer -> answer);
+  public Stream<DiffRow> diffRows(DiffRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getDiffMethod(), request.toBuilder().setTable(DiffTable.DIFF_TABLE_CHANGES).setPageToken(token).build(), answer -> answer),
+        DiffResponse::getChangesList,
+        DiffResponse::getNextPageToken);
   }
 
   /**
-   * Reports the tile of each operand that a tile of an instruction's output reads, as text. {@link #operandTiles} gives maps to evaluate.
+   * Returns the rows of the table {@code measures} of Diff. What the modules cost as a whole; the names are those that {@code --fail-if} takes. Pages are
+   * fetched as they are needed.
+   *
+   * @param request the request of the report {@code diff}: what changed from one module to another, matched by structure, ranked by what it costs
+   * @return the measures; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<DiffMeasuresRow> diffMeasures(DiffRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getDiffMethod(), request.toBuilder().setTable(DiffTable.DIFF_TABLE_MEASURES).setPageToken(token).build(), answer -> answer),
+        DiffResponse::getMeasuresList,
+        DiffResponse::getNextPageToken);
+  }
+
+  /**
+   * Reports the tile of each operand that a tile of an instruction's output reads, as text.
    *
    * @param request the request of the report {@code tile}: the tile of each operand that a tile of an instruction's output reads
    * @return the answer of the report {@code tile}: rows
@@ -465,6 +880,20 @@ abstract class ClientMethods {
    */
   public TileResponse tile(TileRequest request) {
     return calls.ask(ReportServiceGrpc.getTileMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Returns the rows of the table {@code tiles} of Tile. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code tile}: the tile of each operand that a tile of an instruction's output reads
+   * @return the tiles; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<TileRow> tileRows(TileRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getTileMethod(), request.toBuilder().setPageToken(token).build(), answer -> answer),
+        TileResponse::getTilesList,
+        TileResponse::getNextPageToken);
   }
 
   /**
@@ -477,6 +906,21 @@ abstract class ClientMethods {
    */
   public VerifyResponse verify(VerifyRequest request) {
     return calls.ask(ReportServiceGrpc.getVerifyMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Returns the rows of the table {@code problems} of Verify. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code verify}: whether a module keeps the rules of XLA's verifier: names, order, operands, shapes,
+   *     calls, shardings, schedule
+   * @return the problems; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<VerifyRow> verifyRows(VerifyRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getVerifyMethod(), request.toBuilder().setPageToken(token).build(), answer -> answer),
+        VerifyResponse::getProblemsList,
+        VerifyResponse::getNextPageToken);
   }
 
   /**
@@ -535,9 +979,7 @@ abstract class ClientMethods {
       Map.of("service", "xlashape.v1.HloService", "method", "PutModule"),
       Map.of("service", "xlashape.v1.HloService", "method", "GetModule"),
       Map.of("service", "xlashape.v1.HloService", "method", "ListInstructions"),
-      Map.of("service", "xlashape.v1.HloService", "method", "ByteSizes"),
-      Map.of("service", "xlashape.v1.IndexingService", "method", "InstructionMaps"),
-      Map.of("service", "xlashape.v1.IndexingService", "method", "OperandTiles"),
+      Map.of("service", "xlashape.v1.IndexingService", "method", "IndexingMaps"),
       Map.of("service", "xlashape.v1.IndexingService", "method", "ParseMap"),
       Map.of("service", "xlashape.v1.IndexingService", "method", "SimplifyMap"),
       Map.of("service", "xlashape.v1.IndexingService", "method", "ComposeMaps"),
@@ -551,7 +993,6 @@ abstract class ClientMethods {
       Map.of("service", "xlashape.v1.ReportService", "method", "Reads"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Profile"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Diff"),
-      Map.of("service", "xlashape.v1.ReportService", "method", "Map"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Tile"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Verify"),
       Map.of("service", "xlashape.v1.ViewService", "method", "Recognize"),

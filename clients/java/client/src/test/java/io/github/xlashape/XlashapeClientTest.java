@@ -13,15 +13,12 @@ import io.github.xlashape.v1.ByteSizeResponse;
 import io.github.xlashape.v1.DescribeShapeRequest;
 import io.github.xlashape.v1.DescribeShapeResponse;
 import io.github.xlashape.v1.HloServiceGrpc;
-import io.github.xlashape.v1.IndexingServiceGrpc;
 import io.github.xlashape.v1.Instruction;
 import io.github.xlashape.v1.LinearIndicesRequest;
 import io.github.xlashape.v1.LinearIndicesResponse;
 import io.github.xlashape.v1.LinearOrder;
 import io.github.xlashape.v1.ListInstructionsRequest;
 import io.github.xlashape.v1.ListInstructionsResponse;
-import io.github.xlashape.v1.OperandReadsRequest;
-import io.github.xlashape.v1.OperandReadsResponse;
 import io.github.xlashape.v1.ShapeDescription;
 import io.github.xlashape.v1.ShapeServiceGrpc;
 import io.github.xlashape.v1.ShapeSize;
@@ -50,7 +47,6 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -320,22 +316,6 @@ class XlashapeClientTest {
   @Test
   void aServerThatAnswersLess() throws Exception {
     assertEquals("INVALID_ANSWER", refused(connect(serve(ByteSizeResponse::getDefaultInstance))).getReason());
-  }
-
-  @Test
-  void closingAStreamEndsItsCall() throws Exception {
-    CountDownLatch cancelled = new CountDownLatch(1);
-    XlashapeClient client = connect(serve(NOTHING, new IndexingServiceGrpc.IndexingServiceImplBase() {
-      @Override
-      public void operandReads(OperandReadsRequest request, StreamObserver<OperandReadsResponse> observer) {
-        ((ServerCallStreamObserver<OperandReadsResponse>) observer).setOnCancelHandler(cancelled::countDown);
-        observer.onNext(OperandReadsResponse.newBuilder().setInstruction("first").build());
-      }
-    }));
-    try (Stream<OperandReadsResponse> answers = client.operandReads(OperandReadsRequest.getDefaultInstance())) {
-      assertEquals("first", answers.findFirst().orElseThrow().getInstruction());
-    }
-    assertTrue(cancelled.await(20, TimeUnit.SECONDS));
   }
 
   @Test

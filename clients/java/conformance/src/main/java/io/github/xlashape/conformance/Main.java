@@ -10,19 +10,19 @@ import io.github.xlashape.MapValues;
 import io.github.xlashape.Upload;
 import io.github.xlashape.XlashapeClient;
 import io.github.xlashape.XlashapeException;
-import io.github.xlashape.v1.ByteSizesRequest;
 import io.github.xlashape.v1.EvaluateMapBatchRequest;
 import io.github.xlashape.v1.EvaluateMapResponse;
 import io.github.xlashape.v1.HloServiceGrpc;
 import io.github.xlashape.v1.IndexingMap;
 import io.github.xlashape.v1.IndexingServiceGrpc;
-import io.github.xlashape.v1.ReportServiceGrpc;
 import io.github.xlashape.v1.LinearIndexResponse;
 import io.github.xlashape.v1.LinearIndicesRequest;
 import io.github.xlashape.v1.ListInstructionsRequest;
 import io.github.xlashape.v1.MultiIndexResponse;
 import io.github.xlashape.v1.MultiIndicesRequest;
+import io.github.xlashape.v1.ReportServiceGrpc;
 import io.github.xlashape.v1.ShapeServiceGrpc;
+import io.github.xlashape.v1.SizeRequest;
 import io.github.xlashape.v1.ViewServiceGrpc;
 import io.grpc.CallOptions;
 import io.grpc.ClientCall;
@@ -237,7 +237,7 @@ public final class Main {
   private void pages(Pages pages, Response.Builder response) throws IOException {
     Stream<? extends MessageLite> items = pages.getRpc().equals("HloService/ListInstructions")
         ? client.listInstructions(ListInstructionsRequest.parseFrom(pages.getRequest()))
-        : client.instructionSizes(ByteSizesRequest.parseFrom(pages.getRequest()));
+        : client.sizeRows(SizeRequest.parseFrom(pages.getRequest()));
     items.forEach(item -> response.addAnswers(item.toByteString()));
   }
 

@@ -5,15 +5,25 @@ package io.github.xlashape.kotlin
 import io.github.xlashape.ElementIndices
 import io.github.xlashape.MapValues
 import io.github.xlashape.XlashapeClient
-import io.github.xlashape.v1.ByteSizesRequest
+import io.github.xlashape.v1.CollectivesByRow
+import io.github.xlashape.v1.CollectivesFindingsRow
 import io.github.xlashape.v1.CollectivesRequest
 import io.github.xlashape.v1.CollectivesResponse
+import io.github.xlashape.v1.CollectivesRow
+import io.github.xlashape.v1.CopiesCausesRow
 import io.github.xlashape.v1.CopiesRequest
 import io.github.xlashape.v1.CopiesResponse
+import io.github.xlashape.v1.CopiesRow
+import io.github.xlashape.v1.CopiesSuggestionsRow
+import io.github.xlashape.v1.CostByRow
 import io.github.xlashape.v1.CostRequest
 import io.github.xlashape.v1.CostResponse
+import io.github.xlashape.v1.CostRow
+import io.github.xlashape.v1.CostSpacesRow
+import io.github.xlashape.v1.DiffMeasuresRow
 import io.github.xlashape.v1.DiffRequest
 import io.github.xlashape.v1.DiffResponse
+import io.github.xlashape.v1.DiffRow
 import io.github.xlashape.v1.DrawRequest
 import io.github.xlashape.v1.DrawResponse
 import io.github.xlashape.v1.GetTextRequest
@@ -23,26 +33,29 @@ import io.github.xlashape.v1.GraphResponse
 import io.github.xlashape.v1.IndexingMapsRequest
 import io.github.xlashape.v1.IndexingMapsResponse
 import io.github.xlashape.v1.Instruction
-import io.github.xlashape.v1.InstructionMapsRequest
-import io.github.xlashape.v1.InstructionMapsResponse
-import io.github.xlashape.v1.InstructionSize
 import io.github.xlashape.v1.LinearOrder
 import io.github.xlashape.v1.ListInstructionsRequest
 import io.github.xlashape.v1.MapInput
 import io.github.xlashape.v1.MapOutput
-import io.github.xlashape.v1.MapRequest
-import io.github.xlashape.v1.MapResponse
+import io.github.xlashape.v1.MapRow
+import io.github.xlashape.v1.MemoryByRow
+import io.github.xlashape.v1.MemoryFitRow
 import io.github.xlashape.v1.MemoryRequest
 import io.github.xlashape.v1.MemoryResponse
+import io.github.xlashape.v1.MemoryRow
+import io.github.xlashape.v1.MemorySpacesRow
+import io.github.xlashape.v1.MemoryTimelineRow
 import io.github.xlashape.v1.Module
-import io.github.xlashape.v1.OperandReadsRequest
-import io.github.xlashape.v1.OperandReadsResponse
-import io.github.xlashape.v1.OperandTilesRequest
-import io.github.xlashape.v1.OperandTilesResponse
+import io.github.xlashape.v1.ProfileAgainstRow
+import io.github.xlashape.v1.ProfileByRow
 import io.github.xlashape.v1.ProfileRequest
 import io.github.xlashape.v1.ProfileResponse
+import io.github.xlashape.v1.ProfileRow
+import io.github.xlashape.v1.ReadsAccessesRow
 import io.github.xlashape.v1.ReadsRequest
 import io.github.xlashape.v1.ReadsResponse
+import io.github.xlashape.v1.ReadsRow
+import io.github.xlashape.v1.ReadsWritesRow
 import io.github.xlashape.v1.RecognizeRequest
 import io.github.xlashape.v1.RecognizeResponse
 import io.github.xlashape.v1.ShapeDescription
@@ -50,12 +63,20 @@ import io.github.xlashape.v1.ShapeInput
 import io.github.xlashape.v1.ShapeSize
 import io.github.xlashape.v1.SizeRequest
 import io.github.xlashape.v1.SizeResponse
+import io.github.xlashape.v1.SizeRow
 import io.github.xlashape.v1.TileRequest
 import io.github.xlashape.v1.TileResponse
+import io.github.xlashape.v1.TileRow
 import io.github.xlashape.v1.VerifyRequest
 import io.github.xlashape.v1.VerifyResponse
+import io.github.xlashape.v1.VerifyRow
+import io.github.xlashape.v1.WhyCausesRow
+import io.github.xlashape.v1.WhyDonatedRow
 import io.github.xlashape.v1.WhyRequest
 import io.github.xlashape.v1.WhyResponse
+import io.github.xlashape.v1.WhyRow
+import io.github.xlashape.v1.WhyStatedRow
+import io.github.xlashape.v1.WhySuggestionsRow
 import kotlinx.coroutines.flow.Flow
 import kotlinx.coroutines.future.await
 
@@ -170,49 +191,24 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     public fun listInstructions(request: ListInstructionsRequest): Flow<Instruction> = flowOf { client.listInstructions(request) }
 
     /**
-     * Computes the bytes that the result of each instruction takes, and how many of them are padding. Pages are fetched
-     * as they are needed. The call begins when the flow is collected, and ends with its collector.
+     * Computes which elements of its operands one instruction, or each instruction of a module, reads: the report
+     * `map`. Maps are text, and fields on request.
      *
-     * @param request which instructions to measure
+     * @param request the request of the report `map`: which elements of its operands an instruction reads, as indexing
+     * maps
+     * @return the answer of the report `map`: rows
      */
-    public fun instructionSizes(request: ByteSizesRequest): Flow<InstructionSize> = flowOf { client.instructionSizes(request) }
+    public suspend fun indexingMaps(request: IndexingMapsRequest): IndexingMapsResponse =
+        async.indexingMaps(request).await()
 
     /**
-     * Computes the maps of one instruction, or of every instruction of a module: a response for each, in the module's
-     * order. Answers are read while the server computes. The call begins when the flow is collected, and ends with its
-     * collector.
+     * Returns the rows of the table `maps` of [indexingMaps]. Pages are fetched as they are needed. The call begins
+     * when the flow is collected, and ends with its collector.
      *
-     * @param request which maps of which instructions to compute
+     * @param request the request of the report `map`: which elements of its operands an instruction reads, as indexing
+     * maps
      */
-    public fun indexingMaps(request: IndexingMapsRequest): Flow<IndexingMapsResponse> = flowOf { client.indexingMaps(request) }
-
-    /**
-     * Computes the maps of one instruction: the answer of [indexingMaps] for it, without a stream.
-     *
-     * @param request which maps of one instruction to compute
-     * @return the maps of one instruction
-     */
-    public suspend fun instructionMaps(request: InstructionMapsRequest): InstructionMapsResponse =
-        async.instructionMaps(request).await()
-
-    /**
-     * Computes how efficiently one instruction, or each instruction that the module executes, reads its operands: a
-     * response for each, in the module's order. Answers are read while the server computes. The call begins when the
-     * flow is collected, and ends with its collector.
-     *
-     * @param request which reads of which instructions to measure
-     */
-    public fun operandReads(request: OperandReadsRequest): Flow<OperandReadsResponse> = flowOf { client.operandReads(request) }
-
-    /**
-     * Computes the tile of each operand that a tile of an instruction's output reads: in numbers for a given tile, and
-     * as expressions in the sizes of any tile.
-     *
-     * @param request the tile of an output for which to compute the tiles of the operands that it reads
-     * @return the tiles that a tile of one output reads
-     */
-    public suspend fun operandTiles(request: OperandTilesRequest): OperandTilesResponse =
-        async.operandTiles(request).await()
+    public fun indexingMapsRows(request: IndexingMapsRequest): Flow<MapRow> = flowOf { client.indexingMapsRows(request) }
 
     /**
      * Reads a map, which is given as text or as fields, and returns it in both forms, not simplified.
@@ -263,6 +259,55 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     public suspend fun why(request: WhyRequest): WhyResponse = async.why(request).await()
 
     /**
+     * Returns the rows of the table `buffers` of Why. Pages are fetched as they are needed. The call begins when the
+     * flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `why`: why buffers are as large as they are, and what would make them
+     * smaller
+     */
+    public fun whyRows(request: WhyRequest): Flow<WhyRow> = flowOf { client.whyRows(request) }
+
+    /**
+     * Returns the rows of the table `causes` of Why. What makes buffers larger than their elements; of a program, those
+     * of the first buffers with padding. Pages are fetched as they are needed. The call begins when the flow is
+     * collected, and ends with its collector.
+     *
+     * @param request the request of the report `why`: why buffers are as large as they are, and what would make them
+     * smaller
+     */
+    public fun whyCauses(request: WhyRequest): Flow<WhyCausesRow> = flowOf { client.whyCauses(request) }
+
+    /**
+     * Returns the rows of the table `suggestions` of Why. What would make these buffers smaller: first what keeps all
+     * values and can be written in JAX. Pages are fetched as they are needed. The call begins when the flow is
+     * collected, and ends with its collector.
+     *
+     * @param request the request of the report `why`: why buffers are as large as they are, and what would make them
+     * smaller
+     */
+    public fun whySuggestions(request: WhyRequest): Flow<WhySuggestionsRow> = flowOf { client.whySuggestions(request) }
+
+    /**
+     * Returns the rows of the table `donated` of Why. The outputs of a module that are computed into the memory of
+     * parameters. Pages are fetched as they are needed. The call begins when the flow is collected, and ends with its
+     * collector.
+     *
+     * @param request the request of the report `why`: why buffers are as large as they are, and what would make them
+     * smaller
+     */
+    public fun whyDonated(request: WhyRequest): Flow<WhyDonatedRow> = flowOf { client.whyDonated(request) }
+
+    /**
+     * Returns the rows of the table `stated` of Why. The amounts that a report about memory states, without its
+     * allocations. Pages are fetched as they are needed. The call begins when the flow is collected, and ends with its
+     * collector.
+     *
+     * @param request the request of the report `why`: why buffers are as large as they are, and what would make them
+     * smaller
+     */
+    public fun whyStated(request: WhyRequest): Flow<WhyStatedRow> = flowOf { client.whyStated(request) }
+
+    /**
      * Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal
      * padding the largest.
      *
@@ -271,6 +316,15 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * @return the answer of the report `size`: rows
      */
     public suspend fun size(request: SizeRequest): SizeResponse = async.size(request).await()
+
+    /**
+     * Returns the rows of the table `buffers` of Size. Pages are fetched as they are needed. The call begins when the
+     * flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `size`: how many bytes a shape takes, or which buffers of a program have
+     * the most padding
+     */
+    public fun sizeRows(request: SizeRequest): Flow<SizeRow> = flowOf { client.sizeRows(request) }
 
     /**
      * Reports the peak of a program's memory, what lives then, and from which line of the program it comes.
@@ -282,6 +336,60 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     public suspend fun memory(request: MemoryRequest): MemoryResponse = async.memory(request).await()
 
     /**
+     * Returns the rows of the table `peak_buffers` of Memory. Pages are fetched as they are needed. The call begins
+     * when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `memory`: the peak of a program's memory, what lives then, and from
+     * which line of the program it comes
+     */
+    public fun memoryRows(request: MemoryRequest): Flow<MemoryRow> = flowOf { client.memoryRows(request) }
+
+    /**
+     * Returns the rows of the table `timeline` of Memory. The bytes that live along the program. Pages are fetched as
+     * they are needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `memory`: the peak of a program's memory, what lives then, and from
+     * which line of the program it comes
+     */
+    public fun memoryTimeline(request: MemoryRequest): Flow<MemoryTimelineRow> = flowOf { client.memoryTimeline(request) }
+
+    /**
+     * Returns the rows of the table `spaces` of Memory. Each memory space by itself. Pages are fetched as they are
+     * needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `memory`: the peak of a program's memory, what lives then, and from
+     * which line of the program it comes
+     */
+    public fun memorySpaces(request: MemoryRequest): Flow<MemorySpacesRow> = flowOf { client.memorySpaces(request) }
+
+    /**
+     * Returns the rows of the table `by` of Memory. What lives at the peak, by group. Pages are fetched as they are
+     * needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `memory`: the peak of a program's memory, what lives then, and from
+     * which line of the program it comes
+     */
+    public fun memoryBy(request: MemoryRequest): Flow<MemoryByRow> = flowOf { client.memoryBy(request) }
+
+    /**
+     * Returns the rows of the table `at` of Memory. What lives while an instruction runs. Pages are fetched as they are
+     * needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `memory`: the peak of a program's memory, what lives then, and from
+     * which line of the program it comes
+     */
+    public fun memoryAt(request: MemoryRequest): Flow<MemoryRow> = flowOf { client.memoryAt(request) }
+
+    /**
+     * Returns the rows of the table `fit` of Memory. Changes that would make the peak smaller. Pages are fetched as
+     * they are needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `memory`: the peak of a program's memory, what lives then, and from
+     * which line of the program it comes
+     */
+    public fun memoryFit(request: MemoryRequest): Flow<MemoryFitRow> = flowOf { client.memoryFit(request) }
+
+    /**
      * Reports which instructions move data and compute nothing, what forces them, and the edits that remove them.
      *
      * @param request the request of the report `copies`: which instructions move data and compute nothing, what forces
@@ -289,6 +397,33 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * @return the answer of the report `copies`: rows of `table`, rows if it is not set
      */
     public suspend fun copies(request: CopiesRequest): CopiesResponse = async.copies(request).await()
+
+    /**
+     * Returns the rows of the table `rows` of Copies. Pages are fetched as they are needed. The call begins when the
+     * flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `copies`: which instructions move data and compute nothing, what forces
+     * them, and the edits that remove them
+     */
+    public fun copiesRows(request: CopiesRequest): Flow<CopiesRow> = flowOf { client.copiesRows(request) }
+
+    /**
+     * Returns the rows of the table `causes` of Copies. A row for each kind of cause. Pages are fetched as they are
+     * needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `copies`: which instructions move data and compute nothing, what forces
+     * them, and the edits that remove them
+     */
+    public fun copiesCauses(request: CopiesRequest): Flow<CopiesCausesRow> = flowOf { client.copiesCauses(request) }
+
+    /**
+     * Returns the rows of the table `suggestions` of Copies. A row for each set of edits, by what it saves. Pages are
+     * fetched as they are needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `copies`: which instructions move data and compute nothing, what forces
+     * them, and the edits that remove them
+     */
+    public fun copiesSuggestions(request: CopiesRequest): Flow<CopiesSuggestionsRow> = flowOf { client.copiesSuggestions(request) }
 
     /**
      * Reports how much each instruction of a program calculates and moves, and the least time that this takes on a
@@ -301,6 +436,33 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     public suspend fun cost(request: CostRequest): CostResponse = async.cost(request).await()
 
     /**
+     * Returns the rows of the table `rows` of Cost. Pages are fetched as they are needed. The call begins when the flow
+     * is collected, and ends with its collector.
+     *
+     * @param request the request of the report `cost`: how much each instruction of a program calculates and moves, and
+     * the least time that this takes on a chip
+     */
+    public fun costRows(request: CostRequest): Flow<CostRow> = flowOf { client.costRows(request) }
+
+    /**
+     * Returns the rows of the table `spaces` of Cost. The bytes of each memory space. Pages are fetched as they are
+     * needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `cost`: how much each instruction of a program calculates and moves, and
+     * the least time that this takes on a chip
+     */
+    public fun costSpaces(request: CostRequest): Flow<CostSpacesRow> = flowOf { client.costSpaces(request) }
+
+    /**
+     * Returns the rows of the table `by` of Cost. Sums of instructions with something in common. Pages are fetched as
+     * they are needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `cost`: how much each instruction of a program calculates and moves, and
+     * the least time that this takes on a chip
+     */
+    public fun costBy(request: CostRequest): Flow<CostByRow> = flowOf { client.costBy(request) }
+
+    /**
      * Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it.
      *
      * @param request the request of the report `collectives`: what a program sends between devices: which ones, how
@@ -311,6 +473,34 @@ public abstract class CoroutineMethods internal constructor(internal val client:
         async.collectives(request).await()
 
     /**
+     * Returns the rows of the table `rows` of Collectives. Pages are fetched as they are needed. The call begins when
+     * the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `collectives`: what a program sends between devices: which ones, how
+     * often, behind what, and what would shrink it
+     */
+    public fun collectivesRows(request: CollectivesRequest): Flow<CollectivesRow> = flowOf { client.collectivesRows(request) }
+
+    /**
+     * Returns the rows of the table `by` of Collectives. Sums of collectives with something in common. Pages are
+     * fetched as they are needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `collectives`: what a program sends between devices: which ones, how
+     * often, behind what, and what would shrink it
+     */
+    public fun collectivesBy(request: CollectivesRequest): Flow<CollectivesByRow> = flowOf { client.collectivesBy(request) }
+
+    /**
+     * Returns the rows of the table `findings` of Collectives. What sends more than it has to, by what the change
+     * saves. Pages are fetched as they are needed. The call begins when the flow is collected, and ends with its
+     * collector.
+     *
+     * @param request the request of the report `collectives`: what a program sends between devices: which ones, how
+     * often, behind what, and what would shrink it
+     */
+    public fun collectivesFindings(request: CollectivesRequest): Flow<CollectivesFindingsRow> = flowOf { client.collectivesFindings(request) }
+
+    /**
      * Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
      *
      * @param request the request of the report `reads`: what the instructions of a program read from memory, and how
@@ -318,6 +508,34 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * @return the answer of the report `reads`: rows of `table`, reads if it is not set
      */
     public suspend fun reads(request: ReadsRequest): ReadsResponse = async.reads(request).await()
+
+    /**
+     * Returns the rows of the table `reads` of Reads. Pages are fetched as they are needed. The call begins when the
+     * flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `reads`: what the instructions of a program read from memory, and how
+     * well: those first that fetch most in vain and again
+     */
+    public fun readsRows(request: ReadsRequest): Flow<ReadsRow> = flowOf { client.readsRows(request) }
+
+    /**
+     * Returns the rows of the table `accesses` of Reads. Every way in which an operand is read; a fusion may read it in
+     * several. Pages are fetched as they are needed. The call begins when the flow is collected, and ends with its
+     * collector.
+     *
+     * @param request the request of the report `reads`: what the instructions of a program read from memory, and how
+     * well: those first that fetch most in vain and again
+     */
+    public fun readsAccesses(request: ReadsRequest): Flow<ReadsAccessesRow> = flowOf { client.readsAccesses(request) }
+
+    /**
+     * Returns the rows of the table `writes` of Reads. What the instructions write, in the order of the module. Pages
+     * are fetched as they are needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `reads`: what the instructions of a program read from memory, and how
+     * well: those first that fetch most in vain and again
+     */
+    public fun readsWrites(request: ReadsRequest): Flow<ReadsWritesRow> = flowOf { client.readsWrites(request) }
 
     /**
      * Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction
@@ -330,6 +548,34 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     public suspend fun profile(request: ProfileRequest): ProfileResponse = async.profile(request).await()
 
     /**
+     * Returns the rows of the table `rows` of Profile. Pages are fetched as they are needed. The call begins when the
+     * flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `profile`: where the time of a profile goes: its events summed up by
+     * instruction, beside what each instruction calculates and moves
+     */
+    public fun profileRows(request: ProfileRequest): Flow<ProfileRow> = flowOf { client.profileRows(request) }
+
+    /**
+     * Returns the rows of the table `by` of Profile. The time of instructions with something in common. Pages are
+     * fetched as they are needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `profile`: where the time of a profile goes: its events summed up by
+     * instruction, beside what each instruction calculates and moves
+     */
+    public fun profileBy(request: ProfileRequest): Flow<ProfileByRow> = flowOf { client.profileBy(request) }
+
+    /**
+     * Returns the rows of the table `against` of Profile. What became slower since an earlier profile, each for one
+     * step or run of the program, and what changed in the instruction. Pages are fetched as they are needed. The call
+     * begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `profile`: where the time of a profile goes: its events summed up by
+     * instruction, beside what each instruction calculates and moves
+     */
+    public fun profileAgainst(request: ProfileRequest): Flow<ProfileAgainstRow> = flowOf { client.profileAgainst(request) }
+
+    /**
      * Reports what changed from one module to another, matched by structure, ranked by what it costs.
      *
      * @param request the request of the report `diff`: what changed from one module to another, matched by structure,
@@ -339,24 +585,41 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     public suspend fun diff(request: DiffRequest): DiffResponse = async.diff(request).await()
 
     /**
-     * Reports which elements of its operands an instruction reads, as text of indexing maps. [indexingMaps] and
-     * [instructionMaps] give maps to evaluate.
+     * Returns the rows of the table `changes` of Diff. Pages are fetched as they are needed. The call begins when the
+     * flow is collected, and ends with its collector.
      *
-     * @param request the request of the report `map`: which elements of its operands an instruction reads, as indexing
-     * maps
-     * @return the answer of the report `map`: rows
+     * @param request the request of the report `diff`: what changed from one module to another, matched by structure,
+     * ranked by what it costs
      */
-    public suspend fun map(request: MapRequest): MapResponse = async.map(request).await()
+    public fun diffRows(request: DiffRequest): Flow<DiffRow> = flowOf { client.diffRows(request) }
 
     /**
-     * Reports the tile of each operand that a tile of an instruction's output reads, as text. [operandTiles] gives maps
-     * to evaluate.
+     * Returns the rows of the table `measures` of Diff. What the modules cost as a whole; the names are those that
+     * `--fail-if` takes. Pages are fetched as they are needed. The call begins when the flow is collected, and ends
+     * with its collector.
+     *
+     * @param request the request of the report `diff`: what changed from one module to another, matched by structure,
+     * ranked by what it costs
+     */
+    public fun diffMeasures(request: DiffRequest): Flow<DiffMeasuresRow> = flowOf { client.diffMeasures(request) }
+
+    /**
+     * Reports the tile of each operand that a tile of an instruction's output reads, as text.
      *
      * @param request the request of the report `tile`: the tile of each operand that a tile of an instruction's output
      * reads
      * @return the answer of the report `tile`: rows
      */
     public suspend fun tile(request: TileRequest): TileResponse = async.tile(request).await()
+
+    /**
+     * Returns the rows of the table `tiles` of Tile. Pages are fetched as they are needed. The call begins when the
+     * flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `tile`: the tile of each operand that a tile of an instruction's output
+     * reads
+     */
+    public fun tileRows(request: TileRequest): Flow<TileRow> = flowOf { client.tileRows(request) }
 
     /**
      * Reports which rules of XLA's verifier a module breaks.
@@ -366,6 +629,15 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * @return the answer of the report `verify`: rows
      */
     public suspend fun verify(request: VerifyRequest): VerifyResponse = async.verify(request).await()
+
+    /**
+     * Returns the rows of the table `problems` of Verify. Pages are fetched as they are needed. The call begins when
+     * the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `verify`: whether a module keeps the rules of XLA's verifier: names,
+     * order, operands, shapes, calls, shardings, schedule
+     */
+    public fun verifyRows(request: VerifyRequest): Flow<VerifyRow> = flowOf { client.verifyRows(request) }
 
     /**
      * Says what a text or a file is, and gives it in the form in which the other RPCs take it.

@@ -4,7 +4,7 @@ import io.github.xlashape.EvaluableMap
 import io.github.xlashape.Inputs
 import io.github.xlashape.XlashapeClient
 import io.github.xlashape.XlashapeException
-import io.github.xlashape.v1.OperandReadsRequest
+import io.github.xlashape.v1.IndexingMapsRequest
 import java.nio.file.Path
 import kotlin.system.exitProcess
 
@@ -17,18 +17,12 @@ fun main(arguments: Array<String>) {
     try {
         XlashapeClient.connect(arguments[0]).use { client ->
             val module = client.uploadModule(Path.of(arguments[1])).module
-            val request = OperandReadsRequest.newBuilder().setModule(Inputs.storedModule(module.name)).build()
-            client.operandReads(request).use { answers ->
-                for (answer in answers) {
-                    if (answer.opcode != "fusion") continue
-                    println(answer.instruction)
-                    for (read in answer.readsList) {
-                        println("  ${read.operandName}: ${read.distinctElements} of ${read.elements} elements")
-                        for (access in read.accessesList) {
-                            println("    ${access.map.text}: ${first(EvaluableMap.of(access.map.map))}")
-                        }
-                    }
-                }
+            val request =
+                IndexingMapsRequest.newBuilder().setModule(Inputs.storedModule(module.name)).setStructured(true).build()
+            for (row in client.indexingMapsRows(request)) {
+                if (row.opcode != "fusion") continue
+                println("${row.instruction} reads ${row.operandName}: ${first(EvaluableMap.of(row.indexing.map))}")
+                println("  ${row.map}")
             }
         }
     } catch (refused: XlashapeException) {
