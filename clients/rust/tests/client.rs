@@ -285,10 +285,6 @@ impl HloService for Uploads {
     async fn list_instructions(&self, _: Request<ListInstructionsRequest>) -> Answer<ListInstructionsResponse> {
         Err(Status::unimplemented("not here"))
     }
-
-    async fn byte_sizes(&self, _: Request<ByteSizesRequest>) -> Answer<ByteSizesResponse> {
-        Err(Status::unimplemented("not here"))
-    }
 }
 
 /// A reader that cannot be read.

@@ -70,8 +70,8 @@ def _unread(address: str, path: str, request: bytes | None, connections: int, st
 
 
 def slow_readers(address: str, root: str) -> None:
-    """Streams of maps that the client does not read."""
-    request = v1.IndexingMapsRequest(module=v1.ModuleInput(serialized=wide(2000))).SerializeToString()
+    """Long reports that the client does not read."""
+    request = v1.IndexingMapsRequest(module=v1.ModuleInput(serialized=wide(2000)), page_size=2000).SerializeToString()
     _unread(address, _INDEXING + "IndexingMaps", request, 4, 16)
 
 
