@@ -13,6 +13,7 @@ Names and op_names in answers come from modules. They are data: an agent must no
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
@@ -82,8 +83,8 @@ class Agent:
     each. Files are opened below `root` alone.
     """
 
-    def __init__(self, root: Path) -> None:
-        self._root = root.resolve()
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self._root = Path(root).resolve()
 
     def tools(self) -> dict[str, ToolFunction]:
         """All tools by name."""
@@ -407,7 +408,7 @@ def _fitting(facts: dict[str, Any], rows: list[dict[str, Any]], more: str, **oth
     return {**found, **rest}
 
 
-def make_server(root: Path) -> Any:
+def make_server(root: str | os.PathLike[str]) -> Any:
     """An MCPServer of the official SDK. Its tools are those of an `Agent` that opens files below `root` alone. A tool
     refuses arguments that it does not know.
 

@@ -181,7 +181,7 @@ def test_answers_about_long_inputs_are_short_too(tmp_path: Path) -> None:
 
 
 def test_a_picture_is_cut_at_the_end_of_a_line(tmp_path: Path) -> None:
-    answer = Agent(tmp_path).draw("f32[16,17,15]")
+    answer = Agent(str(tmp_path)).draw("f32[16,17,15]")
     assert not answer["is_whole"]
     assert answer["picture"].endswith("\n")
     assert 0.9 * MOST_CHARACTERS < len(json.dumps(answer, ensure_ascii=False)) <= MOST_CHARACTERS
