@@ -145,7 +145,7 @@ def test_each_call_asks_for_the_token(silent: Silent) -> None:
         with ThreadPoolExecutor(1) as threads:
             call = threads.submit(stoppable.byte_size, SHAPE)
             assert silent.begun.acquire(timeout=SECONDS)
-            answers = client.stream("IndexingMaps", b"", None)
+            answers = client.stream("EvaluateMapBatch", iter([b""]), None)
             assert silent.begun.acquire(timeout=SECONDS)
             cancellation.cancel()
             with pytest.raises(CancelledError):

@@ -18,7 +18,6 @@ from http_calls import (
     JSON,
     LINEAR,
     LINEAR_INDICES,
-    MAPS,
     QUESTION,
     TILED,
     UPLOAD,
@@ -198,7 +197,6 @@ def test_other_content_types_are_refused(server: Server, kind: str) -> None:
     "path",
     [
         LINEAR_INDICES,
-        MAPS,
         UPLOAD,
         "/nothing",
         "/xlashape.v1.ShapeService/Nothing",

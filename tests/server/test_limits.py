@@ -327,12 +327,15 @@ def test_the_servers_own_limit_of_time_is_named() -> None:
 
 
 def test_steps_bound_an_analysis(modules: Callable[[Config], Modules], module: Any) -> None:
-    request = v1.IndexingMapsRequest(module=v1.ModuleInput(serialized=module.SerializeToString()))
+    given = v1.ModuleInput(serialized=module.SerializeToString())
+    whole, one = [v1.IndexingMapsRequest(module=given, instruction=name).SerializeToString() for name in ("", "t")]
     few, many = [report_handler(Config(max_analysis_steps=steps), modules, "map") for steps in (3, 100_000)]
     with pytest.raises(LimitExceededError, match="analysis of map took more than 3 steps") as caught:
-        few(request.SerializeToString(), NEVER)
+        few(one, NEVER)
     assert (caught.value.limit, caught.value.maximum) == ("analysis_steps", 3)
-    assert v1.IndexingMapsResponse.FromString(many(request.SerializeToString(), NEVER)).totals.instruction_count == 4
+    told = v1.IndexingMapsResponse.FromString(few(whole, NEVER))
+    assert [row.error for row in told.maps if row.error] == ["analysis of map took more than 3 steps"]
+    assert v1.IndexingMapsResponse.FromString(many(whole, NEVER)).totals.error_count == 0
 
 
 def test_steps_bound_the_algebra_of_maps() -> None:

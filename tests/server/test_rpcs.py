@@ -16,8 +16,8 @@ from google.protobuf.descriptor import MethodDescriptor
 
 from xlashape.errors import NotFoundError
 from xlashape.hlo import HloModule
-from xlashape.reports.report import REPORTS, rpc_of
 from xlashape.proto import services, xla
+from xlashape.reports.report import REPORTS, rpc_of
 from xlashape_client import Client
 from xlashape_client.methods import ServiceMethods
 from xlashape_server.commands.local import Local

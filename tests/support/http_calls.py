@@ -20,7 +20,6 @@ TILED = "f32[3,5]{1,0:T(2,2)}"
 LINEAR = "/xlashape.v1.ShapeService/LinearIndex"
 LINEAR_INDICES = "/xlashape.v1.ShapeService/LinearIndices"
 MULTI_INDEX = "/xlashape.v1.ShapeService/MultiIndex"
-MAPS = "/xlashape.v1.IndexingService/IndexingMaps"
 UPLOAD = "/xlashape.v1.HloService/UploadModule"
 BYTE_SIZE = "/xlashape.v1.ShapeService/ByteSize"
 QUESTION = {"shape": {"text": TILED}, "indices": ["2", "3"]}
