@@ -237,7 +237,7 @@ class _Recorder:
         worst = dict.fromkeys((row.computation, row.instruction, row.output) for row in answer.reads) if answer else {}
         for computation, name, output in itertools.islice(worst, _MOST_ELEMENTS):
             place: dict[str, Any] = {**named, "instruction": name, "computation": computation}
-            maps = self._ask("IndexingMaps", output=output, structured=True, **place)
+            maps = self._ask("IndexingMaps", output=output, structured=True, page_size=_PAGE_ROWS, **place)
             shape = shapes.get((computation, name))
             if maps is None or shape is None:
                 continue
