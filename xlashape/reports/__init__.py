@@ -10,6 +10,7 @@ oom_text    reads reports about memory that has run out
 origin      the line and the operation of the program that an instruction comes from
 text        tables and totals as text for people
 vocabularies  the closed lists of texts in columns and options
+structures  values of rows as fields of messages: maps and tiles
 messages    answers as messages of the service, and back
 
 The reports:

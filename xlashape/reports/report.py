@@ -449,8 +449,9 @@ REPORTS: Final[dict[str, Entry]] = {
 
 
 def rpc_of(name: str) -> str:
-    """The name of a report's RPC, with which the names of its messages begin."""
-    return REPORTS[name].rpc or name.capitalize()
+    """The name of a report's RPC, with which those of its messages begin; it need not be registered."""
+    entry = REPORTS.get(name)
+    return (entry and entry.rpc) or name.capitalize()
 
 
 def report_of(name: str) -> Report:

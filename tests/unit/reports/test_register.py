@@ -24,7 +24,7 @@ from xlashape.hlo import HloModule, Opcode
 from xlashape.proto import services
 from xlashape.reports import REPORTS, Answer, report_of
 from xlashape.reports.messages import differences, remote_options
-from xlashape.reports.report import FRAMES, NOTES, STRICT
+from xlashape.reports.report import FRAMES, NOTES, STRICT, rpc_of
 from xlashape_client import Client
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -147,11 +147,9 @@ def test_the_reference_is_up_to_date():
 def test_the_messages_of_its_rpc_have_its_fields(name):
     from report_messages import proto_text
 
-    [service] = [each for each in services() if each.name == "ReportService"]
-    method = service.methods_by_name.get(name.capitalize())
-    assert method is not None, (
-        f"report_service.proto has no RPC {name.capitalize()}; its messages are:\n{proto_text([report_of(name)], {})}"
-    )
+    methods = {method.name: method for service in services() for method in service.methods}
+    method = methods.get(rpc_of(name))
+    assert method is not None, f"no service has {rpc_of(name)}; its messages are:\n{proto_text([report_of(name)], {})}"
     found = differences(report_of(name), method.input_type, method.output_type)
     assert found == [], "run python protos/report_messages.py"
 

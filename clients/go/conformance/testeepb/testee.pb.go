@@ -631,7 +631,7 @@ func (x *Upload) GetReaderFails() bool {
 // A list to fetch.
 type Pages struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `HloService/ListInstructions` or `HloService/ByteSizes`.
+	// `HloService/ListInstructions` or `ReportService/Size`.
 	Rpc string `protobuf:"bytes,1,opt,name=rpc,proto3" json:"rpc,omitempty"`
 	// The serialized request of the first page.
 	Request       []byte `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`

@@ -326,7 +326,7 @@ export const UploadSchema: GenMessage<Upload> = /*@__PURE__*/
  */
 export type Pages = Message<"xlashape.conformance.Pages"> & {
   /**
-   * `HloService/ListInstructions` or `HloService/ByteSizes`.
+   * `HloService/ListInstructions` or `ReportService/Size`.
    *
    * @generated from field: string rpc = 1;
    */
