@@ -49,6 +49,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.completing", "xlashape.hlo"): "few files have to be read to complete a name",
     ("xlashape.cli.converting", "xlashape.hlo"): _HLO_TEXT,
     ("xlashape.cli.converting", "xlashape.hlo.files.convert"): _HLO_TEXT,
+    ("xlashape.cli.converting", "xlashape.drawing.layers"): _HLO_TEXT,
     ("xlashape.cli.drawing", "xlashape.drawing.draw"): "one command draws",
     ("xlashape.cli.drawing", "xlashape.drawing.picture"): "one command draws",
     ("xlashape.cli.drawing", "xlashape.hlo"): "one command draws, and few pictures need a module",

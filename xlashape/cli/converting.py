@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -19,6 +19,8 @@ from xlashape.hlo.files.inputs import Input, content, inputs, is_many, without_e
 if TYPE_CHECKING:
     from xlashape.hlo import HloModule
 
+_PICTURES: Final = ("svg", "html", "png")
+
 
 @click.command()
 @click.argument("sources", metavar="IN...", nargs=-1, shell_complete=complete_files)
@@ -27,7 +29,15 @@ if TYPE_CHECKING:
     "--to",
     "form",
     metavar="FORM",
-    help="hlo, pb, hlo.pb, pbtxt or json, each with or without .gz. Default: the suffix of OUT; hlo for `-`.",
+    help="hlo, pb, hlo.pb, pbtxt or json, each with or without .gz, or a picture: svg, html or png. Default: the "
+    "suffix of OUT; hlo for `-`.",
+)
+@click.option(
+    "--with",
+    "comments",
+    type=click.Choice(["source"]),
+    help="For HLO text: write, behind each instruction, a comment with the line of the program and the operation "
+    "there, in place of its metadata.",
 )
 @click.option("--lossy", is_flag=True, help="Write what the form can hold, even if it cannot hold everything.")
 @click.option(
@@ -43,6 +53,7 @@ def convert(
     sources: tuple[str, ...],
     target: str,
     form: str | None,
+    comments: str | None,
     lossy: bool,
     for_version: str | None,
     stage: str,
@@ -60,6 +71,9 @@ def convert(
     Several IN, directories of dumps, patterns and buckets are written below the directory OUT, in the form that --to
     names. If a file cannot be converted, a message on standard error says why, and the exit code is 1.
 
+    OUT that ends in .svg, .html or .png gets a picture for people: the layers of the program, as the names of its
+    operations say, with their instructions, FLOPs and lines of source. Layers that are alike are folded into one.
+
     If the form cannot hold everything, nothing is written, and the error lists what would be lost. With --lossy, what
     the form can hold is written, and a message on standard error lists what is lost. HLO text is written in any case,
     with a message if it leaves out a buffer assignment. --json prints what was written and what is lost.
@@ -71,16 +85,25 @@ def convert(
     if is_many(sources):
         if server is not None:
             raise click.UsageError("--server converts one module at a time")
-        return _convert_many(sources, target, form, lossy, for_version, stage, jobs, as_json)
+        return _convert_many(sources, target, _Ask(form, lossy, for_version, comments), stage, jobs, as_json)
     module = loaded(sources[0], server, timeout)
     progress("writing")
-    made = _written(module, target, form, lossy, for_version)
+    made = _written(module, target, _Ask(form, lossy, for_version, comments))
     if as_json:
         print_json("convert.v1", {"source": sources[0], **made._asdict()})
         return 0
     for loss in made.lost:
         click.echo(f"xlashape: {'the text' if target == '-' else target} is written, but {loss}", err=True)
     return 0
+
+
+class _Ask(NamedTuple):
+    """How modules are written."""
+
+    form: str | None
+    lossy: bool
+    for_version: str | None
+    comments: str | None
 
 
 class _Made(NamedTuple):
@@ -92,26 +115,37 @@ class _Made(NamedTuple):
     """What the form of the file cannot hold, a sentence each."""
 
 
-def _written(module: HloModule, target: str, form: str | None, lossy: bool, for_version: str | None) -> _Made:
+def _written(module: HloModule, target: str, ask: _Ask) -> _Made:
     """Writes a module to `target`. Raises LossyConversionError if the form cannot hold everything, unless `lossy`."""
     # Deferred: the writer of HLO text takes longer to load than the command line.
-    from xlashape.hlo.files.convert import format_of_name, left_out_of_text, write
+    from xlashape.hlo.files.convert import format_of_name, left_out_of_text, store, write
 
+    form, lossy = ask.form, ask.lossy
     if form is None:
         form = "hlo" if target == "-" else None if (known := format_of_name(target)) is None else str(known)
+    is_text = form is not None and form.startswith("hlo") and "pb" not in form
+    if ask.comments and not is_text:
+        raise InvalidArgumentError("--with writes comments, and only HLO text has some", field="--with")
+    picture = form or Path(target).suffix.lower().removeprefix(".")
+    if picture in _PICTURES:
+        from xlashape.drawing.layers import LayersPicture  # deferred, as above
+
+        store(LayersPicture(module).to_bytes(picture), target)
+        return _Made(target, picture, [])
+    options: dict[str, Any] = {"print_sources": True, "print_metadata": False} if ask.comments else {}
     losses: list[str] = []
 
     def written(done: int, total: int | None) -> None:
         progress("writing", done, total)
 
     try:
-        made = write(module, target, form, lossy=False, for_version=for_version, progress=written)
+        made = write(module, target, form, lossy=False, for_version=ask.for_version, progress=written, **options)
     except LossyConversionError as error:
         if not lossy:
             raise LossyConversionError(f"{error.message}; --lossy writes the rest", field=error.path) from None
-        made = write(module, target, form, lossy=True, for_version=for_version, progress=written)
+        made = write(module, target, form, lossy=True, for_version=ask.for_version, progress=written, **options)
         losses.append(error.message.replace(" would be lost", " is lost"))
-    lost = left_out_of_text(module) if form is not None and form.startswith("hlo") and "pb" not in form else ()
+    lost = left_out_of_text(module) if is_text else ()
     if lost:
         losses.append(f"HLO text does not hold {', '.join(lost)}")
     return _Made(target, str(made), losses)
@@ -120,21 +154,19 @@ def _written(module: HloModule, target: str, form: str | None, lossy: bool, for_
 def _convert_many(
     sources: tuple[str, ...],
     target: str,
-    form: str | None,
-    lossy: bool,
-    for_version: str | None,
+    ask: _Ask,
     stage: str,
     jobs: int,
     as_json: bool,
 ) -> int:
     """Converts several files. Returns the exit code."""
-    if form is None:
+    if ask.form is None:
         raise click.UsageError("--to says the form of several files, such as --to hlo")
     found = list(inputs(sources, stage))
-    targets = _targets([each.name for each in found], target, form)
+    targets = _targets([each.name for each in found], target, ask.form)
     for folder in {path.parent for path in targets}:
         folder.mkdir(parents=True, exist_ok=True)
-    one = partial(_converted, form=form, lossy=lossy, for_version=for_version)
+    one = partial(_converted, ask=ask)
     rows: list[dict[str, Any]] = []
     for each, made in zip(found, in_processes(one, zip(found, targets, strict=True), jobs), strict=True):
         progress("converting", len(rows), len(found))
@@ -167,14 +199,14 @@ def _targets(names: list[str], target: str, form: str) -> list[Path]:
     return list(found)
 
 
-def _converted(task: tuple[Input, Path], form: str, lossy: bool, for_version: str | None) -> dict[str, Any]:
+def _converted(task: tuple[Input, Path], ask: _Ask) -> dict[str, Any]:
     """Converts one of several files. Returns its row of the answer, with the error as text if it is refused."""
     each, target = task
     from xlashape.hlo import HloModule  # deferred, as above
 
     row: dict[str, Any] = {"target": str(target), "format": None, "lost": [], "error": None}
     try:
-        made = _written(HloModule.from_bytes(content(each)), str(target), form, lossy, for_version)
+        made = _written(HloModule.from_bytes(content(each)), str(target), ask)
         return {**row, "format": made.format, "lost": made.lost}
     except XlashapeError as error:
         return {**row, "error": one_line(error)}

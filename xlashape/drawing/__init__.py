@@ -10,7 +10,7 @@ A cell is a place of an array that a picture shows: an element, or padding.
 - `marks`: the scene of a picture, which is its content in no format yet: cells with labels and fills (numbers of
   colours), in grids, strips and lists.
 - `writers`: scenes as SVG, HTML, PNG and text.
-- `memory_map`: the memory of a program over time. `profile_bars`: the time of its instructions.
+- `memory_map`: the memory of a program over time. `profile_bars`: the time of its instructions. `layers`: its layers.
 - `draw`: the function for all subjects. `picture`: the `Picture` that it returns. `notebook`: the HTML of the library's
   objects in notebooks.
 """

@@ -223,6 +223,20 @@ class AnswerPicture(Picture):
         """The picture as a PNG image. Errors as for other pictures."""
         return svg_as_png(self.draw("dark" if self.theme == "dark" else "light", standalone=True), scale)
 
+    def html(self) -> str:
+        """The picture as a self-contained page, which needs no network. What is drawn has hover texts."""
+        page = DARK if self.theme == "dark" else LIGHT
+        dark = (
+            f"@media (prefers-color-scheme:dark){{body{{background:{DARK['ground']}}}}}" if self.theme == "auto" else ""
+        )
+        scheme = "light dark" if self.theme == "auto" else self.theme
+        return (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta name="viewport" content="width=device-width">\n<meta name="color-scheme" content="{scheme}">\n'
+            f"<title>{escape(self.title)}</title>\n<style>body{{margin:0;overflow-x:auto;background:{page['ground']}}}"
+            f"svg{{display:block}}{dark}</style>\n</head>\n<body>\n{self._svg(standalone=False)}\n</body>\n</html>\n"
+        )
+
     def head(
         self, name: str, size: tuple[int, int], left: int, theme: str, rules: Callable[[dict[str, str]], str],
         *, standalone: bool,

@@ -16,7 +16,7 @@ from xlashape.base.math import counted
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.drawing.marks import colours
 from xlashape.drawing.picture import AnswerPicture
-from xlashape.drawing.writers.panels import CHARACTER, DARK, LIGHT
+from xlashape.drawing.writers.panels import CHARACTER
 from xlashape.reports.profile import InstructionTime, Profile
 from xlashape.reports.text import cell_text, cut_middle
 
@@ -186,21 +186,6 @@ class ProfilePicture(AnswerPicture):
             parts.append(f'<line class="p" x1="{x + 6}" y1="{bottom + 8}" x2="{x + 6}" y2="{bottom + 28}"/>')
             parts.append(f'<text class="t" x="{x + 18}" y="{bottom + 22}">least time on the device</text>')
         return "".join(parts) + "</svg>"
-
-    def html(self) -> str:
-        """The picture as a self-contained page, which needs no network. The hover text of a bar has the facts about its
-        instruction."""
-        page = DARK if self.theme == "dark" else LIGHT
-        dark = (
-            f"@media (prefers-color-scheme:dark){{body{{background:{DARK['ground']}}}}}" if self.theme == "auto" else ""
-        )
-        scheme = "light dark" if self.theme == "auto" else self.theme
-        return (
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            f'<meta name="viewport" content="width=device-width">\n<meta name="color-scheme" content="{scheme}">\n'
-            f"<title>{escape(self.title)}</title>\n<style>body{{margin:0;overflow-x:auto;background:{page['ground']}}}"
-            f"svg{{display:block}}{dark}</style>\n</head>\n<body>\n{self._svg(standalone=False)}\n</body>\n</html>\n"
-        )
 
     def text(self, color: str = "none", width: int = 100) -> str:
         """The bars as lines of `width` characters or fewer; `width` counts as 60 if it is less. Up to the least time,

@@ -154,3 +154,29 @@ def test_several_files_need_a_form_and_different_targets(tmp_path):
 def test_objects_of_a_bucket_keep_their_folders(tmp_path):
     names = ["s3://bucket/dumps/a.pb", "s3://bucket/dumps/x/b.hlo.gz"]
     assert _targets(names, str(tmp_path), "json") == [tmp_path / "a.json", tmp_path / "x" / "b.json"]
+
+
+def test_text_gets_the_source_of_each_instruction_as_a_comment(tmp_path):
+    target, picture = tmp_path / "read.hlo", tmp_path / "layers.svg"
+    convert("--with", "source", "-", target, data=SOURCE)
+    text = target.read_text()
+    module = HloModule.from_bytes(SOURCE)
+    for each in module.instructions():
+        origin = "  ".join(part for part in (each.metadata.source, each.metadata.op_name) if part)
+        line = next(line for line in text.splitlines() if f"%{each.name} = " in line)
+        assert line.partition("  // ")[2] == origin
+        assert "metadata=" not in line
+    assert HloModule.load(target).fingerprint() == module.fingerprint()
+    assert HloModule.parse(text).to_text() == module.to_text(print_metadata=False)
+    assert "only HLO text has some" in convert("--with", "source", "-", tmp_path / "x.pb", data=SOURCE, code=2).stderr.decode()  # fmt: skip
+    convert("-", picture, data=SOURCE)
+    assert picture.read_bytes() == convert("-", "-", "--to", "svg", data=SOURCE).stdout
+    convert("--to", "png", picture.with_suffix(".hlo"), target, tmp_path / "pictures", code=1)
+    assert (tmp_path / "pictures" / "read.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_name_of_an_operation_ends_no_comment():
+    text = 'ENTRY e { p = f32[] parameter(0)  ROOT n = f32[] negate(p), metadata={op_name="a\\nb // c\\rROOT x" } }'
+    made = HloModule.parse(text).to_text(print_sources=True)
+    assert "// a b // c�ROOT x" in made
+    assert HloModule.parse(made).to_text() == HloModule.parse(text).to_text()

@@ -481,7 +481,12 @@ def write(
                 else "no format is given"
             )
     form = _as_format(form)
-    data = encode(module, form, lossy=lossy, for_version=for_version, style=style, **options)
+    store(encode(module, form, lossy=lossy, for_version=for_version, style=style, **options), target, progress)
+    return form
+
+
+def store(data: bytes, target: str | os.PathLike[str] | BinaryIO, progress: Progress | None = None) -> None:
+    """Writes the content of a file, to a stream, or to standard output for `-`. Raises as `write` does."""
     if not isinstance(target, (str, os.PathLike)):
         _write_all(target, data, progress)
     elif os.fspath(target) == "-":
@@ -493,7 +498,6 @@ def write(
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise InvalidArgumentError(f"cannot write {os.fspath(target)!r}: {reason}") from error
-    return form
 
 
 def _write_all(stream: BinaryIO, data: bytes, progress: Progress | None) -> None:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from xlashape.base.display import printable
 from xlashape.base.text import Source
 from xlashape.errors import InvalidModuleError, ParseError
 from xlashape.hlo.ir import HloComputation, HloInstruction
@@ -183,6 +184,11 @@ class LineWriter:
             lines[line] = f"{indent}ROOT {lines[line][len(indent) :]}"
         if module.channels_0:
             self._add_channels_0(order, lines)
+        if module.options.print_sources:
+            for line, instruction in enumerate(order, begin):
+                said = instruction.metadata
+                origin = printable("  ".join([part for part in (said.source, said.op_name) if part])).replace("\n", " ")
+                lines[line] += f"  // {origin}" if origin else ""
 
     def _add_channels_0(self, order: Sequence[HloInstruction], lines: list[str]) -> None:
         """Adds `channel_id=0` to the lines of the instructions that had it in the text that the module was read from.

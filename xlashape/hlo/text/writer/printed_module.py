@@ -41,6 +41,8 @@ class PrintOptions(NamedTuple):
     """Write the values of constants of more than ten elements, instead of `{...}`."""
     print_metadata: bool = True
     """Write `metadata={…}`, and the tables of file names and stack frames in the header."""
+    print_sources: bool = False
+    """Write a comment behind each instruction: its line of the user's program, and the operation there."""
     print_backend_config: bool = True
     print_operand_shape: bool = False
     """Write the shape of each operand before its name."""
