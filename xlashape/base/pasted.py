@@ -11,6 +11,9 @@ from xlashape.limits import MAX_TEXT_CHARACTERS, check, spend
 _ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])|\[\d{1,3}(?:;\d{1,3})*m")
 _QUOTES: Final = re.compile(r"^(?:[ \t]*>)+ ?")
 _MOST_PREFIXES: Final = 12
+_HEADER: Final = re.compile(r"HloModule [\w.\-]+(?:,|\r?\n)")
+_MOST_SEARCHED: Final = 1 << 24
+_MOST_OF_MODULE: Final = 1 << 28
 _PREFIX: Final = re.compile(
     "|".join(
         (
@@ -44,6 +47,26 @@ _INLINE_PREFIX: Final = re.compile(
     r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?:? +[A-Z]+ +(?:\d+ +)?"
     r"|[A-Z]+ +\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? +)\[?[\w./<>\-]+:\d+\]"
 )
+
+
+def searched(text: str) -> tuple[str, tuple[str, ...]]:
+    r"""The part of a text that is read where the whole is no module, and a note if it is not all. Of a log of
+    gigabytes, it is 256 MiB from the header of a module on, or the last 16 MiB, where programs say why they end.
+
+    >>> found, (note,) = searched("a line of a log\n" * 2_000_000)
+    >>> len(found), note
+    (16777216, 'Of 32,000,000 characters, 16,777,216 were read, from line 951,425 on.')
+    """
+    if len(text) <= _MOST_SEARCHED:
+        return text, ()
+    header = _HEADER.search(text)
+    end = len(text) - _MOST_SEARCHED
+    begin = text.find("\n", end - 1) + 1 or end if header is None else text.rfind("\n", 0, header.start()) + 1
+    found = text[begin : begin + (_MOST_SEARCHED if header is None else _MOST_OF_MODULE)]
+    if len(found) == len(text):
+        return text, ()
+    line = text.count("\n", 0, begin) + 1
+    return found, (f"Of {len(text):,} characters, {len(found):,} were read, from line {line:,} on.",)
 
 
 def clean(text: str) -> str:

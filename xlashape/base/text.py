@@ -28,8 +28,8 @@ _SHOWN = 100
 
 
 class Source:
-    """`text`, and an optional `name` for messages, such as its path. The offsets of lines are computed when a position
-    is asked for the first time, mostly for an error.
+    """`text`, and an optional `name` for messages, such as its path. The offsets of lines are computed up to the
+    position that is asked for, mostly for an error.
     """
 
     __slots__ = ("_line_starts", "name", "text")
@@ -40,7 +40,7 @@ class Source:
         limits.check("text characters", len(text), limits.MAX_TEXT_CHARACTERS)
         self.text = text
         self.name = name
-        self._line_starts: list[int] | None = None
+        self._line_starts = [0]
 
     def position(self, offset: int) -> tuple[int, int]:
         r"""(line, column) of an offset, both counted from 1.
@@ -48,14 +48,13 @@ class Source:
         >>> Source("ab\ncd").position(4)
         (2, 2)
         """
-        if self._line_starts is None:
-            starts, at = [0], self.text.find("\n")
-            while at >= 0:
-                starts.append(at + 1)
-                at = self.text.find("\n", at + 1)
-            self._line_starts = starts
-        line = bisect_right(self._line_starts, offset)
-        return line, offset - self._line_starts[line - 1] + 1
+        starts = self._line_starts
+        at = self.text.find("\n", starts[-1], offset)
+        while at >= 0:
+            starts.append(at + 1)
+            at = self.text.find("\n", at + 1, offset)
+        line = bisect_right(starts, offset)
+        return line, offset - starts[line - 1] + 1
 
     def error(
         self,

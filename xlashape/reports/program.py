@@ -6,17 +6,15 @@ import os
 from collections.abc import Mapping, Sequence
 from io import IOBase
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
+from xlashape.base.pasted import searched
 from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError, ParseError, XlashapeError
 from xlashape.hlo.files.convert import decompressed
 from xlashape.hlo.files.forgiving import mended
 from xlashape.hlo.files.module_of import is_path
 from xlashape.hlo.module import HloModule
 from xlashape.reports.oom_text import is_report
-
-_MOST_BYTES: Final = 1 << 28
-"""The most bytes of a text that is mended."""
 
 
 def program(
@@ -33,15 +31,18 @@ def program(
     try:
         return HloModule.of(x, *args, **(kwargs or {}))
     except (ParseError, DecodeError) as error:
+        error.__traceback__ = None  # its frames hold the text
         if start is not None:
             x.seek(start)
             x = x.read()
         text = None if strict else _text_of(x)
-        if text is None or is_report(text):
+        if text is None:
             raise
-        module = _mended(text)
+        text, notes = searched(text)
+        module = None if is_report(text) else _mended(text)
         if module is None:
             raise error
+        module.notes = (*notes, *module.notes)
         return module
 
 
@@ -78,6 +79,6 @@ def _text_of(x: Any) -> str | None:
     if not isinstance(x, (bytes, bytearray, memoryview)):
         return None
     content = decompressed(bytes(cast("bytes", x)))
-    if len(content) > _MOST_BYTES or b"\0" in content:
+    if b"\0" in content:
         return None
     return content.decode("utf-8-sig", "replace")

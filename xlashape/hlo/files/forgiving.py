@@ -30,6 +30,7 @@ from xlashape.shape import Shape
 from xlashape.shape.xla_util import shape_util
 
 _SHOWN: Final = 5
+_LONGEST_PREFIX: Final = 200
 _FENCE: Final = re.compile(r"\s*(?:```|~~~)")
 _MODULE: Final = re.compile(r"\s*HloModule\s+[^\s,]")
 _COMPUTATION: Final = re.compile(r"(ENTRY\b)?[ \t]*%?([\w.\-]+)[ \t]*([({])")
@@ -101,7 +102,7 @@ def unwrapped(text: str) -> Text:
     >>> unwrapped("I0101 10:00:00.000000  77 dump.cc:72] HloModule m\nI0101 10:00:00.000001  77 dump.cc:72] }").text
     'HloModule m\n}'
     """
-    cleaned = clean(text)
+    cleaned = _without_own_prefix(clean(text))
     notes: list[str] = []
     if cleaned != text.replace("\r\n", "\n"):
         notes.append("Prefixes of log lines, colours and quotation marks were left out.")
@@ -121,6 +122,23 @@ def unwrapped(text: str) -> Text:
     if fences:
         notes.append("Fences of Markdown were left out.")
     return Text("\n".join(lines), tuple(notes))
+
+
+def _without_own_prefix(text: str) -> str:
+    r"""The text without what stands before the header of the module, on that line and on those after it; numbers in it
+    differ.
+
+    >>> _without_own_prefix("12:07 job 7> HloModule m\n12:08 job 7> }")
+    'HloModule m\n}'
+    """
+    at = text.find("HloModule ")
+    begin = text.rfind("\n", 0, max(0, at)) + 1
+    before = text[begin:at].rstrip()
+    if not before or len(before) > _LONGEST_PREFIX:
+        return text
+    prefix = "".join([r"\d+" if part.isdigit() else re.escape(part) for part in re.split(r"(\d+)", before)])
+    body, count = re.subn(f"^{prefix}[ \t]?", "", text[begin:], flags=re.MULTILINE)
+    return text[:begin] + body if count > 1 else text
 
 
 def completed(text: str, *, drop_last: bool = False) -> Text | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from xlashape.base.pasted import clean
+from xlashape.base.pasted import clean, searched
 from xlashape.base.whole_file import file_exists
 from xlashape.errors import InvalidArgumentError, NotFoundError, ParseError, XlashapeError
 from xlashape.hlo.files.dumps import assignment_file, is_assignment_text
@@ -26,7 +26,8 @@ Memory: TypeAlias = "ArrayMemory | TupleMemory | InstructionMemory | ModuleMemor
 text by `str()`.
 """
 
-_MOST_REPORT_BYTES = 64 << 20
+_BEGINNING = 4_096
+"""How many bytes tell whether a file is text."""
 _MODULE = re.compile(r"(?:\s|//[^\n]*\n|/\*[^*]*\*+(?:[^*/][^*]*\*+)*/)*HloModule\b")
 """The beginning of HLO text: comments, then the header."""
 
@@ -111,16 +112,17 @@ def _text(text: str, device: Target | None, *, strict: bool, is_content: bool = 
         return shape_memory(shape, device)
     if is_assignment_text(text[:200].encode("utf-8", "replace")):
         raise _no_module("this text")
-    if is_report(text) or read_messages(clean(text)) is not None:
-        return report_memory(text, device)
+    text, notes = searched(text)
+    if _is_report(text):
+        return report_memory(text, device).with_notes(notes)
     module = None if strict else mends(text)
     if module is not None:
-        return _module(module, device)
+        return _module(module, device).with_notes((*notes, *module.notes))
     arrays = shapes_memory(text, device)
     if arrays.arrays and not _is_one_shape(text):
-        return arrays
+        return arrays.with_notes(notes)
     if read_totals(clean(text)) is not None:
-        return report_memory(text, device)
+        return report_memory(text, device).with_notes(notes)
     if not is_content and "\n" not in text and "[" not in text and ("/" in text or "." in text):
         raise NotFoundError(f"there is no file {text[:200]!r}", kind="file", name=text[:200], field="x")
     if "\n" in text and "{" in text:  # the error for other programs, such as MLIR, says what to pass instead
@@ -129,6 +131,11 @@ def _text(text: str, device: Target | None, *, strict: bool, is_content: bool = 
         message = "found no shape, no allocation of a report and no module in this text"
         raise ParseError(message, source_line=text.strip().split("\n", 1)[0][:100], expected=_UNKNOWN)
     raise no_shape
+
+
+def _is_report(text: str) -> bool:
+    """Whether a compiler or an allocator wrote the text, about memory."""
+    return is_report(text) or read_messages(clean(text)) is not None
 
 
 def _is_one_shape(text: str) -> bool:
@@ -146,22 +153,20 @@ def _file(path: Path, device: Target | None, *, strict: bool) -> Memory:
             raise _no_module(path.name)
         return module_memory(HloModule.load(about.module), device, path)
     try:
-        is_small = path.is_file() and path.stat().st_size <= _MOST_REPORT_BYTES
-        data = path.read_bytes() if is_small else None
+        text, notes = _text_in(path) if path.is_file() else (None, ())
     except OSError as error:
         raise NotFoundError(f"cannot read {path}: {error.strerror}", kind="file", name=str(path), field="x") from error
-    text = None if data is None else _as_text(data)
-    if text is not None and not _MODULE.match(text) and (is_report(text) or read_messages(clean(text)) is not None):
-        return report_memory(text, device)
+    if text is not None and not _MODULE.match(text) and _is_report(text):
+        return report_memory(text, device).with_notes(notes)
     try:
         return _module(path, device, path, strict=strict)
     except XlashapeError as error:
-        return _shapes_or(error, text, device)
+        return _shapes_or(error, text, device).with_notes(notes)
 
 
 def _content(data: bytes, device: Target | None, *, strict: bool) -> Memory:
     """Explains the content of a file."""
-    text = _as_text(data)
+    text, notes = _as_text(data)
     if text is not None and is_assignment_text(data):
         raise _no_module("this text")
     if text is not None and not _MODULE.match(text) and (is_report(text) or len(text) < 4_096):
@@ -169,7 +174,7 @@ def _content(data: bytes, device: Target | None, *, strict: bool) -> Memory:
     try:
         return _module(data, device, strict=strict)
     except XlashapeError as error:
-        return _shapes_or(error, text, device)
+        return _shapes_or(error, text, device).with_notes(notes)
 
 
 def _no_module(name: str) -> InvalidArgumentError:
@@ -192,12 +197,25 @@ def _shapes_or(error: XlashapeError, text: str | None, device: Target | None) ->
     raise error
 
 
-def _as_text(data: bytes) -> str | None:
-    """The bytes as text, with invalid UTF-8 replaced; None for gzip and for other data that is no text."""
-    if _CONTROL.search(data, 0, 4_096) or data.startswith(b"\x1f\x8b"):
-        return None
+def _as_text(data: bytes) -> tuple[str | None, tuple[str, ...]]:
+    """The part of the bytes that is searched as text, with invalid UTF-8 replaced, and notes about it. None for gzip
+    and for other data that is no text."""
+    return searched(data.decode("utf-8-sig", "replace")) if _is_text(data[:_BEGINNING]) else (None, ())
+
+
+def _text_in(path: Path) -> tuple[str | None, tuple[str, ...]]:
+    """As `_as_text`, of a file."""
+    with path.open("rb") as file:
+        if not _is_text(file.read(_BEGINNING)):
+            return None, ()
+        file.seek(0)
+        return _as_text(file.read())
+
+
+def _is_text(data: bytes) -> bool:
+    """Whether data that begins so is text."""
+    if _CONTROL.search(data) or data.startswith(b"\x1f\x8b"):
+        return False
     # A multi-byte character that is cut at the end counts once.
-    beginning = data[:4_096].decode("utf-8-sig", "replace")
-    if beginning.count("\ufffd") > 1 + len(beginning) // _PART_THAT_IS_NO_TEXT:
-        return None
-    return data.decode("utf-8-sig", "replace")
+    beginning = data.decode("utf-8-sig", "replace")
+    return beginning.count("\ufffd") <= 1 + len(beginning) // _PART_THAT_IS_NO_TEXT
