@@ -29,6 +29,10 @@ NOT_OF_THE_PROGRAM = {
         "xlashape/reports/selection.py",
         "value",
     ): "a pattern that the user writes, for their own list; the service takes none",
+    (
+        "xlashape/hlo/files/forgiving.py",
+        r"f'^{prefix}[ \t]?'",
+    ): "plain text and numbers between, at most 200 characters",
     ("xlashape/reports/profile/spans.py", "pattern"): "some escaped bytes behind at most three others: 64 bytes in all",
 }
 MATCHED_AT_THE_BEGINNING = {("xlashape/hlo/files/dumps.py", "_CONTENTS")}

@@ -3,6 +3,7 @@ each instruction, and the least time that it takes on a chip.
 
 xla_traffic  bytes as XLA's HloCostAnalysis counts them
 arithmetic   FLOPs and transcendentals of an instruction
+custom_calls those of custom calls: what is stated, and models that users extend
 traffic      bytes read and written, each once, with padding and by memory space
 targets      chips: peaks and bandwidths as published
 links        the links between devices as published, and the least time of a collective on them
@@ -10,7 +11,9 @@ program      every executed instruction, how often it runs, and the sums
 report       the declaration of the report, its answer `Cost`, and the function `cost`
 """
 
+from xlashape.reports.cost.arithmetic import Arithmetic
+from xlashape.reports.cost.custom_calls import MODELS
 from xlashape.reports.cost.report import REPORT, Cost, InstructionCost, cost
 from xlashape.reports.cost.targets import CHIPS, Chip
 
-__all__ = ["CHIPS", "REPORT", "Chip", "Cost", "InstructionCost", "cost"]
+__all__ = ["CHIPS", "MODELS", "REPORT", "Arithmetic", "Chip", "Cost", "InstructionCost", "cost"]

@@ -37,10 +37,9 @@ exp, log, sin, tanh, sqrt, power and their like are transcendentals and no FLOPs
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from math import gcd
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from xlashape.base.math import ceil_div, product
 from xlashape.hlo import HloComputation, HloInstruction, Opcode, UnknownOpcode
@@ -48,7 +47,7 @@ from xlashape.hlo.ops.operation import ReadPattern
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import check, spend
 from xlashape.proto import xla
-from xlashape.reports.cost.xla_traffic import WITHOUT_DATA, stands_for
+from xlashape.reports.cost.xla_traffic import stands_for
 from xlashape.shape import Shape
 
 _TRANSCENDENTAL: Final = frozenset(
@@ -98,7 +97,7 @@ class Arithmetic(NamedTuple):
 
 
 NOTHING: Final = Arithmetic()
-_UNKNOWN: Final = Arithmetic(is_complete=False)
+UNKNOWN: Final = Arithmetic(is_complete=False)
 
 
 def arithmetic_of(
@@ -123,10 +122,8 @@ def arithmetic_of(
     count = _COUNTS.get(opcode)
     if count is not None:
         return count(_Asked(instruction, inner, as_xla))
-    if opcode == Opcode.CUSTOM_CALL:
-        return _custom_call_as_xla(instruction) if as_xla else _custom_call(instruction)
     if (opcode in _UNKNOWN_OPERATIONS or isinstance(opcode, UnknownOpcode)) and not as_xla:
-        return _UNKNOWN
+        return UNKNOWN
     return NOTHING
 
 
@@ -163,11 +160,12 @@ def _applied(asked: _Asked) -> Arithmetic:
 def _dot(asked: _Asked) -> Arithmetic:
     numbers = asked.instruction.details.dot_dimension_numbers
     return Arithmetic(
-        _dot_flops(asked.instruction.operands[0].shape, numbers.lhs_contracting_dimensions, asked.instruction.shape)
+        dot_flops(asked.instruction.operands[0].shape, numbers.lhs_contracting_dimensions, asked.instruction.shape)
     )
 
 
-def _dot_flops(left: Shape, contracting: Iterable[int], result: Shape) -> int:
+def dot_flops(left: Shape, contracting: Iterable[int], result: Shape) -> int:
+    """Twice the number of products of a matrix product."""
     return 2 * elements(result) * product([max(0, left.dimensions[number]) for number in contracting])
 
 
@@ -180,7 +178,7 @@ def _ragged_dot(asked: _Asked) -> Arithmetic:
     numbers = asked.instruction.details.ragged_dot_dimension_numbers
     left = asked.instruction.operands[0].shape
     dot = numbers.dot_dimension_numbers
-    flops = _dot_flops(left, dot.lhs_contracting_dimensions, asked.instruction.shape)
+    flops = dot_flops(left, dot.lhs_contracting_dimensions, asked.instruction.shape)
     if set(numbers.lhs_ragged_dimensions) & set(dot.lhs_contracting_dimensions):
         groups = asked.instruction.operands[2].shape.dimensions
         flops //= max(1, groups[-1] if groups else 1)
@@ -189,10 +187,10 @@ def _ragged_dot(asked: _Asked) -> Arithmetic:
 
 def _convolution(asked: _Asked) -> Arithmetic:
     image, kernel = asked.instruction.operands[0].shape, asked.instruction.operands[1].shape
-    return Arithmetic(_convolution_flops(asked.instruction.details, image, kernel, asked.instruction.shape))
+    return Arithmetic(convolution_flops(asked.instruction.details, image, kernel, asked.instruction.shape))
 
 
-def _convolution_flops(proto: xla.HloInstructionProto, image: Shape, kernel: Shape, result: Shape) -> int:
+def convolution_flops(proto: xla.HloInstructionProto, image: Shape, kernel: Shape, result: Shape) -> int:
     """Twice the number of products of an element of the image and an element of the kernel; padding has no products."""
     numbers = proto.convolution_dimension_numbers
     pairs = 1
@@ -328,7 +326,7 @@ def _scan(asked: _Asked) -> Arithmetic:
     shapes = [each.shape for each in (asked.instruction.operands if asked.as_xla else inputs) if each.shape.is_array]
     scanned = max(shapes, key=elements, default=None)
     if scanned is None:
-        return _UNKNOWN
+        return UNKNOWN
     if asked.as_xla:
         return _applied(asked).times(elements(scanned))
     dimensions = asked.instruction.kind.dimensions
@@ -394,118 +392,3 @@ _COUNTS: Final[dict[Any, Callable[[_Asked], Arithmetic]]] = {
 _ELEMENTWISE: Final = frozenset([each for each in Opcode if operation_of(each).reads is ReadPattern.SAME])
 COUNTED: Final = _ELEMENTWISE | _INLINED | _UNKNOWN_OPERATIONS | frozenset(_COUNTS)
 """The opcodes of instructions that may calculate something."""
-
-
-# -- calls of libraries ---------------------------------------------------------------------
-
-
-_CONVOLUTIONS: Final = tuple(f"__cudnn$conv{each}" for each in ("Forward", "BiasActivationForward", "ForwardGraph"))
-_MARKS: Final = frozenset(
-    (
-        *WITHOUT_DATA,
-        "AssumeGatherIndicesInBound",
-        "AsyncCollectiveDone",
-        "AsyncCollectiveStart",
-        "ConcatBitcast",
-        "GatherScatterIndicesBitpacked",
-    )
-)
-"""The targets by which TPU compilers get, join or name arrays. Those that begin with `X64` split and join numbers."""
-
-
-def _custom_call_as_xla(instruction: HloInstruction) -> Arithmetic:
-    details = instruction.details
-    if details.custom_call_target == "tpu_custom_call":
-        return _stated(_json(details.backend_config)) or NOTHING
-    return NOTHING if details.custom_call_target == WITHOUT_DATA[0] else Arithmetic(-1)
-
-
-def _stated(config: Any) -> Arithmetic | None:
-    """What a kernel states as its cost in its configuration, as Pallas writes it; None where it states none."""
-    stated = _found(config, "cost_estimate")
-    flops, transcendentals = _number(_found(stated, "flops")), _number(_found(stated, "transcendentals"))
-    return None if flops is None else Arithmetic(flops, transcendentals or 0, is_stated=True)
-
-
-def _custom_call(instruction: HloInstruction) -> Arithmetic:
-    """What a kernel states as its cost; else the FLOPs of a matrix product, a convolution or an attention of a GPU
-    library; not known of other custom calls.
-    """
-    details = instruction.details
-    target, config = details.custom_call_target, _json(details.backend_config)
-    if target in _MARKS or target.startswith("X64"):
-        return NOTHING
-    stated = _stated(config)
-    if stated is not None:
-        return stated
-    results = [leaf for leaf in instruction.shape.leaves() if leaf.is_array]
-    operands = [operand.shape for operand in instruction.operands]
-    if len(operands) < 2 or not results:
-        return _UNKNOWN
-    try:
-        if target.startswith(("__cublas$", "__triton_gemm")):
-            contracting = _numbers(_found(config, "dot_dimension_numbers"), "lhs_contracting_dimensions")
-            return Arithmetic(_dot_flops(operands[0], contracting, results[0]))
-        if target.startswith("__cudnn$fmha"):
-            return Arithmetic(_attention_flops(config, operands, results), is_stated=True)
-        image, kernel, result = operands[0], operands[1], results[0]
-        if target == "__cudnn$convBackwardInput":
-            image, result = result, image
-        elif target == "__cudnn$convBackwardFilter":
-            kernel, result = result, kernel
-        elif target not in _CONVOLUTIONS:
-            return _UNKNOWN
-        return Arithmetic(_convolution_flops(details, image, kernel, result))
-    except LookupError:
-        return _UNKNOWN
-
-
-def _attention_flops(config: Any, operands: list[Shape], results: list[Shape]) -> int:
-    """The FLOPs of the products that the configuration of a cuDNN attention names: 2 for each product that is added up.
-    Raises LookupError where the configuration names none.
-
-    Each product has an element of the scores for each pair of a query and a key, of `intermediate_tensor_shape`, and
-    the size of a head: that of queries for `bmm1…`, that of values for `bmm2…`. What a mask leaves out counts.
-    """
-    held: Any = _found(config, "cudnn_fmha_backend_config")
-    scores = _numbers(_found(held, "intermediate_tensor_shape"), "dimensions")
-    heads = [elements(operands[0]), elements(results[0] if "bmm1_dot_dimension_numbers" in held else operands[4])]
-    products = [str(name)[:4] for name in held if str(name).endswith("_dot_dimension_numbers")]
-    sizes = [heads[name == "bmm2"] for name in products]
-    if not sizes:
-        raise LookupError
-    return 2 * scores[-1] * sum(sizes)
-
-
-def _numbers(value: Any, name: str) -> list[int]:
-    """The numbers in a list of a JSON object. Raises LookupError where there is no such list."""
-    found = _found(value, name)
-    if not isinstance(found, list):
-        raise LookupError
-    return [number for each in cast("list[Any]", found) if (number := _number(each)) is not None]
-
-
-def _number(value: Any) -> int | None:
-    """A number of a JSON object, which may be written as text; None for anything else."""
-    text = "" if isinstance(value, bool) else str(value)
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else None
-
-
-def _json(config: bytes) -> Any:
-    try:
-        return json.loads(config)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _found(value: Any, name: str) -> Any:
-    """The value of the key `name` in a JSON object, or in one of the objects that are its values; None where there is
-    none.
-    """
-    if not isinstance(value, dict):
-        return None
-    members = cast("dict[str, Any]", value)
-    if name in members:
-        return members[name]
-    held = [cast("dict[str, Any]", each)[name] for each in members.values() if isinstance(each, dict) and name in each]
-    return held[0] if held else None

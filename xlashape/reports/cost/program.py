@@ -30,6 +30,7 @@ from xlashape.hlo.ops.operation import Operation, ResultSource
 from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.limits import spend
 from xlashape.reports.cost.arithmetic import NOTHING, Arithmetic, arithmetic_of
+from xlashape.reports.cost.custom_calls import custom_call
 from xlashape.reports.cost.links import link_seconds
 from xlashape.reports.cost.targets import Roof
 from xlashape.reports.cost.traffic import NO_TRAFFIC, Traffic, traffic_of
@@ -436,6 +437,8 @@ class _Walk:
         return number
 
     def _arithmetic_of(self, instruction: HloInstruction) -> Arithmetic:
+        if instruction.opcode == Opcode.CUSTOM_CALL:
+            return custom_call(instruction, as_xla=self._as_xla)
         return arithmetic_of(instruction, self._arithmetic.__getitem__, as_xla=self._as_xla)
 
     def _execution(self, number: int) -> Execution:

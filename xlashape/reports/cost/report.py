@@ -340,7 +340,9 @@ class Cost(Answer[InstructionCost], Frozen):
             unknown = counted(self.unknown_instructions, "instruction")
             notes.append(f"The FLOPs of {unknown} are not known; they count 0{missing}.")
         if self.stated_instructions and not self.as_xla:
-            notes.append(f"The FLOPs of {counted(self.stated_instructions, 'instruction')} are what the kernel states.")
+            notes.append(
+                f"The FLOPs of {counted(self.stated_instructions, 'instruction')} are stated: by a kernel, its configuration or a model."
+            )
         return "\n".join([*lines, *notes])
 
 

@@ -34,6 +34,7 @@ from xlashape.hlo.ops.operation import MemoryTraffic, ReadPattern, ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
 from xlashape.reports.cost.arithmetic import elements
+from xlashape.reports.cost.custom_calls import stated_bytes
 from xlashape.reports.cost.xla_traffic import WITHOUT_DATA, size_of
 from xlashape.shape import Shape, shape_util
 
@@ -91,6 +92,10 @@ def traffic_of(instruction: HloInstruction) -> Traffic:
         sums = by_space.setdefault(shape.layout.memory_space if shape.layout is not None else 0, [0, 0, 0])
         sums[is_write] += logical
         sums[2] += padded
+    stated = stated_bytes(instruction) if instruction.opcode == Opcode.CUSTOM_CALL else None
+    if stated is not None and by_space.keys() == {0}:
+        written = min(by_space[0][1], stated)
+        by_space[0] = [stated - written, written, stated]
     spaces = tuple([SpaceTraffic(space, *sums) for space, sums in sorted(by_space.items())])
     return Traffic(
         sum([each.bytes_read for each in spaces]),

@@ -16,7 +16,7 @@ import random_windows
 from xlashape.errors import SizeOverflowError
 from xlashape.hlo import Opcode
 from xlashape.indexing.walk.repeated.trip_count import trip_count
-from xlashape.reports.cost import cost
+from xlashape.reports.cost import MODELS, Arithmetic, cost
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors/costs/tpu_generations.jsonl.gz"
 GENERATIONS = [json.loads(line) for line in gzip.decompress(VECTORS.read_bytes()).splitlines()]
@@ -68,7 +68,10 @@ def test_what_a_kernel_states_is_used_and_said_to_be_stated(target: str) -> None
     counted = cost(_call(target, stated), target="tpu-v5p")
     assert (counted.flops, counted.transcendentals, counted.stated_instructions) == (12345, 67, 1)
     assert counted.is_exact and counted.rows[0].bound == "memory" and counted.least_time
-    assert counted.headline().endswith("\nThe FLOPs of 1 instruction are what the kernel states.")
+    assert counted.headline().endswith(
+        "\nThe FLOPs of 1 instruction are stated: by a kernel, its configuration or a model."
+    )
+    assert (counted.bytes_read, counted.bytes_written, counted.padded_bytes) == (9, 80, 89)
     # libtpu counts its kernels as they state, and XLA others as -1.
     assert cost(_call(target, stated), as_xla=True).flops == (12345 if target == "tpu_custom_call" else -1)
     assert cost(_call(target), as_xla=True).flops == (0 if target == "tpu_custom_call" else -1)
@@ -173,3 +176,55 @@ def test_programs_of_three_generations_of_tpus(row: dict[str, Any]) -> None:
         assert struct.unpack("f", struct.pack("f", counted.flops)) == (row["cost"][0],)
     elif Opcode.REDUCE_WINDOW in opcodes and not loops:  # XLA counts rows + n - 1 for rows · (n - 1)
         assert row["cost"][0] < counted.flops < 1.3 * row["cost"][0]
+
+
+TE_ATTENTION = "{attn_heads = 8 : i64, bias_batch = 0 : i64, head_dim = 64 : i64, input_batch = 2 : i64, kv_max_seqlen = 512 : i64, q_max_seqlen = 128 : i64}"
+
+
+@pytest.mark.parametrize(
+    ("target", "config", "operands", "result", "flops"),
+    [
+        ("te_gemm_ffi", "", "bf16[3,4,8] f32[1] bf16[8,5] f32[1]", "(bf16[3,4,5], bf16[0])", 2 * 12 * 5 * 8),
+        ("te_gemm_ffi", "", "bf16[8,12] f32[1] bf16[5,8] f32[1]", "(bf16[12,5])", 2 * 12 * 5 * 8),
+        ("te_gemm_ffi", "", "bf16[4,3,8] f32[1] bf16[4,8,5] f32[1]", "(bf16[4,3,5])", None),  # in batches
+        ("te_gemm_ffi", "", "bf16[3,8] f32[1] bf16[9,5] f32[1]", "(bf16[3,5])", None),
+        ("te_gemm_ffi", "", "bf16[3,8]", "bf16[3,5]", None),
+        (
+            "te_fused_attn_forward_ffi",
+            TE_ATTENTION,
+            "bf16[2,128,8,64] bf16[2,512,8,64]",
+            "(bf16[2,128,8,64])",
+            2 * 2 * 8 * 128 * 512 * 128,
+        ),
+        (
+            "te_fused_attn_backward_ffi",
+            TE_ATTENTION,
+            "bf16[2,128,8,64] bf16[2,512,8,64]",
+            "(bf16[2,128,8,64])",
+            2 * 2 * 8 * 128 * 512 * 320,
+        ),
+        (
+            "te_fused_attn_forward_ffi",
+            "{attn_heads = 8 : i64}",
+            "bf16[2,128,8,64] bf16[2,512,8,64]",
+            "(bf16[2,128,8,64])",
+            None,
+        ),
+    ],
+)
+def test_calls_of_transformer_engine(target: str, config: str, operands: str, result: str, flops: int | None) -> None:
+    found = cost(_call(target, config, operands=operands, result=result)).rows[0]
+    assert found.flops == flops
+
+
+def test_a_model_of_the_user_comes_before_what_a_kernel_states() -> None:
+    text = _call("mine", '{"cost_estimate":{"flops":7}}')
+    assert cost(text).flops == 7
+    MODELS["mine"] = lambda call: Arithmetic(call.shape.dimensions[0], 3)
+    try:
+        found = cost(text)
+        assert (found.flops, found.transcendentals, found.stated_instructions) == (4, 3, 0)
+        MODELS["mine"] = lambda call: None
+        assert (cost(text).rows[0].flops, cost(text, target="h100").rows[0].bound) == (None, None)
+    finally:
+        del MODELS["mine"]
