@@ -210,6 +210,15 @@ RELAYOUTS: Final = Vocabulary(
         "lanes and sublanes": "both",
     },
 )
+COST_BASES: Final = Vocabulary(
+    "CostBasis",
+    "What FLOPs are known from",
+    {
+        "counted": "the module: its shapes and attributes",
+        "stated": "what a kernel, its configuration or a model of the target states",
+        "unknown": "the FLOPs are not known",
+    },
+)
 BOUNDS: Final = Vocabulary(
     "Bound",
     "What limits an instruction on the target",

@@ -274,6 +274,63 @@ func (Grouping) EnumDescriptor() ([]byte, []int) {
 	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{2}
 }
 
+// What FLOPs are known from.
+type CostBasis int32
+
+const (
+	// Not set, or not known.
+	CostBasis_COST_BASIS_UNSPECIFIED CostBasis = 0
+	// The module: its shapes and attributes.
+	CostBasis_COST_BASIS_COUNTED CostBasis = 1
+	// What a kernel, its configuration or a model of the target states.
+	CostBasis_COST_BASIS_STATED CostBasis = 2
+	// The FLOPs are not known.
+	CostBasis_COST_BASIS_UNKNOWN CostBasis = 3
+)
+
+// Enum value maps for CostBasis.
+var (
+	CostBasis_name = map[int32]string{
+		0: "COST_BASIS_UNSPECIFIED",
+		1: "COST_BASIS_COUNTED",
+		2: "COST_BASIS_STATED",
+		3: "COST_BASIS_UNKNOWN",
+	}
+	CostBasis_value = map[string]int32{
+		"COST_BASIS_UNSPECIFIED": 0,
+		"COST_BASIS_COUNTED":     1,
+		"COST_BASIS_STATED":      2,
+		"COST_BASIS_UNKNOWN":     3,
+	}
+)
+
+func (x CostBasis) Enum() *CostBasis {
+	p := new(CostBasis)
+	*p = x
+	return p
+}
+
+func (x CostBasis) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CostBasis) Descriptor() protoreflect.EnumDescriptor {
+	return file_xlashape_v1_report_service_proto_enumTypes[3].Descriptor()
+}
+
+func (CostBasis) Type() protoreflect.EnumType {
+	return &file_xlashape_v1_report_service_proto_enumTypes[3]
+}
+
+func (x CostBasis) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CostBasis.Descriptor instead.
+func (CostBasis) EnumDescriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{3}
+}
+
 // What limits an instruction on the target.
 type Bound int32
 
@@ -315,11 +372,11 @@ func (x Bound) String() string {
 }
 
 func (Bound) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[3].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[4].Descriptor()
 }
 
 func (Bound) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[3]
+	return &file_xlashape_v1_report_service_proto_enumTypes[4]
 }
 
 func (x Bound) Number() protoreflect.EnumNumber {
@@ -328,7 +385,7 @@ func (x Bound) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Bound.Descriptor instead.
 func (Bound) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{3}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{4}
 }
 
 // A table of the report `cost`.
@@ -372,11 +429,11 @@ func (x CostTable) String() string {
 }
 
 func (CostTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[4].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[5].Descriptor()
 }
 
 func (CostTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[4]
+	return &file_xlashape_v1_report_service_proto_enumTypes[5]
 }
 
 func (x CostTable) Number() protoreflect.EnumNumber {
@@ -385,7 +442,7 @@ func (x CostTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CostTable.Descriptor instead.
 func (CostTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{4}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{5}
 }
 
 // The order of the buffers of a program.
@@ -429,11 +486,11 @@ func (x SizeOrder) String() string {
 }
 
 func (SizeOrder) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[5].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[6].Descriptor()
 }
 
 func (SizeOrder) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[5]
+	return &file_xlashape_v1_report_service_proto_enumTypes[6]
 }
 
 func (x SizeOrder) Number() protoreflect.EnumNumber {
@@ -442,7 +499,7 @@ func (x SizeOrder) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SizeOrder.Descriptor instead.
 func (SizeOrder) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{5}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{6}
 }
 
 // What was asked about.
@@ -498,11 +555,11 @@ func (x WhySubject) String() string {
 }
 
 func (WhySubject) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[6].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[7].Descriptor()
 }
 
 func (WhySubject) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[6]
+	return &file_xlashape_v1_report_service_proto_enumTypes[7]
 }
 
 func (x WhySubject) Number() protoreflect.EnumNumber {
@@ -511,7 +568,7 @@ func (x WhySubject) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WhySubject.Descriptor instead.
 func (WhySubject) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{6}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{7}
 }
 
 // What makes a buffer larger than its elements.
@@ -579,11 +636,11 @@ func (x WhyCauseKind) String() string {
 }
 
 func (WhyCauseKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[7].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[8].Descriptor()
 }
 
 func (WhyCauseKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[7]
+	return &file_xlashape_v1_report_service_proto_enumTypes[8]
 }
 
 func (x WhyCauseKind) Number() protoreflect.EnumNumber {
@@ -592,7 +649,7 @@ func (x WhyCauseKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WhyCauseKind.Descriptor instead.
 func (WhyCauseKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{7}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{8}
 }
 
 // A change that would make a buffer smaller.
@@ -656,11 +713,11 @@ func (x WhySuggestionKind) String() string {
 }
 
 func (WhySuggestionKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[8].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[9].Descriptor()
 }
 
 func (WhySuggestionKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[8]
+	return &file_xlashape_v1_report_service_proto_enumTypes[9]
 }
 
 func (x WhySuggestionKind) Number() protoreflect.EnumNumber {
@@ -669,7 +726,7 @@ func (x WhySuggestionKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WhySuggestionKind.Descriptor instead.
 func (WhySuggestionKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{8}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{9}
 }
 
 // Whether an output takes over the memory of a parameter.
@@ -709,11 +766,11 @@ func (x AliasKind) String() string {
 }
 
 func (AliasKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[9].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[10].Descriptor()
 }
 
 func (AliasKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[9]
+	return &file_xlashape_v1_report_service_proto_enumTypes[10]
 }
 
 func (x AliasKind) Number() protoreflect.EnumNumber {
@@ -722,7 +779,7 @@ func (x AliasKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AliasKind.Descriptor instead.
 func (AliasKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{9}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{10}
 }
 
 // A table of the report `why`.
@@ -774,11 +831,11 @@ func (x WhyTable) String() string {
 }
 
 func (WhyTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[10].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[11].Descriptor()
 }
 
 func (WhyTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[10]
+	return &file_xlashape_v1_report_service_proto_enumTypes[11]
 }
 
 func (x WhyTable) Number() protoreflect.EnumNumber {
@@ -787,7 +844,7 @@ func (x WhyTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WhyTable.Descriptor instead.
 func (WhyTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{10}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{11}
 }
 
 // What the memory of a value is for.
@@ -835,11 +892,11 @@ func (x BufferKind) String() string {
 }
 
 func (BufferKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[11].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[12].Descriptor()
 }
 
 func (BufferKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[11]
+	return &file_xlashape_v1_report_service_proto_enumTypes[12]
 }
 
 func (x BufferKind) Number() protoreflect.EnumNumber {
@@ -848,7 +905,7 @@ func (x BufferKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BufferKind.Descriptor instead.
 func (BufferKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{11}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{12}
 }
 
 // A change that would make a peak smaller.
@@ -904,11 +961,11 @@ func (x PeakChangeKind) String() string {
 }
 
 func (PeakChangeKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[12].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[13].Descriptor()
 }
 
 func (PeakChangeKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[12]
+	return &file_xlashape_v1_report_service_proto_enumTypes[13]
 }
 
 func (x PeakChangeKind) Number() protoreflect.EnumNumber {
@@ -917,7 +974,7 @@ func (x PeakChangeKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PeakChangeKind.Descriptor instead.
 func (PeakChangeKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{12}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{13}
 }
 
 // A table of the report `memory`.
@@ -973,11 +1030,11 @@ func (x MemoryTable) String() string {
 }
 
 func (MemoryTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[13].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[14].Descriptor()
 }
 
 func (MemoryTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[13]
+	return &file_xlashape_v1_report_service_proto_enumTypes[14]
 }
 
 func (x MemoryTable) Number() protoreflect.EnumNumber {
@@ -986,7 +1043,7 @@ func (x MemoryTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MemoryTable.Descriptor instead.
 func (MemoryTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{13}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{14}
 }
 
 // What a collective does.
@@ -1058,11 +1115,11 @@ func (x CollectiveKind) String() string {
 }
 
 func (CollectiveKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[14].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[15].Descriptor()
 }
 
 func (CollectiveKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[14]
+	return &file_xlashape_v1_report_service_proto_enumTypes[15]
 }
 
 func (x CollectiveKind) Number() protoreflect.EnumNumber {
@@ -1071,7 +1128,7 @@ func (x CollectiveKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CollectiveKind.Descriptor instead.
 func (CollectiveKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{14}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{15}
 }
 
 // What the numbers in the groups of a collective mean.
@@ -1119,11 +1176,11 @@ func (x GroupMode) String() string {
 }
 
 func (GroupMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[15].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[16].Descriptor()
 }
 
 func (GroupMode) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[15]
+	return &file_xlashape_v1_report_service_proto_enumTypes[16]
 }
 
 func (x GroupMode) Number() protoreflect.EnumNumber {
@@ -1132,7 +1189,7 @@ func (x GroupMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GroupMode.Descriptor instead.
 func (GroupMode) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{15}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{16}
 }
 
 // Why collectives send more than they have to, or more often.
@@ -1184,11 +1241,11 @@ func (x CollectiveFindingKind) String() string {
 }
 
 func (CollectiveFindingKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[16].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[17].Descriptor()
 }
 
 func (CollectiveFindingKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[16]
+	return &file_xlashape_v1_report_service_proto_enumTypes[17]
 }
 
 func (x CollectiveFindingKind) Number() protoreflect.EnumNumber {
@@ -1197,7 +1254,7 @@ func (x CollectiveFindingKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CollectiveFindingKind.Descriptor instead.
 func (CollectiveFindingKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{16}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{17}
 }
 
 // A table of the report `collectives`.
@@ -1241,11 +1298,11 @@ func (x CollectivesTable) String() string {
 }
 
 func (CollectivesTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[17].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[18].Descriptor()
 }
 
 func (CollectivesTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[17]
+	return &file_xlashape_v1_report_service_proto_enumTypes[18]
 }
 
 func (x CollectivesTable) Number() protoreflect.EnumNumber {
@@ -1254,7 +1311,7 @@ func (x CollectivesTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CollectivesTable.Descriptor instead.
 func (CollectivesTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{17}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{18}
 }
 
 // How an instruction differs between two modules.
@@ -1302,11 +1359,11 @@ func (x ChangeKind) String() string {
 }
 
 func (ChangeKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[18].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[19].Descriptor()
 }
 
 func (ChangeKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[18]
+	return &file_xlashape_v1_report_service_proto_enumTypes[19]
 }
 
 func (x ChangeKind) Number() protoreflect.EnumNumber {
@@ -1315,7 +1372,7 @@ func (x ChangeKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeKind.Descriptor instead.
 func (ChangeKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{18}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{19}
 }
 
 // A table of the report `diff`.
@@ -1355,11 +1412,11 @@ func (x DiffTable) String() string {
 }
 
 func (DiffTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[19].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[20].Descriptor()
 }
 
 func (DiffTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[19]
+	return &file_xlashape_v1_report_service_proto_enumTypes[20]
 }
 
 func (x DiffTable) Number() protoreflect.EnumNumber {
@@ -1368,7 +1425,7 @@ func (x DiffTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiffTable.Descriptor instead.
 func (DiffTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{19}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{20}
 }
 
 // Why data is moved.
@@ -1444,11 +1501,11 @@ func (x CopyCauseKind) String() string {
 }
 
 func (CopyCauseKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[20].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[21].Descriptor()
 }
 
 func (CopyCauseKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[20]
+	return &file_xlashape_v1_report_service_proto_enumTypes[21]
 }
 
 func (x CopyCauseKind) Number() protoreflect.EnumNumber {
@@ -1457,7 +1514,7 @@ func (x CopyCauseKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CopyCauseKind.Descriptor instead.
 func (CopyCauseKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{20}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{21}
 }
 
 // How exactly a number of executions is known.
@@ -1505,11 +1562,11 @@ func (x TimesBound) String() string {
 }
 
 func (TimesBound) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[21].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[22].Descriptor()
 }
 
 func (TimesBound) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[21]
+	return &file_xlashape_v1_report_service_proto_enumTypes[22]
 }
 
 func (x TimesBound) Number() protoreflect.EnumNumber {
@@ -1518,7 +1575,7 @@ func (x TimesBound) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TimesBound.Descriptor instead.
 func (TimesBound) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{21}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{22}
 }
 
 // An edit of a program that removes copies.
@@ -1574,11 +1631,11 @@ func (x CopyEditKind) String() string {
 }
 
 func (CopyEditKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[22].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[23].Descriptor()
 }
 
 func (CopyEditKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[22]
+	return &file_xlashape_v1_report_service_proto_enumTypes[23]
 }
 
 func (x CopyEditKind) Number() protoreflect.EnumNumber {
@@ -1587,7 +1644,7 @@ func (x CopyEditKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CopyEditKind.Descriptor instead.
 func (CopyEditKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{22}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{23}
 }
 
 // A table of the report `copies`.
@@ -1631,11 +1688,11 @@ func (x CopiesTable) String() string {
 }
 
 func (CopiesTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[23].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[24].Descriptor()
 }
 
 func (CopiesTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[23]
+	return &file_xlashape_v1_report_service_proto_enumTypes[24]
 }
 
 func (x CopiesTable) Number() protoreflect.EnumNumber {
@@ -1644,7 +1701,7 @@ func (x CopiesTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CopiesTable.Descriptor instead.
 func (CopiesTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{23}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{24}
 }
 
 // How the elements of an operand are read.
@@ -1712,11 +1769,11 @@ func (x AccessKind) String() string {
 }
 
 func (AccessKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[24].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[25].Descriptor()
 }
 
 func (AccessKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[24]
+	return &file_xlashape_v1_report_service_proto_enumTypes[25]
 }
 
 func (x AccessKind) Number() protoreflect.EnumNumber {
@@ -1725,7 +1782,7 @@ func (x AccessKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AccessKind.Descriptor instead.
 func (AccessKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{24}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{25}
 }
 
 // What elements change in the tiles of a TPU between operand and output.
@@ -1773,11 +1830,11 @@ func (x Relayout) String() string {
 }
 
 func (Relayout) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[25].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[26].Descriptor()
 }
 
 func (Relayout) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[25]
+	return &file_xlashape_v1_report_service_proto_enumTypes[26]
 }
 
 func (x Relayout) Number() protoreflect.EnumNumber {
@@ -1786,7 +1843,7 @@ func (x Relayout) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Relayout.Descriptor instead.
 func (Relayout) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{25}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{26}
 }
 
 // A table of the report `reads`.
@@ -1830,11 +1887,11 @@ func (x ReadsTable) String() string {
 }
 
 func (ReadsTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[26].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[27].Descriptor()
 }
 
 func (ReadsTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[26]
+	return &file_xlashape_v1_report_service_proto_enumTypes[27]
 }
 
 func (x ReadsTable) Number() protoreflect.EnumNumber {
@@ -1843,7 +1900,7 @@ func (x ReadsTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReadsTable.Descriptor instead.
 func (ReadsTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{26}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{27}
 }
 
 // A table of the report `profile`.
@@ -1888,11 +1945,11 @@ func (x ProfileTable) String() string {
 }
 
 func (ProfileTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[27].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[28].Descriptor()
 }
 
 func (ProfileTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[27]
+	return &file_xlashape_v1_report_service_proto_enumTypes[28]
 }
 
 func (x ProfileTable) Number() protoreflect.EnumNumber {
@@ -1901,7 +1958,7 @@ func (x ProfileTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProfileTable.Descriptor instead.
 func (ProfileTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{27}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{28}
 }
 
 // The request of the report `cost`: how much each instruction of a program calculates and moves, and the least time
@@ -2343,6 +2400,8 @@ type CostRow struct {
 	IsExact *bool `protobuf:"varint,5,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`
 	// FLOPs of one execution; empty where they are not known, as for custom calls.
 	Flops *int64 `protobuf:"varint,6,opt,name=flops,proto3,oneof" json:"flops,omitempty"`
+	// What the FLOPs are known from.
+	Basis CostBasis `protobuf:"varint,20,opt,name=basis,proto3,enum=xlashape.v1.CostBasis" json:"basis,omitempty"`
 	// Transcendental functions of one execution: exp, log, sqrt, tanh, ….
 	Transcendentals *int64 `protobuf:"varint,7,opt,name=transcendentals,proto3,oneof" json:"transcendentals,omitempty"`
 	// Bytes that one execution reads and writes.
@@ -2443,6 +2502,13 @@ func (x *CostRow) GetFlops() int64 {
 		return *x.Flops
 	}
 	return 0
+}
+
+func (x *CostRow) GetBasis() CostBasis {
+	if x != nil {
+		return x.Basis
+	}
+	return CostBasis_COST_BASIS_UNSPECIFIED
 }
 
 func (x *CostRow) GetTranscendentals() int64 {
@@ -11214,14 +11280,15 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\t_is_exactB\x10\n" +
 	"\x0e_unknown_loopsB\x0f\n" +
 	"\r_conditionalsB\x17\n" +
-	"\x15_unknown_instructions\"\xd6\a\n" +
+	"\x15_unknown_instructions\"\x84\b\n" +
 	"\aCostRow\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1b\n" +
 	"\x06opcode\x18\x02 \x01(\tH\x01R\x06opcode\x88\x01\x01\x12%\n" +
 	"\vcomputation\x18\x03 \x01(\tH\x02R\vcomputation\x88\x01\x01\x12\x19\n" +
 	"\x05times\x18\x04 \x01(\x03H\x03R\x05times\x88\x01\x01\x12\x1e\n" +
 	"\bis_exact\x18\x05 \x01(\bH\x04R\aisExact\x88\x01\x01\x12\x19\n" +
-	"\x05flops\x18\x06 \x01(\x03H\x05R\x05flops\x88\x01\x01\x12-\n" +
+	"\x05flops\x18\x06 \x01(\x03H\x05R\x05flops\x88\x01\x01\x12,\n" +
+	"\x05basis\x18\x14 \x01(\x0e2\x16.xlashape.v1.CostBasisR\x05basis\x12-\n" +
 	"\x0ftranscendentals\x18\a \x01(\x03H\x06R\x0ftranscendentals\x88\x01\x01\x12\x19\n" +
 	"\x05bytes\x18\b \x01(\x03H\aR\x05bytes\x88\x01\x01\x12\"\n" +
 	"\n" +
@@ -12721,7 +12788,12 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x0fGROUPING_MODULE\x10\b\x12\x11\n" +
 	"\rGROUPING_STEP\x10\t\x12\x16\n" +
 	"\x12GROUPING_MESH_AXES\x10\n" +
-	"*\\\n" +
+	"*n\n" +
+	"\tCostBasis\x12\x1a\n" +
+	"\x16COST_BASIS_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12COST_BASIS_COUNTED\x10\x01\x12\x15\n" +
+	"\x11COST_BASIS_STATED\x10\x02\x12\x16\n" +
+	"\x12COST_BASIS_UNKNOWN\x10\x03*\\\n" +
 	"\x05Bound\x12\x15\n" +
 	"\x11BOUND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rBOUND_COMPUTE\x10\x01\x12\x10\n" +
@@ -12932,271 +13004,273 @@ func file_xlashape_v1_report_service_proto_rawDescGZIP() []byte {
 	return file_xlashape_v1_report_service_proto_rawDescData
 }
 
-var file_xlashape_v1_report_service_proto_enumTypes = make([]protoimpl.EnumInfo, 28)
+var file_xlashape_v1_report_service_proto_enumTypes = make([]protoimpl.EnumInfo, 29)
 var file_xlashape_v1_report_service_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
 var file_xlashape_v1_report_service_proto_goTypes = []any{
 	(Target)(0),                    // 0: xlashape.v1.Target
 	(Frames)(0),                    // 1: xlashape.v1.Frames
 	(Grouping)(0),                  // 2: xlashape.v1.Grouping
-	(Bound)(0),                     // 3: xlashape.v1.Bound
-	(CostTable)(0),                 // 4: xlashape.v1.CostTable
-	(SizeOrder)(0),                 // 5: xlashape.v1.SizeOrder
-	(WhySubject)(0),                // 6: xlashape.v1.WhySubject
-	(WhyCauseKind)(0),              // 7: xlashape.v1.WhyCauseKind
-	(WhySuggestionKind)(0),         // 8: xlashape.v1.WhySuggestionKind
-	(AliasKind)(0),                 // 9: xlashape.v1.AliasKind
-	(WhyTable)(0),                  // 10: xlashape.v1.WhyTable
-	(BufferKind)(0),                // 11: xlashape.v1.BufferKind
-	(PeakChangeKind)(0),            // 12: xlashape.v1.PeakChangeKind
-	(MemoryTable)(0),               // 13: xlashape.v1.MemoryTable
-	(CollectiveKind)(0),            // 14: xlashape.v1.CollectiveKind
-	(GroupMode)(0),                 // 15: xlashape.v1.GroupMode
-	(CollectiveFindingKind)(0),     // 16: xlashape.v1.CollectiveFindingKind
-	(CollectivesTable)(0),          // 17: xlashape.v1.CollectivesTable
-	(ChangeKind)(0),                // 18: xlashape.v1.ChangeKind
-	(DiffTable)(0),                 // 19: xlashape.v1.DiffTable
-	(CopyCauseKind)(0),             // 20: xlashape.v1.CopyCauseKind
-	(TimesBound)(0),                // 21: xlashape.v1.TimesBound
-	(CopyEditKind)(0),              // 22: xlashape.v1.CopyEditKind
-	(CopiesTable)(0),               // 23: xlashape.v1.CopiesTable
-	(AccessKind)(0),                // 24: xlashape.v1.AccessKind
-	(Relayout)(0),                  // 25: xlashape.v1.Relayout
-	(ReadsTable)(0),                // 26: xlashape.v1.ReadsTable
-	(ProfileTable)(0),              // 27: xlashape.v1.ProfileTable
-	(*CostRequest)(nil),            // 28: xlashape.v1.CostRequest
-	(*CostResponse)(nil),           // 29: xlashape.v1.CostResponse
-	(*CostTotals)(nil),             // 30: xlashape.v1.CostTotals
-	(*CostRow)(nil),                // 31: xlashape.v1.CostRow
-	(*CostSpacesRow)(nil),          // 32: xlashape.v1.CostSpacesRow
-	(*CostByRow)(nil),              // 33: xlashape.v1.CostByRow
-	(*SizeRequest)(nil),            // 34: xlashape.v1.SizeRequest
-	(*SizeResponse)(nil),           // 35: xlashape.v1.SizeResponse
-	(*SizeTotals)(nil),             // 36: xlashape.v1.SizeTotals
-	(*SizeRow)(nil),                // 37: xlashape.v1.SizeRow
-	(*WhyRequest)(nil),             // 38: xlashape.v1.WhyRequest
-	(*WhyResponse)(nil),            // 39: xlashape.v1.WhyResponse
-	(*WhyTotals)(nil),              // 40: xlashape.v1.WhyTotals
-	(*WhyRow)(nil),                 // 41: xlashape.v1.WhyRow
-	(*WhyCausesRow)(nil),           // 42: xlashape.v1.WhyCausesRow
-	(*WhySuggestionsRow)(nil),      // 43: xlashape.v1.WhySuggestionsRow
-	(*WhyDonatedRow)(nil),          // 44: xlashape.v1.WhyDonatedRow
-	(*WhyStatedRow)(nil),           // 45: xlashape.v1.WhyStatedRow
-	(*MemoryRequest)(nil),          // 46: xlashape.v1.MemoryRequest
-	(*MemoryResponse)(nil),         // 47: xlashape.v1.MemoryResponse
-	(*MemoryTotals)(nil),           // 48: xlashape.v1.MemoryTotals
-	(*MemoryRow)(nil),              // 49: xlashape.v1.MemoryRow
-	(*MemoryTimelineRow)(nil),      // 50: xlashape.v1.MemoryTimelineRow
-	(*MemorySpacesRow)(nil),        // 51: xlashape.v1.MemorySpacesRow
-	(*MemoryByRow)(nil),            // 52: xlashape.v1.MemoryByRow
-	(*MemoryFitRow)(nil),           // 53: xlashape.v1.MemoryFitRow
-	(*CollectivesRequest)(nil),     // 54: xlashape.v1.CollectivesRequest
-	(*CollectivesResponse)(nil),    // 55: xlashape.v1.CollectivesResponse
-	(*CollectivesTotals)(nil),      // 56: xlashape.v1.CollectivesTotals
-	(*CollectivesRow)(nil),         // 57: xlashape.v1.CollectivesRow
-	(*CollectivesByRow)(nil),       // 58: xlashape.v1.CollectivesByRow
-	(*CollectivesFindingsRow)(nil), // 59: xlashape.v1.CollectivesFindingsRow
-	(*DiffRequest)(nil),            // 60: xlashape.v1.DiffRequest
-	(*DiffResponse)(nil),           // 61: xlashape.v1.DiffResponse
-	(*DiffTotals)(nil),             // 62: xlashape.v1.DiffTotals
-	(*DiffRow)(nil),                // 63: xlashape.v1.DiffRow
-	(*DiffMeasuresRow)(nil),        // 64: xlashape.v1.DiffMeasuresRow
-	(*CopiesRequest)(nil),          // 65: xlashape.v1.CopiesRequest
-	(*CopiesResponse)(nil),         // 66: xlashape.v1.CopiesResponse
-	(*CopiesTotals)(nil),           // 67: xlashape.v1.CopiesTotals
-	(*CopiesRow)(nil),              // 68: xlashape.v1.CopiesRow
-	(*CopiesCausesRow)(nil),        // 69: xlashape.v1.CopiesCausesRow
-	(*CopiesSuggestionsRow)(nil),   // 70: xlashape.v1.CopiesSuggestionsRow
-	(*IndexingMapsRequest)(nil),    // 71: xlashape.v1.IndexingMapsRequest
-	(*IndexingMapsResponse)(nil),   // 72: xlashape.v1.IndexingMapsResponse
-	(*MapTotals)(nil),              // 73: xlashape.v1.MapTotals
-	(*MapRow)(nil),                 // 74: xlashape.v1.MapRow
-	(*TileRequest)(nil),            // 75: xlashape.v1.TileRequest
-	(*TileResponse)(nil),           // 76: xlashape.v1.TileResponse
-	(*TileTotals)(nil),             // 77: xlashape.v1.TileTotals
-	(*TileRow)(nil),                // 78: xlashape.v1.TileRow
-	(*VerifyRequest)(nil),          // 79: xlashape.v1.VerifyRequest
-	(*VerifyResponse)(nil),         // 80: xlashape.v1.VerifyResponse
-	(*VerifyTotals)(nil),           // 81: xlashape.v1.VerifyTotals
-	(*VerifyRow)(nil),              // 82: xlashape.v1.VerifyRow
-	(*ReadsRequest)(nil),           // 83: xlashape.v1.ReadsRequest
-	(*ReadsResponse)(nil),          // 84: xlashape.v1.ReadsResponse
-	(*ReadsTotals)(nil),            // 85: xlashape.v1.ReadsTotals
-	(*ReadsRow)(nil),               // 86: xlashape.v1.ReadsRow
-	(*ReadsAccessesRow)(nil),       // 87: xlashape.v1.ReadsAccessesRow
-	(*ReadsWritesRow)(nil),         // 88: xlashape.v1.ReadsWritesRow
-	(*ProfileRequest)(nil),         // 89: xlashape.v1.ProfileRequest
-	(*ProfileResponse)(nil),        // 90: xlashape.v1.ProfileResponse
-	(*ProfileTotals)(nil),          // 91: xlashape.v1.ProfileTotals
-	(*ProfileRow)(nil),             // 92: xlashape.v1.ProfileRow
-	(*ProfileByRow)(nil),           // 93: xlashape.v1.ProfileByRow
-	(*ProfileAgainstRow)(nil),      // 94: xlashape.v1.ProfileAgainstRow
-	nil,                            // 95: xlashape.v1.CostRow.SpacesEntry
-	nil,                            // 96: xlashape.v1.MemoryTimelineRow.SpacesEntry
-	(*ModuleInput)(nil),            // 97: xlashape.v1.ModuleInput
-	(*ShapeInput)(nil),             // 98: xlashape.v1.ShapeInput
-	(Direction)(0),                 // 99: xlashape.v1.Direction
-	(TextStyle)(0),                 // 100: xlashape.v1.TextStyle
-	(Knowledge)(0),                 // 101: xlashape.v1.Knowledge
-	(*OperandIndexing)(nil),        // 102: xlashape.v1.OperandIndexing
-	(*SymbolicTile)(nil),           // 103: xlashape.v1.SymbolicTile
-	(*IndexingMap)(nil),            // 104: xlashape.v1.IndexingMap
+	(CostBasis)(0),                 // 3: xlashape.v1.CostBasis
+	(Bound)(0),                     // 4: xlashape.v1.Bound
+	(CostTable)(0),                 // 5: xlashape.v1.CostTable
+	(SizeOrder)(0),                 // 6: xlashape.v1.SizeOrder
+	(WhySubject)(0),                // 7: xlashape.v1.WhySubject
+	(WhyCauseKind)(0),              // 8: xlashape.v1.WhyCauseKind
+	(WhySuggestionKind)(0),         // 9: xlashape.v1.WhySuggestionKind
+	(AliasKind)(0),                 // 10: xlashape.v1.AliasKind
+	(WhyTable)(0),                  // 11: xlashape.v1.WhyTable
+	(BufferKind)(0),                // 12: xlashape.v1.BufferKind
+	(PeakChangeKind)(0),            // 13: xlashape.v1.PeakChangeKind
+	(MemoryTable)(0),               // 14: xlashape.v1.MemoryTable
+	(CollectiveKind)(0),            // 15: xlashape.v1.CollectiveKind
+	(GroupMode)(0),                 // 16: xlashape.v1.GroupMode
+	(CollectiveFindingKind)(0),     // 17: xlashape.v1.CollectiveFindingKind
+	(CollectivesTable)(0),          // 18: xlashape.v1.CollectivesTable
+	(ChangeKind)(0),                // 19: xlashape.v1.ChangeKind
+	(DiffTable)(0),                 // 20: xlashape.v1.DiffTable
+	(CopyCauseKind)(0),             // 21: xlashape.v1.CopyCauseKind
+	(TimesBound)(0),                // 22: xlashape.v1.TimesBound
+	(CopyEditKind)(0),              // 23: xlashape.v1.CopyEditKind
+	(CopiesTable)(0),               // 24: xlashape.v1.CopiesTable
+	(AccessKind)(0),                // 25: xlashape.v1.AccessKind
+	(Relayout)(0),                  // 26: xlashape.v1.Relayout
+	(ReadsTable)(0),                // 27: xlashape.v1.ReadsTable
+	(ProfileTable)(0),              // 28: xlashape.v1.ProfileTable
+	(*CostRequest)(nil),            // 29: xlashape.v1.CostRequest
+	(*CostResponse)(nil),           // 30: xlashape.v1.CostResponse
+	(*CostTotals)(nil),             // 31: xlashape.v1.CostTotals
+	(*CostRow)(nil),                // 32: xlashape.v1.CostRow
+	(*CostSpacesRow)(nil),          // 33: xlashape.v1.CostSpacesRow
+	(*CostByRow)(nil),              // 34: xlashape.v1.CostByRow
+	(*SizeRequest)(nil),            // 35: xlashape.v1.SizeRequest
+	(*SizeResponse)(nil),           // 36: xlashape.v1.SizeResponse
+	(*SizeTotals)(nil),             // 37: xlashape.v1.SizeTotals
+	(*SizeRow)(nil),                // 38: xlashape.v1.SizeRow
+	(*WhyRequest)(nil),             // 39: xlashape.v1.WhyRequest
+	(*WhyResponse)(nil),            // 40: xlashape.v1.WhyResponse
+	(*WhyTotals)(nil),              // 41: xlashape.v1.WhyTotals
+	(*WhyRow)(nil),                 // 42: xlashape.v1.WhyRow
+	(*WhyCausesRow)(nil),           // 43: xlashape.v1.WhyCausesRow
+	(*WhySuggestionsRow)(nil),      // 44: xlashape.v1.WhySuggestionsRow
+	(*WhyDonatedRow)(nil),          // 45: xlashape.v1.WhyDonatedRow
+	(*WhyStatedRow)(nil),           // 46: xlashape.v1.WhyStatedRow
+	(*MemoryRequest)(nil),          // 47: xlashape.v1.MemoryRequest
+	(*MemoryResponse)(nil),         // 48: xlashape.v1.MemoryResponse
+	(*MemoryTotals)(nil),           // 49: xlashape.v1.MemoryTotals
+	(*MemoryRow)(nil),              // 50: xlashape.v1.MemoryRow
+	(*MemoryTimelineRow)(nil),      // 51: xlashape.v1.MemoryTimelineRow
+	(*MemorySpacesRow)(nil),        // 52: xlashape.v1.MemorySpacesRow
+	(*MemoryByRow)(nil),            // 53: xlashape.v1.MemoryByRow
+	(*MemoryFitRow)(nil),           // 54: xlashape.v1.MemoryFitRow
+	(*CollectivesRequest)(nil),     // 55: xlashape.v1.CollectivesRequest
+	(*CollectivesResponse)(nil),    // 56: xlashape.v1.CollectivesResponse
+	(*CollectivesTotals)(nil),      // 57: xlashape.v1.CollectivesTotals
+	(*CollectivesRow)(nil),         // 58: xlashape.v1.CollectivesRow
+	(*CollectivesByRow)(nil),       // 59: xlashape.v1.CollectivesByRow
+	(*CollectivesFindingsRow)(nil), // 60: xlashape.v1.CollectivesFindingsRow
+	(*DiffRequest)(nil),            // 61: xlashape.v1.DiffRequest
+	(*DiffResponse)(nil),           // 62: xlashape.v1.DiffResponse
+	(*DiffTotals)(nil),             // 63: xlashape.v1.DiffTotals
+	(*DiffRow)(nil),                // 64: xlashape.v1.DiffRow
+	(*DiffMeasuresRow)(nil),        // 65: xlashape.v1.DiffMeasuresRow
+	(*CopiesRequest)(nil),          // 66: xlashape.v1.CopiesRequest
+	(*CopiesResponse)(nil),         // 67: xlashape.v1.CopiesResponse
+	(*CopiesTotals)(nil),           // 68: xlashape.v1.CopiesTotals
+	(*CopiesRow)(nil),              // 69: xlashape.v1.CopiesRow
+	(*CopiesCausesRow)(nil),        // 70: xlashape.v1.CopiesCausesRow
+	(*CopiesSuggestionsRow)(nil),   // 71: xlashape.v1.CopiesSuggestionsRow
+	(*IndexingMapsRequest)(nil),    // 72: xlashape.v1.IndexingMapsRequest
+	(*IndexingMapsResponse)(nil),   // 73: xlashape.v1.IndexingMapsResponse
+	(*MapTotals)(nil),              // 74: xlashape.v1.MapTotals
+	(*MapRow)(nil),                 // 75: xlashape.v1.MapRow
+	(*TileRequest)(nil),            // 76: xlashape.v1.TileRequest
+	(*TileResponse)(nil),           // 77: xlashape.v1.TileResponse
+	(*TileTotals)(nil),             // 78: xlashape.v1.TileTotals
+	(*TileRow)(nil),                // 79: xlashape.v1.TileRow
+	(*VerifyRequest)(nil),          // 80: xlashape.v1.VerifyRequest
+	(*VerifyResponse)(nil),         // 81: xlashape.v1.VerifyResponse
+	(*VerifyTotals)(nil),           // 82: xlashape.v1.VerifyTotals
+	(*VerifyRow)(nil),              // 83: xlashape.v1.VerifyRow
+	(*ReadsRequest)(nil),           // 84: xlashape.v1.ReadsRequest
+	(*ReadsResponse)(nil),          // 85: xlashape.v1.ReadsResponse
+	(*ReadsTotals)(nil),            // 86: xlashape.v1.ReadsTotals
+	(*ReadsRow)(nil),               // 87: xlashape.v1.ReadsRow
+	(*ReadsAccessesRow)(nil),       // 88: xlashape.v1.ReadsAccessesRow
+	(*ReadsWritesRow)(nil),         // 89: xlashape.v1.ReadsWritesRow
+	(*ProfileRequest)(nil),         // 90: xlashape.v1.ProfileRequest
+	(*ProfileResponse)(nil),        // 91: xlashape.v1.ProfileResponse
+	(*ProfileTotals)(nil),          // 92: xlashape.v1.ProfileTotals
+	(*ProfileRow)(nil),             // 93: xlashape.v1.ProfileRow
+	(*ProfileByRow)(nil),           // 94: xlashape.v1.ProfileByRow
+	(*ProfileAgainstRow)(nil),      // 95: xlashape.v1.ProfileAgainstRow
+	nil,                            // 96: xlashape.v1.CostRow.SpacesEntry
+	nil,                            // 97: xlashape.v1.MemoryTimelineRow.SpacesEntry
+	(*ModuleInput)(nil),            // 98: xlashape.v1.ModuleInput
+	(*ShapeInput)(nil),             // 99: xlashape.v1.ShapeInput
+	(Direction)(0),                 // 100: xlashape.v1.Direction
+	(TextStyle)(0),                 // 101: xlashape.v1.TextStyle
+	(Knowledge)(0),                 // 102: xlashape.v1.Knowledge
+	(*OperandIndexing)(nil),        // 103: xlashape.v1.OperandIndexing
+	(*SymbolicTile)(nil),           // 104: xlashape.v1.SymbolicTile
+	(*IndexingMap)(nil),            // 105: xlashape.v1.IndexingMap
 }
 var file_xlashape_v1_report_service_proto_depIdxs = []int32{
-	97,  // 0: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
-	4,   // 1: xlashape.v1.CostRequest.table:type_name -> xlashape.v1.CostTable
+	98,  // 0: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
+	5,   // 1: xlashape.v1.CostRequest.table:type_name -> xlashape.v1.CostTable
 	2,   // 2: xlashape.v1.CostRequest.by:type_name -> xlashape.v1.Grouping
 	0,   // 3: xlashape.v1.CostRequest.target:type_name -> xlashape.v1.Target
 	1,   // 4: xlashape.v1.CostRequest.frames:type_name -> xlashape.v1.Frames
-	30,  // 5: xlashape.v1.CostResponse.totals:type_name -> xlashape.v1.CostTotals
-	31,  // 6: xlashape.v1.CostResponse.rows:type_name -> xlashape.v1.CostRow
-	32,  // 7: xlashape.v1.CostResponse.spaces:type_name -> xlashape.v1.CostSpacesRow
-	33,  // 8: xlashape.v1.CostResponse.by:type_name -> xlashape.v1.CostByRow
+	31,  // 5: xlashape.v1.CostResponse.totals:type_name -> xlashape.v1.CostTotals
+	32,  // 6: xlashape.v1.CostResponse.rows:type_name -> xlashape.v1.CostRow
+	33,  // 7: xlashape.v1.CostResponse.spaces:type_name -> xlashape.v1.CostSpacesRow
+	34,  // 8: xlashape.v1.CostResponse.by:type_name -> xlashape.v1.CostByRow
 	0,   // 9: xlashape.v1.CostTotals.target:type_name -> xlashape.v1.Target
-	95,  // 10: xlashape.v1.CostRow.spaces:type_name -> xlashape.v1.CostRow.SpacesEntry
-	3,   // 11: xlashape.v1.CostRow.bound:type_name -> xlashape.v1.Bound
-	97,  // 12: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
-	98,  // 13: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
-	0,   // 14: xlashape.v1.SizeRequest.target:type_name -> xlashape.v1.Target
-	5,   // 15: xlashape.v1.SizeRequest.order:type_name -> xlashape.v1.SizeOrder
-	1,   // 16: xlashape.v1.SizeRequest.frames:type_name -> xlashape.v1.Frames
-	36,  // 17: xlashape.v1.SizeResponse.totals:type_name -> xlashape.v1.SizeTotals
-	37,  // 18: xlashape.v1.SizeResponse.buffers:type_name -> xlashape.v1.SizeRow
-	0,   // 19: xlashape.v1.SizeTotals.target:type_name -> xlashape.v1.Target
-	97,  // 20: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
-	98,  // 21: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
-	10,  // 22: xlashape.v1.WhyRequest.table:type_name -> xlashape.v1.WhyTable
-	0,   // 23: xlashape.v1.WhyRequest.target:type_name -> xlashape.v1.Target
-	1,   // 24: xlashape.v1.WhyRequest.frames:type_name -> xlashape.v1.Frames
-	40,  // 25: xlashape.v1.WhyResponse.totals:type_name -> xlashape.v1.WhyTotals
-	41,  // 26: xlashape.v1.WhyResponse.buffers:type_name -> xlashape.v1.WhyRow
-	42,  // 27: xlashape.v1.WhyResponse.causes:type_name -> xlashape.v1.WhyCausesRow
-	43,  // 28: xlashape.v1.WhyResponse.suggestions:type_name -> xlashape.v1.WhySuggestionsRow
-	44,  // 29: xlashape.v1.WhyResponse.donated:type_name -> xlashape.v1.WhyDonatedRow
-	45,  // 30: xlashape.v1.WhyResponse.stated:type_name -> xlashape.v1.WhyStatedRow
-	6,   // 31: xlashape.v1.WhyTotals.kind:type_name -> xlashape.v1.WhySubject
-	0,   // 32: xlashape.v1.WhyTotals.target:type_name -> xlashape.v1.Target
-	7,   // 33: xlashape.v1.WhyCausesRow.kind:type_name -> xlashape.v1.WhyCauseKind
-	8,   // 34: xlashape.v1.WhySuggestionsRow.kind:type_name -> xlashape.v1.WhySuggestionKind
-	9,   // 35: xlashape.v1.WhyDonatedRow.kind:type_name -> xlashape.v1.AliasKind
-	97,  // 36: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
-	13,  // 37: xlashape.v1.MemoryRequest.table:type_name -> xlashape.v1.MemoryTable
-	2,   // 38: xlashape.v1.MemoryRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 39: xlashape.v1.MemoryRequest.target:type_name -> xlashape.v1.Target
-	1,   // 40: xlashape.v1.MemoryRequest.frames:type_name -> xlashape.v1.Frames
-	48,  // 41: xlashape.v1.MemoryResponse.totals:type_name -> xlashape.v1.MemoryTotals
-	49,  // 42: xlashape.v1.MemoryResponse.peak_buffers:type_name -> xlashape.v1.MemoryRow
-	50,  // 43: xlashape.v1.MemoryResponse.timeline:type_name -> xlashape.v1.MemoryTimelineRow
-	51,  // 44: xlashape.v1.MemoryResponse.spaces:type_name -> xlashape.v1.MemorySpacesRow
-	52,  // 45: xlashape.v1.MemoryResponse.by:type_name -> xlashape.v1.MemoryByRow
-	49,  // 46: xlashape.v1.MemoryResponse.at:type_name -> xlashape.v1.MemoryRow
-	53,  // 47: xlashape.v1.MemoryResponse.fit:type_name -> xlashape.v1.MemoryFitRow
-	0,   // 48: xlashape.v1.MemoryTotals.target:type_name -> xlashape.v1.Target
-	11,  // 49: xlashape.v1.MemoryRow.kind:type_name -> xlashape.v1.BufferKind
-	96,  // 50: xlashape.v1.MemoryTimelineRow.spaces:type_name -> xlashape.v1.MemoryTimelineRow.SpacesEntry
-	12,  // 51: xlashape.v1.MemoryFitRow.change:type_name -> xlashape.v1.PeakChangeKind
-	97,  // 52: xlashape.v1.CollectivesRequest.module:type_name -> xlashape.v1.ModuleInput
-	17,  // 53: xlashape.v1.CollectivesRequest.table:type_name -> xlashape.v1.CollectivesTable
-	2,   // 54: xlashape.v1.CollectivesRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 55: xlashape.v1.CollectivesRequest.target:type_name -> xlashape.v1.Target
-	1,   // 56: xlashape.v1.CollectivesRequest.frames:type_name -> xlashape.v1.Frames
-	56,  // 57: xlashape.v1.CollectivesResponse.totals:type_name -> xlashape.v1.CollectivesTotals
-	57,  // 58: xlashape.v1.CollectivesResponse.rows:type_name -> xlashape.v1.CollectivesRow
-	58,  // 59: xlashape.v1.CollectivesResponse.by:type_name -> xlashape.v1.CollectivesByRow
-	59,  // 60: xlashape.v1.CollectivesResponse.findings:type_name -> xlashape.v1.CollectivesFindingsRow
-	0,   // 61: xlashape.v1.CollectivesTotals.target:type_name -> xlashape.v1.Target
-	14,  // 62: xlashape.v1.CollectivesRow.kind:type_name -> xlashape.v1.CollectiveKind
-	15,  // 63: xlashape.v1.CollectivesRow.mode:type_name -> xlashape.v1.GroupMode
-	16,  // 64: xlashape.v1.CollectivesFindingsRow.kind:type_name -> xlashape.v1.CollectiveFindingKind
-	97,  // 65: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
-	97,  // 66: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
-	19,  // 67: xlashape.v1.DiffRequest.table:type_name -> xlashape.v1.DiffTable
-	1,   // 68: xlashape.v1.DiffRequest.frames:type_name -> xlashape.v1.Frames
-	62,  // 69: xlashape.v1.DiffResponse.totals:type_name -> xlashape.v1.DiffTotals
-	63,  // 70: xlashape.v1.DiffResponse.changes:type_name -> xlashape.v1.DiffRow
-	64,  // 71: xlashape.v1.DiffResponse.measures:type_name -> xlashape.v1.DiffMeasuresRow
-	18,  // 72: xlashape.v1.DiffRow.kind:type_name -> xlashape.v1.ChangeKind
-	97,  // 73: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
-	23,  // 74: xlashape.v1.CopiesRequest.table:type_name -> xlashape.v1.CopiesTable
-	1,   // 75: xlashape.v1.CopiesRequest.frames:type_name -> xlashape.v1.Frames
-	67,  // 76: xlashape.v1.CopiesResponse.totals:type_name -> xlashape.v1.CopiesTotals
-	68,  // 77: xlashape.v1.CopiesResponse.rows:type_name -> xlashape.v1.CopiesRow
-	69,  // 78: xlashape.v1.CopiesResponse.causes:type_name -> xlashape.v1.CopiesCausesRow
-	70,  // 79: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
-	20,  // 80: xlashape.v1.CopiesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
-	21,  // 81: xlashape.v1.CopiesRow.times_bound:type_name -> xlashape.v1.TimesBound
-	20,  // 82: xlashape.v1.CopiesCausesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
-	22,  // 83: xlashape.v1.CopiesSuggestionsRow.kinds:type_name -> xlashape.v1.CopyEditKind
-	97,  // 84: xlashape.v1.IndexingMapsRequest.module:type_name -> xlashape.v1.ModuleInput
-	99,  // 85: xlashape.v1.IndexingMapsRequest.direction:type_name -> xlashape.v1.Direction
-	100, // 86: xlashape.v1.IndexingMapsRequest.style:type_name -> xlashape.v1.TextStyle
-	73,  // 87: xlashape.v1.IndexingMapsResponse.totals:type_name -> xlashape.v1.MapTotals
-	74,  // 88: xlashape.v1.IndexingMapsResponse.maps:type_name -> xlashape.v1.MapRow
-	99,  // 89: xlashape.v1.MapTotals.direction:type_name -> xlashape.v1.Direction
-	99,  // 90: xlashape.v1.MapRow.direction:type_name -> xlashape.v1.Direction
-	101, // 91: xlashape.v1.MapRow.knowledge:type_name -> xlashape.v1.Knowledge
-	102, // 92: xlashape.v1.MapRow.indexing:type_name -> xlashape.v1.OperandIndexing
-	97,  // 93: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
-	100, // 94: xlashape.v1.TileRequest.style:type_name -> xlashape.v1.TextStyle
-	77,  // 95: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
-	78,  // 96: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
-	102, // 97: xlashape.v1.TileRow.indexing:type_name -> xlashape.v1.OperandIndexing
-	103, // 98: xlashape.v1.TileRow.tile:type_name -> xlashape.v1.SymbolicTile
-	97,  // 99: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
-	81,  // 100: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
-	82,  // 101: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
-	97,  // 102: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
-	26,  // 103: xlashape.v1.ReadsRequest.table:type_name -> xlashape.v1.ReadsTable
-	0,   // 104: xlashape.v1.ReadsRequest.target:type_name -> xlashape.v1.Target
-	1,   // 105: xlashape.v1.ReadsRequest.frames:type_name -> xlashape.v1.Frames
-	85,  // 106: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
-	86,  // 107: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
-	87,  // 108: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
-	88,  // 109: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
-	0,   // 110: xlashape.v1.ReadsTotals.target:type_name -> xlashape.v1.Target
-	24,  // 111: xlashape.v1.ReadsRow.access:type_name -> xlashape.v1.AccessKind
-	25,  // 112: xlashape.v1.ReadsRow.relayout:type_name -> xlashape.v1.Relayout
-	101, // 113: xlashape.v1.ReadsRow.knowledge:type_name -> xlashape.v1.Knowledge
-	24,  // 114: xlashape.v1.ReadsAccessesRow.access:type_name -> xlashape.v1.AccessKind
-	25,  // 115: xlashape.v1.ReadsAccessesRow.relayout:type_name -> xlashape.v1.Relayout
-	102, // 116: xlashape.v1.ReadsAccessesRow.indexing:type_name -> xlashape.v1.OperandIndexing
-	104, // 117: xlashape.v1.ReadsAccessesRow.physical:type_name -> xlashape.v1.IndexingMap
-	27,  // 118: xlashape.v1.ProfileRequest.table:type_name -> xlashape.v1.ProfileTable
-	2,   // 119: xlashape.v1.ProfileRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 120: xlashape.v1.ProfileRequest.target:type_name -> xlashape.v1.Target
-	1,   // 121: xlashape.v1.ProfileRequest.frames:type_name -> xlashape.v1.Frames
-	91,  // 122: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
-	92,  // 123: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
-	93,  // 124: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
-	94,  // 125: xlashape.v1.ProfileResponse.against:type_name -> xlashape.v1.ProfileAgainstRow
-	0,   // 126: xlashape.v1.ProfileTotals.target:type_name -> xlashape.v1.Target
-	3,   // 127: xlashape.v1.ProfileRow.bound:type_name -> xlashape.v1.Bound
-	38,  // 128: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
-	34,  // 129: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
-	46,  // 130: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
-	65,  // 131: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
-	28,  // 132: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
-	54,  // 133: xlashape.v1.ReportService.Collectives:input_type -> xlashape.v1.CollectivesRequest
-	83,  // 134: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
-	89,  // 135: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
-	60,  // 136: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
-	75,  // 137: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
-	79,  // 138: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
-	39,  // 139: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
-	35,  // 140: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
-	47,  // 141: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
-	66,  // 142: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
-	29,  // 143: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
-	55,  // 144: xlashape.v1.ReportService.Collectives:output_type -> xlashape.v1.CollectivesResponse
-	84,  // 145: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
-	90,  // 146: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
-	61,  // 147: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
-	76,  // 148: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
-	80,  // 149: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
-	139, // [139:150] is the sub-list for method output_type
-	128, // [128:139] is the sub-list for method input_type
-	128, // [128:128] is the sub-list for extension type_name
-	128, // [128:128] is the sub-list for extension extendee
-	0,   // [0:128] is the sub-list for field type_name
+	3,   // 10: xlashape.v1.CostRow.basis:type_name -> xlashape.v1.CostBasis
+	96,  // 11: xlashape.v1.CostRow.spaces:type_name -> xlashape.v1.CostRow.SpacesEntry
+	4,   // 12: xlashape.v1.CostRow.bound:type_name -> xlashape.v1.Bound
+	98,  // 13: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
+	99,  // 14: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
+	0,   // 15: xlashape.v1.SizeRequest.target:type_name -> xlashape.v1.Target
+	6,   // 16: xlashape.v1.SizeRequest.order:type_name -> xlashape.v1.SizeOrder
+	1,   // 17: xlashape.v1.SizeRequest.frames:type_name -> xlashape.v1.Frames
+	37,  // 18: xlashape.v1.SizeResponse.totals:type_name -> xlashape.v1.SizeTotals
+	38,  // 19: xlashape.v1.SizeResponse.buffers:type_name -> xlashape.v1.SizeRow
+	0,   // 20: xlashape.v1.SizeTotals.target:type_name -> xlashape.v1.Target
+	98,  // 21: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
+	99,  // 22: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
+	11,  // 23: xlashape.v1.WhyRequest.table:type_name -> xlashape.v1.WhyTable
+	0,   // 24: xlashape.v1.WhyRequest.target:type_name -> xlashape.v1.Target
+	1,   // 25: xlashape.v1.WhyRequest.frames:type_name -> xlashape.v1.Frames
+	41,  // 26: xlashape.v1.WhyResponse.totals:type_name -> xlashape.v1.WhyTotals
+	42,  // 27: xlashape.v1.WhyResponse.buffers:type_name -> xlashape.v1.WhyRow
+	43,  // 28: xlashape.v1.WhyResponse.causes:type_name -> xlashape.v1.WhyCausesRow
+	44,  // 29: xlashape.v1.WhyResponse.suggestions:type_name -> xlashape.v1.WhySuggestionsRow
+	45,  // 30: xlashape.v1.WhyResponse.donated:type_name -> xlashape.v1.WhyDonatedRow
+	46,  // 31: xlashape.v1.WhyResponse.stated:type_name -> xlashape.v1.WhyStatedRow
+	7,   // 32: xlashape.v1.WhyTotals.kind:type_name -> xlashape.v1.WhySubject
+	0,   // 33: xlashape.v1.WhyTotals.target:type_name -> xlashape.v1.Target
+	8,   // 34: xlashape.v1.WhyCausesRow.kind:type_name -> xlashape.v1.WhyCauseKind
+	9,   // 35: xlashape.v1.WhySuggestionsRow.kind:type_name -> xlashape.v1.WhySuggestionKind
+	10,  // 36: xlashape.v1.WhyDonatedRow.kind:type_name -> xlashape.v1.AliasKind
+	98,  // 37: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
+	14,  // 38: xlashape.v1.MemoryRequest.table:type_name -> xlashape.v1.MemoryTable
+	2,   // 39: xlashape.v1.MemoryRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 40: xlashape.v1.MemoryRequest.target:type_name -> xlashape.v1.Target
+	1,   // 41: xlashape.v1.MemoryRequest.frames:type_name -> xlashape.v1.Frames
+	49,  // 42: xlashape.v1.MemoryResponse.totals:type_name -> xlashape.v1.MemoryTotals
+	50,  // 43: xlashape.v1.MemoryResponse.peak_buffers:type_name -> xlashape.v1.MemoryRow
+	51,  // 44: xlashape.v1.MemoryResponse.timeline:type_name -> xlashape.v1.MemoryTimelineRow
+	52,  // 45: xlashape.v1.MemoryResponse.spaces:type_name -> xlashape.v1.MemorySpacesRow
+	53,  // 46: xlashape.v1.MemoryResponse.by:type_name -> xlashape.v1.MemoryByRow
+	50,  // 47: xlashape.v1.MemoryResponse.at:type_name -> xlashape.v1.MemoryRow
+	54,  // 48: xlashape.v1.MemoryResponse.fit:type_name -> xlashape.v1.MemoryFitRow
+	0,   // 49: xlashape.v1.MemoryTotals.target:type_name -> xlashape.v1.Target
+	12,  // 50: xlashape.v1.MemoryRow.kind:type_name -> xlashape.v1.BufferKind
+	97,  // 51: xlashape.v1.MemoryTimelineRow.spaces:type_name -> xlashape.v1.MemoryTimelineRow.SpacesEntry
+	13,  // 52: xlashape.v1.MemoryFitRow.change:type_name -> xlashape.v1.PeakChangeKind
+	98,  // 53: xlashape.v1.CollectivesRequest.module:type_name -> xlashape.v1.ModuleInput
+	18,  // 54: xlashape.v1.CollectivesRequest.table:type_name -> xlashape.v1.CollectivesTable
+	2,   // 55: xlashape.v1.CollectivesRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 56: xlashape.v1.CollectivesRequest.target:type_name -> xlashape.v1.Target
+	1,   // 57: xlashape.v1.CollectivesRequest.frames:type_name -> xlashape.v1.Frames
+	57,  // 58: xlashape.v1.CollectivesResponse.totals:type_name -> xlashape.v1.CollectivesTotals
+	58,  // 59: xlashape.v1.CollectivesResponse.rows:type_name -> xlashape.v1.CollectivesRow
+	59,  // 60: xlashape.v1.CollectivesResponse.by:type_name -> xlashape.v1.CollectivesByRow
+	60,  // 61: xlashape.v1.CollectivesResponse.findings:type_name -> xlashape.v1.CollectivesFindingsRow
+	0,   // 62: xlashape.v1.CollectivesTotals.target:type_name -> xlashape.v1.Target
+	15,  // 63: xlashape.v1.CollectivesRow.kind:type_name -> xlashape.v1.CollectiveKind
+	16,  // 64: xlashape.v1.CollectivesRow.mode:type_name -> xlashape.v1.GroupMode
+	17,  // 65: xlashape.v1.CollectivesFindingsRow.kind:type_name -> xlashape.v1.CollectiveFindingKind
+	98,  // 66: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
+	98,  // 67: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
+	20,  // 68: xlashape.v1.DiffRequest.table:type_name -> xlashape.v1.DiffTable
+	1,   // 69: xlashape.v1.DiffRequest.frames:type_name -> xlashape.v1.Frames
+	63,  // 70: xlashape.v1.DiffResponse.totals:type_name -> xlashape.v1.DiffTotals
+	64,  // 71: xlashape.v1.DiffResponse.changes:type_name -> xlashape.v1.DiffRow
+	65,  // 72: xlashape.v1.DiffResponse.measures:type_name -> xlashape.v1.DiffMeasuresRow
+	19,  // 73: xlashape.v1.DiffRow.kind:type_name -> xlashape.v1.ChangeKind
+	98,  // 74: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
+	24,  // 75: xlashape.v1.CopiesRequest.table:type_name -> xlashape.v1.CopiesTable
+	1,   // 76: xlashape.v1.CopiesRequest.frames:type_name -> xlashape.v1.Frames
+	68,  // 77: xlashape.v1.CopiesResponse.totals:type_name -> xlashape.v1.CopiesTotals
+	69,  // 78: xlashape.v1.CopiesResponse.rows:type_name -> xlashape.v1.CopiesRow
+	70,  // 79: xlashape.v1.CopiesResponse.causes:type_name -> xlashape.v1.CopiesCausesRow
+	71,  // 80: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
+	21,  // 81: xlashape.v1.CopiesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
+	22,  // 82: xlashape.v1.CopiesRow.times_bound:type_name -> xlashape.v1.TimesBound
+	21,  // 83: xlashape.v1.CopiesCausesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
+	23,  // 84: xlashape.v1.CopiesSuggestionsRow.kinds:type_name -> xlashape.v1.CopyEditKind
+	98,  // 85: xlashape.v1.IndexingMapsRequest.module:type_name -> xlashape.v1.ModuleInput
+	100, // 86: xlashape.v1.IndexingMapsRequest.direction:type_name -> xlashape.v1.Direction
+	101, // 87: xlashape.v1.IndexingMapsRequest.style:type_name -> xlashape.v1.TextStyle
+	74,  // 88: xlashape.v1.IndexingMapsResponse.totals:type_name -> xlashape.v1.MapTotals
+	75,  // 89: xlashape.v1.IndexingMapsResponse.maps:type_name -> xlashape.v1.MapRow
+	100, // 90: xlashape.v1.MapTotals.direction:type_name -> xlashape.v1.Direction
+	100, // 91: xlashape.v1.MapRow.direction:type_name -> xlashape.v1.Direction
+	102, // 92: xlashape.v1.MapRow.knowledge:type_name -> xlashape.v1.Knowledge
+	103, // 93: xlashape.v1.MapRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	98,  // 94: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
+	101, // 95: xlashape.v1.TileRequest.style:type_name -> xlashape.v1.TextStyle
+	78,  // 96: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
+	79,  // 97: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
+	103, // 98: xlashape.v1.TileRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	104, // 99: xlashape.v1.TileRow.tile:type_name -> xlashape.v1.SymbolicTile
+	98,  // 100: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
+	82,  // 101: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
+	83,  // 102: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
+	98,  // 103: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
+	27,  // 104: xlashape.v1.ReadsRequest.table:type_name -> xlashape.v1.ReadsTable
+	0,   // 105: xlashape.v1.ReadsRequest.target:type_name -> xlashape.v1.Target
+	1,   // 106: xlashape.v1.ReadsRequest.frames:type_name -> xlashape.v1.Frames
+	86,  // 107: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
+	87,  // 108: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
+	88,  // 109: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
+	89,  // 110: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
+	0,   // 111: xlashape.v1.ReadsTotals.target:type_name -> xlashape.v1.Target
+	25,  // 112: xlashape.v1.ReadsRow.access:type_name -> xlashape.v1.AccessKind
+	26,  // 113: xlashape.v1.ReadsRow.relayout:type_name -> xlashape.v1.Relayout
+	102, // 114: xlashape.v1.ReadsRow.knowledge:type_name -> xlashape.v1.Knowledge
+	25,  // 115: xlashape.v1.ReadsAccessesRow.access:type_name -> xlashape.v1.AccessKind
+	26,  // 116: xlashape.v1.ReadsAccessesRow.relayout:type_name -> xlashape.v1.Relayout
+	103, // 117: xlashape.v1.ReadsAccessesRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	105, // 118: xlashape.v1.ReadsAccessesRow.physical:type_name -> xlashape.v1.IndexingMap
+	28,  // 119: xlashape.v1.ProfileRequest.table:type_name -> xlashape.v1.ProfileTable
+	2,   // 120: xlashape.v1.ProfileRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 121: xlashape.v1.ProfileRequest.target:type_name -> xlashape.v1.Target
+	1,   // 122: xlashape.v1.ProfileRequest.frames:type_name -> xlashape.v1.Frames
+	92,  // 123: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
+	93,  // 124: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
+	94,  // 125: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
+	95,  // 126: xlashape.v1.ProfileResponse.against:type_name -> xlashape.v1.ProfileAgainstRow
+	0,   // 127: xlashape.v1.ProfileTotals.target:type_name -> xlashape.v1.Target
+	4,   // 128: xlashape.v1.ProfileRow.bound:type_name -> xlashape.v1.Bound
+	39,  // 129: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
+	35,  // 130: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
+	47,  // 131: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
+	66,  // 132: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
+	29,  // 133: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
+	55,  // 134: xlashape.v1.ReportService.Collectives:input_type -> xlashape.v1.CollectivesRequest
+	84,  // 135: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
+	90,  // 136: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
+	61,  // 137: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
+	76,  // 138: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
+	80,  // 139: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
+	40,  // 140: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
+	36,  // 141: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
+	48,  // 142: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
+	67,  // 143: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
+	30,  // 144: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
+	56,  // 145: xlashape.v1.ReportService.Collectives:output_type -> xlashape.v1.CollectivesResponse
+	85,  // 146: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
+	91,  // 147: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
+	62,  // 148: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
+	77,  // 149: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
+	81,  // 150: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
+	140, // [140:151] is the sub-list for method output_type
+	129, // [129:140] is the sub-list for method input_type
+	129, // [129:129] is the sub-list for extension type_name
+	129, // [129:129] is the sub-list for extension extendee
+	0,   // [0:129] is the sub-list for field type_name
 }
 
 func init() { file_xlashape_v1_report_service_proto_init() }
@@ -13272,7 +13346,7 @@ func file_xlashape_v1_report_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_xlashape_v1_report_service_proto_rawDesc), len(file_xlashape_v1_report_service_proto_rawDesc)),
-			NumEnums:      28,
+			NumEnums:      29,
 			NumMessages:   69,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -17,6 +17,7 @@ class ReceivedCostRow(ReceivedRow):
     times: int
     is_exact: bool
     flops: int | None
+    basis: str
     transcendentals: int
     bytes: int
     bytes_read: int | None

@@ -51,6 +51,7 @@ REPORT: Final = Report(
         Column("times", ColumnKind.INTEGER, "how often it runs in one run of the program; 0 in branches of conditionals that do not count", rank=2),
         Column("is_exact", ColumnKind.BOOLEAN, "whether it is known how often it runs: false in a loop without known trip count and in branches"),
         Column("flops", ColumnKind.INTEGER, "FLOPs of one execution; empty where they are not known, as for custom calls", "flops", rank=1),
+        Column("basis", ColumnKind.TEXT, "what the FLOPs are known from", choices=vocabularies.COST_BASES),
         Column("transcendentals", ColumnKind.INTEGER, "transcendental functions of one execution: exp, log, sqrt, tanh, …"),
         Column("bytes", ColumnKind.INTEGER, "bytes that one execution reads and writes", "bytes", rank=1),
         Column("bytes_read", ColumnKind.INTEGER, "bytes that it reads", "bytes"),
@@ -110,6 +111,7 @@ class InstructionCost(NamedTuple):
     times: int
     is_exact: bool
     flops: int | None
+    basis: str
     transcendentals: int
     bytes: int
     bytes_read: int | None
@@ -403,6 +405,7 @@ def _values(
         checked_int64(run.times, f"how often {instruction.name!r} runs"),
         run.is_exact,
         None if flops is None else checked_int64(flops, f"the number of FLOPs of {instruction.name!r}"),
+        "unknown" if flops is None else "stated" if arithmetic.is_stated else "counted",
         checked_int64(arithmetic.transcendentals, f"the number of transcendentals of {instruction.name!r}"),
         checked_int64(moved, f"the number of bytes of {instruction.name!r}"),
         None if as_xla else traffic.bytes_read,
