@@ -15,6 +15,7 @@ The files. Each imports only from those above it:
 
     schedule.py      what the schedule puts between the begin and the end of an asynchronous collective
     findings.py      what sends more than it has to, and what removes that
+    rematerialized.py  which pairs of shardings XLA cannot turn into each other without gathering the array
     answer.py        `Collectives`, the answer: its rows, and the declaration of their columns
     find_sent.py     the function `collectives`
 """

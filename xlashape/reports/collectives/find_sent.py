@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from xlashape.base.math import checked_int64
 from xlashape.hlo import HloInstruction, HloModule
@@ -21,11 +21,15 @@ from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.hlo.ops.exchange import Exchanged
 from xlashape.reports.collectives.answer import CollectiveFinding, CollectiveRow, Collectives
 from xlashape.reports.collectives.findings import Found, Sent, cause_of, findings_of
+from xlashape.reports.collectives.rematerialized import rematerializations
 from xlashape.reports.collectives.schedule import windows_of
 from xlashape.reports.cost.links import Topology, link_seconds
 from xlashape.reports.cost.program import Program, Runs, Sums, program_of, runs_of
 from xlashape.reports.cost.targets import Roof, roof_of
 from xlashape.reports.program import program
+
+_SHOWN: Final = 5
+"""How many arrays that XLA gathers involuntarily are named."""
 
 
 class _Known(NamedTuple):
@@ -109,6 +113,10 @@ class _Finder:
             notes.append("The module does not say which chips run it; the position of a device counts as its chip.")
         if self._roof.target is not None and self._roof.links is None:
             notes.append(f"Links of {self._roof.target.name} are not known, so there are no times.")
+        gathered = [str(each) for each in rematerializations(module)]
+        notes += gathered[:_SHOWN]
+        if gathered[_SHOWN:]:
+            notes.append(f"XLA gathers {len(gathered) - _SHOWN:,} more arrays involuntarily.")
         answer = Collectives(
             module.name,
             rows,
