@@ -1,5 +1,5 @@
-"""Logs and parts of dumps that are made to be slow, or are cut off in the worst place: each is answered or refused with one
-error, in time and memory that are bounded."""
+"""Logs and parts of dumps that are made to be slow, or are cut off in the worst place: each is answered or refused with
+one error, in time and memory that are bounded."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Which programs XLA gathers arrays for involuntarily: 20 of which jaxlib 0.12.0.1 says so on 8 devices, and 40 of which it
-does not, as JAX lowers them with random meshes, shapes, shardings and operations."""
+"""Which programs XLA gathers arrays for involuntarily: 20 of which jaxlib 0.12.0.1 says so on 8 devices, and 40 of
+which it does not, as JAX lowers them with random meshes, shapes, shardings and operations."""
 
 from __future__ import annotations
 
