@@ -4,7 +4,7 @@
 - `domains`: what floats are. `integers`: integers and predicates, which are the same in all domains.
 - `elementwise`, `movement`, `indexed`, `reduction`, `sorting`, `contraction`, `linear_algebra`, `control`,
   `collective`, `custom_calls`: a function for each opcode, written once over the operations of a domain.
-- `regions`: what the computation of a reduction does.
+- `regions`: what the computation of a reduction does. `partial`: some elements of a value, from what they read alone.
 """
 
 from xlashape.evaluation import (

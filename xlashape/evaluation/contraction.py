@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,12 +11,16 @@ from xlashape.evaluation.elementwise import converted, is_real
 from xlashape.evaluation.machine import Array, Machine, Value, dtype_of, evaluates
 from xlashape.evaluation.reduction import window_slices
 from xlashape.hlo import HloInstruction
+from xlashape.limits import spend
 from xlashape.shape import PrimitiveType
+
+_PRODUCTS_OF_A_STEP: Final = 1 << 18
 
 
 def _products(machine: Machine, a: Array, b: Array, kind: PrimitiveType, dtype: np.dtype[Any]) -> Array:
     """The products of matrices [batch, m, k] and [batch, k, n] of a type. Sums of integers are of `dtype`."""
     domain = machine.domain
+    spend(a.size * b.shape[-1] // _PRODUCTS_OF_A_STEP)
     if is_real(kind):
         return domain.matmul(a, b)
     if kind.is_complex:

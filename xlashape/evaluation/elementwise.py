@@ -251,7 +251,7 @@ def converted(domain: FloatDomain, x: Array, source: PrimitiveType, target: Prim
 @evaluates("bitcast-convert")
 def bitcast_convert(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
     source, target = instruction.operands[0].shape, instruction.shape
-    dims = target.dimensions if target.rank or source.rank else np.shape(args[0])
+    dims = target.dimensions if target.rank != source.rank else np.shape(args[0])
     return reinterpreted(machine.domain, args[0], source.element_type, target.element_type, dims)
 
 

@@ -31,6 +31,8 @@ Outside: TypeAlias = Callable[[HloInstruction, list[Spread]], Spread]
 
 MAX_ELEMENTS: Final = 1 << 28
 """The most elements of one result."""
+ELEMENTS_OF_A_STEP: Final = 1 << 12
+"""Elements of results that count as a step of a budget, as an instruction does."""
 
 EVALUATORS: dict[str, Evaluate] = {}
 """Opcode → the function that evaluates it on one device."""
@@ -144,15 +146,16 @@ class Machine:
 
     def apply(self, instruction: HloInstruction, operands: list[Spread]) -> Spread:
         """The value of an instruction from those of its operands."""
-        spend(1)
         one, together = instruction.kind.fact(_evaluators, _evaluators)
         if together is not None:
+            spend(1)
             return together(self, instruction, operands)
         if one is None:
             raise unsupported(instruction)
         count = max([len(spread) for spread in operands], default=1)
         found = [one(self, instruction, [at(spread, device) for spread in operands]) for device in range(count)]
         shape = instruction.shape
+        spend(1 + sum([np.size(x) for x in found]) // ELEMENTS_OF_A_STEP if shape.is_array else 1)
         return [self.domain.rounded(value, shape.element_type) for value in found] if shape.is_array else found
 
     def result(self, computation: HloComputation, arguments: Sequence[Value]) -> Value:

@@ -116,3 +116,14 @@ def test_constants_are_the_rationals_that_rounding_has_hidden() -> None:
     assert element(0.0, np.inf, -np.inf, np.nan) == [0, INFINITY, NEGATIVE, NAN]
     # An integer is exact, whatever was there before.
     assert n.lifted(np.array([0.25000007, 0.25]))[1] * 4 % P == 1
+
+
+@pytest.mark.parametrize("n", [2, 8, 128, 512, 7, 3, 63, 1000])
+def test_roots_of_small_numbers_are_roots_in_the_field(n: int) -> None:
+    """Compilers fold a division by the root into a product with the inverse, rounded anew."""
+    numbers = FieldNumbers()
+    root = np.float64(np.float32(np.sqrt(n)))
+    up, down = (int(numbers.lifted(np.array([v]))[0]) for v in (root, np.float64(np.float32(1 / root))))
+    assert up * down % P == 1
+    if pow(n, P >> 1, P) == 1:  # n is a square
+        assert up * up % P == n

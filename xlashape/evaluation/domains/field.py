@@ -47,6 +47,8 @@ _INFINITIES: Final = {
     "float64": 0x7FF0000000000000,
 }
 """The bits of ∞."""
+_FILTER: Final = 1 << 20
+"""Lower bits of results of exp, by which most other elements are passed over."""
 _LOW: Final = (1 << 30) - 1
 
 
@@ -396,8 +398,8 @@ class Remembered:
     def put(self, results: Array, arguments: Array) -> None:
         """Remembers arguments and results."""
         if self._seen is None:
-            self._seen = np.zeros(1 << 16, bool)
-        self._seen[results.ravel() & 0xFFFF] = True
+            self._seen = np.zeros(_FILTER, bool)
+        self._seen[results.ravel() & (_FILTER - 1)] = True
         self._new.append((results.ravel(), arguments.ravel()))
 
     def put_inverse(self, results: Array, inverses: Array) -> None:
@@ -409,7 +411,7 @@ class Remembered:
 
     def maybe(self, x: Array) -> Array:
         """Where x may be a result."""
-        return np.zeros(x.shape, bool) if self._seen is None else self._seen[x & 0xFFFF]
+        return np.zeros(x.shape, bool) if self._seen is None else self._seen[x & (_FILTER - 1)]
 
     def of(self, x: Array) -> tuple[Array, Array]:
         """(arguments, where x is a result)."""

@@ -1,7 +1,8 @@
 """Constants as elements of the field.
 
 A constant stands for the simplest rational number within 2⁻²² of it: 0.333333343 is 1/3, so that folding 1/3 changes
-nothing. Constants that differ by less than 2⁻²⁰ of their size are the same element, whichever program has them.
+nothing. A constant near √n or 1/√n for a small n is a root of n or 1/n, if there is one. Constants that differ by less
+than 2⁻²⁰ of their size are the same element, whichever program has them.
 """
 
 # NumPy's stubs leave the types of many results unknown.
@@ -10,7 +11,7 @@ nothing. Constants that differ by less than 2⁻²⁰ of their size are the same
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,7 @@ NEGATIVE: Final = P + 1
 NAN: Final = P + 2
 
 _EXACT: Final = 1 << 20
+_ROOTS: Final = 1 << 12
 _NEAR: Final = 2.0**-22
 _SAME: Final = 2.0**-20
 
@@ -63,23 +65,30 @@ class FieldNumbers:
             return -self._element(-v) % P
         if v == 0:
             return 0
-        simple = whole_or_inverse(v)
+        simple = whole_or_inverse(v, _EXACT)
         if simple is not None:
             return simple
         at = bisect_left(self._sizes, v * (1 - _SAME))
         if at < len(self._sizes) and self._sizes[at] <= v * (1 + _SAME):
             return self._elements[self._sizes[at]]
+        square = whole_or_inverse(v * v, _ROOTS)
+        found = None if square is None else pow(square, 1 << 29, P)
+        if found is None or found * found % P != square:
+            mantissa, exponent = math.frexp(v)
+            n, d = simplest(2 * mantissa * (1 - _NEAR), 2 * mantissa * (1 + _NEAR))
+            found = n * pow(d, P - 2, P) * pow(2, (exponent - 1) % (P - 1), P) % P
         self._sizes.insert(at, v)
-        mantissa, exponent = math.frexp(v)
-        n, d = simplest(2 * mantissa * (1 - _NEAR), 2 * mantissa * (1 + _NEAR))
-        return n * pow(d, P - 2, P) * pow(2, (exponent - 1) % (P - 1), P) % P
+        if math.isfinite(1 / v):
+            self._elements[1 / v] = pow(found, P - 2, P)
+            insort(self._sizes, 1 / v)
+        return found
 
 
-def whole_or_inverse(v: float) -> int | None:
-    """The element of a positive number that is an integer or the inverse of one."""
+def whole_or_inverse(v: float, most: int) -> int | None:
+    """The element of a positive number that is an integer of at most `most`, or the inverse of one."""
     for w, is_inverse in ((v, False), (1 / v, True)) if 2.0**-1000 < v < 2.0**1000 else ():
         whole = round(w)
-        if 0 < whole <= _EXACT and abs(w - whole) <= _NEAR * w:
+        if 0 < whole <= most and abs(w - whole) <= _NEAR * w:
             return pow(whole, P - 2, P) if is_inverse else whole
     return None
 

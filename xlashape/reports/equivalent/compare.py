@@ -280,7 +280,8 @@ class Comparison:
             return Verdict(UNKNOWN, [str(error)], instruction=instruction)
         if found is not None:
             return Verdict(DIFFERS, difference=found, instruction=instruction)
-        return Verdict(UNKNOWN, ["a part of a large program could not be shown to be equal"], instruction=instruction)
+        reasons = [*outline.reasons] or ["a part of a large program could not be shown to be equal"]
+        return Verdict(UNKNOWN, reasons, instruction=instruction)
 
     def _parting(self, a: ComparedProgram, b: ComparedProgram, draw: int) -> HloInstruction | None:
         """The first instruction of b whose value in a draw no instruction of a has."""

@@ -167,12 +167,16 @@ def _random(domain: Any, shape: Shape, seed: int) -> Value:
         return tuple([_random(domain, part, seed + 1 + i) for i, part in enumerate(shape.tuple_shapes)])
     if shape.is_token:
         return np.asarray(float(seed % (1 << 40)))
-    count = int(np.prod(shape.dimensions, dtype=np.int64))
-    drawn = mixed(np.arange(count), seed).reshape(shape.dimensions)
-    kind = shape.element_type
+    places = np.arange(np.prod(shape.dimensions, dtype=np.int64)).reshape(shape.dimensions)
+    return random(shape, places, seed)
+
+
+def random(shape: Shape, places: Array, seed: int) -> Array:
+    """What stands for the elements of an array at places, which are counted through the whole array."""
+    drawn, kind = mixed(places, seed), shape.element_type
     if is_real(kind) or kind.is_complex:
-        elements = (drawn % np.uint64(P)).astype(np.int64)
-        return domain.complex(elements, elements) if kind.is_complex else elements
+        elements: Array = (drawn % np.uint64(P)).astype(np.int64)
+        return elements << 32 | elements if kind.is_complex else elements
     if kind.text == "pred":
         return (drawn & np.uint64(1)).astype(bool)
     return (drawn & np.uint64(7 if kind.bit_width >= 8 else 1)).astype(dtype_of(shape))
