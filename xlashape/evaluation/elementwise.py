@@ -283,8 +283,10 @@ def select(machine: Machine, instruction: HloInstruction, args: list[Value]) -> 
 
 @evaluates("clamp")
 def clamp(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
-    kind, domain = instruction.shape.element_type, machine.domain
-    return applied(domain, "minimum", kind, applied(domain, "maximum", kind, args[0], args[1]), args[2])
+    low, x, high = args
+    if is_real(instruction.shape.element_type):
+        return machine.domain.clamp(low, x, high)
+    return np.minimum(np.maximum(low, x), high)
 
 
 @evaluates("map")

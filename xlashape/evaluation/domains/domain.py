@@ -124,6 +124,9 @@ class FloatDomain(Protocol):
     def subtract(self, a: Array, b: Array) -> Array:
         return self.add(a, self.negate(b))
 
+    def clamp(self, low: Array, x: Array, high: Array) -> Array:
+        return self.minimum(self.maximum(low, x), high)
+
     def least(self, x: Array, axes: tuple[int, ...]) -> Array:
         """The minima along axes."""
         return self.negate(self.greatest(self.negate(x), axes))

@@ -56,6 +56,11 @@ class Roundings(Field):
         found = np.where(size == 0, 0, hashed(size, self._key(name)))
         return np.where(x < P, np.where(is_negative, negated(found), found), x)
 
+    def clamp(self, low: Array, x: Array, high: Array) -> Array:
+        """Not the same as a maximum and a minimum: XLA leaves open what clamp makes of a NaN."""
+        found = super().clamp(low, x, high)
+        return self._odd(found, "clamp") if found.dtype.kind == "i" else found
+
     def _pair(self, a: Array, b: Array, name: str) -> Array:
         low, high = np.minimum(a, b), np.maximum(a, b)
         return hashed(low ^ hashed(high, self._key(name)), self._key(name))

@@ -31,7 +31,7 @@ OVER_REALS: Final = "equal over the reals"
 DIFFERS: Final = "differs"
 UNKNOWN: Final = "unknown"
 
-_STEPS: Final = 400_000
+_STEPS: Final = 2_000_000
 """The most instructions that one run with ordinary numbers takes."""
 _LARGE: Final = 1 << 23
 """Elements of all values: larger programs are evaluated in parts."""
