@@ -31,8 +31,8 @@ OVER_REALS: Final = "equal over the reals"
 DIFFERS: Final = "differs"
 UNKNOWN: Final = "unknown"
 
-_STEPS: Final = 2_000_000
-"""The most instructions that one run with ordinary numbers takes."""
+_STEPS: Final = 400_000
+"""The most steps that one run with ordinary numbers takes: instructions, and elements and products of large ones."""
 _LARGE: Final = 1 << 23
 """Elements of all values: larger programs are evaluated in parts."""
 _SHOWN: Final = 5
@@ -326,7 +326,7 @@ class Comparison:
             [given(domain, part, shape) for part in self._parts(program, p, x)]
             for p, (x, shape) in enumerate(zip(inputs, self.whole.inputs, strict=True))
         ]
-        with budget(steps=_STEPS):
+        with budget(steps=_STEPS, subject="a run with ordinary numbers"):
             return run_module(program.module, spreads, domain, self.devices)
 
 
