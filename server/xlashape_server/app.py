@@ -100,8 +100,7 @@ class Server:
         _check(self.config)
         allow_descriptors()
         memory = self.config.worker_memory()
-        cache = min(self.config.module_cache_bytes, memory // 2)
-        config = replace(self.config, max_worker_memory=memory, module_cache_bytes=cache)
+        config = replace(self.config, max_worker_memory=memory)
         if config.unix_path is not None:
             _free_socket(config.unix_path)
         else:

@@ -91,7 +91,9 @@ class Config:
         "Bytes of memory of one worker; calls that would need more are refused. 0: its part of three quarters of what "
         "the control group or the machine has, at most 2 GiB.",
     )
-    max_request_bytes: int = _setting(64 * MIB, "Bytes of one request message.")
+    max_request_bytes: int = _setting(
+        16 * MIB, "Bytes of one request message over gRPC, and a quarter of those over HTTP. Uploads are streams."
+    )
     max_module_bytes: int = _setting(256 * MIB, "Bytes of one module, uploaded or inline.")
     max_analysis_steps: int = _setting(
         500_000_000,
@@ -122,8 +124,6 @@ class Config:
 
     # -- bounds: no settings. The command line lifts some where it answers without a server, and tests lower them.
 
-    threads: int = 16
-    """Calls that one worker computes at a time."""
     log_calls_per_second: float = 10.0
     """Lines about calls that succeeded, of one worker at the level info."""
     max_concurrent_uploads: int = 128
@@ -133,9 +133,7 @@ class Config:
     max_connections: int = 2048
     """Connections of gRPC, and as many of HTTP, in one worker; further ones are closed."""
     caller_share: float = 0.75
-    """Part of the places for calls, uploads, streams and connections, and of the turns, that one address may hold."""
-    connection_share: float = 0.5
-    """The same for one connection."""
+    """Part of the places for calls, uploads, streams and connections that one address may hold."""
     max_receive_seconds: float = 30.0
     """Time for the first message of a call to come."""
     max_send_seconds: float = 30.0
@@ -154,8 +152,6 @@ class Config:
     """Bytes of one module in text."""
     max_module_instructions: int = 250_000
     """Instructions of one module."""
-    max_module_memory: int = 512 * MIB
-    """Memory that the decoded messages of one module may take, estimated before decoding."""
     max_page_size: int = 10_000
     """Instructions in one page; also the page size where the request does not give one."""
     connection_age_seconds: float = 300.0
@@ -164,8 +160,6 @@ class Config:
     """Time without traffic after which a client is asked for a sign of life."""
     watchdog_seconds: float = 10.0
     """Time without a sign of life after which a worker is replaced. 0: never, such as under a debugger."""
-    module_cache_bytes: int = 1024 * MIB
-    """Memory that the modules one worker keeps decoded may take, and half of the memory of the worker at most."""
 
     def __post_init__(self) -> None:
         if self.unix_path is None:
@@ -262,6 +256,11 @@ class Config:
                 )
             )
         return found
+
+    @property
+    def max_body_bytes(self) -> int:
+        """Bytes of one request message over HTTP."""
+        return 4 * self.max_request_bytes
 
     def host_and_port(self) -> tuple[str, int]:
         """Host and port of `address`, without the brackets of IPv6. InvalidArgumentError for a unix: address."""

@@ -1,20 +1,15 @@
-"""The adapter between gRPC and the guard (`guard.py`), which gives a call a place (the right to be in progress), turns
-(the right to compute), and bounds of time and memory.
+"""Registers each RPC of the schema with grpc. This is the adapter between gRPC and the guard (`guard.py`), which admits
+calls, and the front (`front.py`), which answers them.
 
-`GrpcCalls` wraps handlers in plain functions that grpc calls. They are not a grpc.ServerInterceptor, which adds a fifth
-to the time of a small call. RPCs of one request are registered as if their requests were streams. Otherwise grpc waits
-for the request before it calls anything here, and a caller that never sends it would hold a thread for good.
-
-A call holds a thread of grpc's pool from its beginning until its last response is handed to grpc, and most of that time
-the thread waits. So the pool has a thread for each call that may be admitted, and some more to refuse further calls.
-Turns bound how many of the threads compute at the same time.
+Handlers are plain functions and no grpc.ServerInterceptor, which adds a fifth to the time of a small call. grpc chooses
+the pool of threads by the method: questions that a front answers itself have a small one, calls that wait for a compute
+child another.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from types import TracebackType
@@ -24,20 +19,19 @@ import grpc
 from google.rpc import code_pb2
 from grpc_status import rpc_status
 
-from xlashape.errors import InvalidArgumentError, XlashapeError
-from xlashape_server.callers import Newest, Places, caller_of
+from xlashape.errors import XlashapeError
+from xlashape_server.call_threads import CallThreads
+from xlashape_server.callers import Places, caller_of
 from xlashape_server.calls import Call
 from xlashape_server.config import Config
+from xlashape_server.front import Front
 from xlashape_server.guard import Guard
+from xlashape_server.handlers import Rpc
 from xlashape_server.streams import received
 
+_SMALL_THREADS = 256  # threads for what a front answers itself, most of which wait for requests
 _REFUSING_THREADS = 16  # threads beyond those of admitted calls, to refuse further calls
-
 _MAX_PENDING = 1 << 16  # calls that grpc keeps before Python code receives them
-
-_RECEIVE_SECONDS = 2.0  # seconds within which the request of a call without a turn must arrive
-_SMALL_BYTES = 4096  # the most bytes of the request of a call without a turn: it holds the name of a service
-
 _IDENTITY, _GZIP = 0, 2  # grpc's numbers of compression algorithms
 
 
@@ -72,12 +66,10 @@ class CallContext(Protocol):
 def server_options(config: Config) -> list[tuple[str, Any]]:
     """The options of a grpc server that the guard relies on."""
     return [
-        # Twice the guard's limit: the guard refuses most messages that are too large, with an error that names the
-        # limit.
-        ("grpc.max_receive_message_length", min(2 * config.max_request_bytes, (1 << 31) - 1)),
+        # The guard refuses most messages that are too large, with an error that names the limit.
+        ("grpc.max_receive_message_length", min(config.max_request_bytes * 5 // 4, (1 << 31) - 1)),
         ("grpc.max_send_message_length", -1),
-        # The guard decompresses messages itself, because grpc decompresses without a limit: 60 kB become 60 MB, and
-        # 60 MB fill the memory.
+        # The guard decompresses messages itself, because grpc decompresses without a limit: 60 kB become 60 MB.
         ("grpc.per_message_decompression", 0),
         ("grpc.compression_enabled_algorithms_bitset", 1 << _IDENTITY | 1 << _GZIP),
         # A connection needs no more streams than the calls that are admitted: further calls would only be refused.
@@ -89,163 +81,176 @@ def server_options(config: Config) -> list[tuple[str, Any]]:
     ]
 
 
-class CallThreads(ThreadPoolExecutor):
-    """The threads of a grpc server. If the system refuses a new thread, a call waits for one that exists."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Runs the function in a thread, once one is free."""
-        try:
-            return super().submit(fn, *args, **kwargs)
-        except RuntimeError:
-            # The function is in the queue already. The error would end grpc's only thread that takes calls.
-            return Future()
+def small_threads() -> CallThreads:
+    """The threads of a grpc server, in which small questions are answered."""
+    return CallThreads(_SMALL_THREADS, "call")
 
 
-def thread_pool(config: Config) -> CallThreads:
-    """The threads of a grpc server."""
-    return CallThreads(config.max_concurrent_calls + _REFUSING_THREADS, "call")
+def add_services(
+    server: grpc.Server, rpcs: tuple[Rpc, ...], guard: Guard, front: Front, small: CallThreads, config: Config
+) -> None:
+    """Registers `rpcs` with `server`, whose own threads are `small`. Others wait for children in theirs."""
+    waiting = CallThreads(config.max_concurrent_calls + _REFUSING_THREADS, "module call")
+    guard.watch.also += [partial(each.end_waiting, config.max_receive_seconds) for each in (small, waiting)]
+    guard.watch.waiting += [small, waiting]
+    by_service: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {}
+    for number, rpc in enumerate(rpcs):
+        method = rpc.method
+        threads = small if front.is_small(number) else waiting
+        calls = GrpcCalls(guard, threads)
+        name = f"{method.containing_service.name}/{method.name}"
+        handler: grpc.RpcMethodHandler[Any, Any]
+        if method.client_streaming and method.server_streaming:
+            answer = calls.both_streams(name, partial(front.conversation, number), (guard.places, guard.streams))
+            handler = grpc.stream_stream_rpc_method_handler(answer)
+        elif method.client_streaming:
+            answer = calls.client_stream(name, partial(front.upload, number), (guard.places, guard.uploads))
+            handler = grpc.stream_unary_rpc_method_handler(answer)
+        elif method.server_streaming:
+            handler = grpc.unary_stream_rpc_method_handler(calls.server_stream(name, partial(front.answers, number)))
+        else:
+            handler = grpc.unary_unary_rpc_method_handler(calls.unary(name, partial(front.answer, number)))
+        by_service.setdefault(method.containing_service.full_name, {})[method.name] = handler
+    for full_name, methods in by_service.items():
+        add_methods(server, full_name, methods)
 
 
-class GrpcCalls:
-    """Wraps handlers in functions that grpc calls; one method for each kind of RPC.
+def add_methods(server: grpc.Server, service: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]) -> None:
+    """Registers the methods of a service with `server`."""
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
+    # Registered methods are found by grpc's core, which is faster. Older versions of grpc do not have this function.
+    register: Callable[[str, Any], None] | None = getattr(server, "add_registered_method_handlers", None)
+    if register is not None:
+        register(service, methods)
 
-    A handler takes a serialized request or an iterator of them, and the deadline, a time of time.monotonic().
+
+def count_unknown_methods(server: grpc.Server, guard: Guard) -> None:
+    """Has the guard count calls of methods that do not exist. Call this after all methods were added: grpc asks
+    handlers in the order in which they were added.
     """
+    last: Any = _Unknown(guard)
+    server.add_generic_rpc_handlers((last,))
+
+
+class _Unknown:
+    """A handler that has no methods. grpc asks it only for methods that no handler before it has."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
 
-    def unary(
-        self, name: str, handler: Callable[[bytes, float], bytes]
-    ) -> Callable[[Iterator[bytes], CallContext], bytes]:
-        """Wraps a handler from one request to one response."""
-        guard = self._guard
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> None:
+        del handler_call_details
+        self._guard.unknown_method()
 
-        def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
-            with _Answering(guard, name, context) as call:
-                request = guard.message(call, self._first(call, requests))
-                response = guard.answer(call, handler, request)
+
+class GrpcCalls:
+    """Wraps functions that answer calls in functions that grpc calls in `threads`; one method for each kind of RPC."""
+
+    def __init__(self, guard: Guard, threads: CallThreads) -> None:
+        self._guard = guard
+        self._threads = threads
+
+    def unary(self, name: str, answer: Callable[[Call, bytes], bytes], most: int | None = None, *places: Places) -> Any:
+        """From one request, of `most` bytes, to one response. Each call needs one of each kind of places."""
+        guard, arrived = self._guard, self._threads.arrived
+
+        def answered(data: bytes, context: CallContext) -> bytes:
+            arrived()
+            with _Answering(guard, name, context, places or None) as call:
+                response = answer(call, guard.message(call, data, most))
                 call.answered(len(response))
-                if guard.access.wants_success():
-                    self._log(name, call, request_bytes=len(request), response_bytes=len(response))
+                guard.log.add(
+                    name, "OK", call.caller.connection, time.monotonic() - call.started,
+                    request_bytes=len(data), response_bytes=len(response),
+                )  # fmt: skip
                 return response
 
-        return answer
+        return self._in_threads(answered)
 
     def server_stream(
-        self, name: str, handler: Callable[[bytes, float], Iterable[bytes]]
-    ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
-        """Wraps a handler from one request to a stream of responses."""
-        guard = self._guard
+        self,
+        name: str,
+        answers: Callable[[Call, bytes], Iterable[bytes]],
+        most: int | None = None,
+        *places: Places,
+        endless: bool = False,
+    ) -> Any:
+        """From one request to a stream of responses, which an `endless` call sends as long as its caller likes."""
+        guard, arrived = self._guard, self._threads.arrived
 
-        def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
-            with _Answering(guard, name, context) as call:
-                request = guard.message(call, self._first(call, requests))
-                yield from self._streamed(name, call, guard.answers(call, handler, request), request_bytes=len(request))
+        def answered(data: bytes, context: CallContext) -> Iterator[bytes]:
+            arrived()
+            with _Answering(guard, name, context, places or None, endless=endless) as call:
+                yield from self._sent(call, answers(call, guard.message(call, data, most)))
 
-        return answer
+        return self._in_threads(answered)
 
     def client_stream(
-        self, name: str, handler: Callable[[Iterator[bytes], float], bytes], kind: Places
-    ) -> Callable[[Iterator[bytes], CallContext], bytes]:
-        """Wraps a handler from a stream of requests to one response. Each call needs an ordinary place and one of
-        `kind`.
-        """
+        self, name: str, answer: Callable[[Call, Iterator[bytes]], bytes], places: tuple[Places, ...]
+    ) -> Any:
+        """From a stream of requests to one response."""
         guard = self._guard
 
-        def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
-            with (
-                _Answering(guard, name, context, (guard.places, kind)) as call,
-                closing(received(requests, call.deadline)) as stream,
-            ):
-                response = guard.answer(call, handler, guard.messages(call, stream))
-                call.answered(len(response))
-                if guard.access.wants_success():
-                    self._log(name, call, response_bytes=len(response))
-                return response
-
-        return answer
-
-    def both_streams(
-        self, name: str, handler: Callable[[Iterator[bytes], float], Iterable[bytes]], places: tuple[Places, ...]
-    ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
-        """Wraps a handler from a stream of requests to a stream of responses. Each call needs a place of each kind in
-        `places`.
-        """
-        guard = self._guard
-
-        def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
+        def answered(requests: Iterator[bytes], context: CallContext) -> bytes:
+            self._threads.arrived()
             with (
                 _Answering(guard, name, context, places) as call,
                 closing(received(requests, call.deadline)) as stream,
             ):
-                yield from self._streamed(name, call, guard.answers(call, handler, guard.messages(call, stream)))
-
-        return answer
-
-    def apart(
-        self, name: str, handler: Callable[[bytes], bytes], places: Places, newest: Newest
-    ) -> Callable[[Iterator[bytes], CallContext], bytes]:
-        """Wraps a fast handler, which takes no deadline and must answer even when all other calls are busy. Each call
-        needs one of `places` and no turn. `newest` bounds the number of calls: a further call ends an old one.
-        """
-        guard = self._guard
-
-        def answer(requests: Iterator[bytes], context: CallContext) -> bytes:
-            with _Answering(guard, name, context, (places,)) as call:
-                call.receive_seconds = min(call.receive_seconds, _RECEIVE_SECONDS)
-                newest.add(call)
-                response = handler(guard.message(call, self._first(call, requests), _SMALL_BYTES))
+                response = answer(call, self._messages(call, stream))
                 call.answered(len(response))
+                guard.log.add(name, "OK", call.caller.connection, time.monotonic() - call.started)
                 return response
 
-        return answer
+        return self._in_threads(answered)
 
-    def watch(
-        self, name: str, handler: Callable[[bytes, Callable[[], None]], Iterable[bytes]], places: Places
-    ) -> Callable[[Iterator[bytes], CallContext], Iterator[bytes]]:
-        """Wraps a handler that streams until its caller goes away, and needs one of `places` and no turn. The handler
-        is given the request, and a function that raises once the caller has gone.
-        """
+    def both_streams(
+        self, name: str, answers: Callable[[Call, Generator[bytes]], Iterable[bytes]], places: tuple[Places, ...]
+    ) -> Any:
+        """From a stream of requests to a stream of responses."""
         guard = self._guard
 
-        def answer(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
-            with _Answering(guard, name, context, (places,), endless=True) as call:
-                call.receive_seconds = min(call.receive_seconds, _RECEIVE_SECONDS)
-                request = guard.message(call, self._first(call, requests), _SMALL_BYTES)
-                for response in handler(request, call.check):
-                    call.sends(len(response))
-                    yield response
-                    call.sent()
+        def answered(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
+            self._threads.arrived()
+            with (
+                _Answering(guard, name, context, places) as call,
+                closing(received(requests, call.deadline)) as stream,
+            ):
+                yield from self._sent(call, answers(call, self._messages(call, stream)))
 
-        return answer
+        return self._in_threads(answered)
 
-    def _streamed(self, name: str, call: Call, responses: Iterator[bytes], **facts: object) -> Iterator[bytes]:
+    def _in_threads(self, function: Any) -> Any:
+        function.experimental_thread_pool = self._threads
+        return function
+
+    def _messages(self, call: Call, stream: Generator[bytes]) -> Generator[bytes]:
+        """The messages of a stream of requests."""
+        is_first = True
+        while True:
+            call.receives(is_first=is_first)
+            try:
+                data = next(stream, None)
+            finally:
+                call.received()
+            if data is None:
+                return
+            is_first = False
+            yield self._guard.message(call, data)
+
+    def _sent(self, call: Call, responses: Iterable[bytes]) -> Iterator[bytes]:
         """The responses of a call, until its caller has gone."""
         count = size = 0
         for response in responses:
             count, size = count + 1, size + len(response)
+            call.sends(len(response))
             yield response
             if call.is_over:
                 break
+            call.sent()
         call.answered(0)
-        if self._guard.access.wants_success():
-            self._log(name, call, responses=count, response_bytes=size, **facts)
-
-    @staticmethod
-    def _first(call: Call, requests: Iterator[bytes]) -> bytes:
-        """The only request of a call."""
-        call.receives_first()
-        request = next(requests, None)
-        if request is None:
-            raise InvalidArgumentError("a request message is missing")
-        call.received()
-        return request
-
-    def _log(self, name: str, call: Call, **facts: object) -> None:
-        """Logs a successful call."""
         seconds = time.monotonic() - call.started
-        self._guard.access.log(name, "OK", call.caller.connection, seconds, **facts)
+        self._guard.log.add(call.name, "OK", call.caller.connection, seconds, responses=count, response_bytes=size)
 
 
 class _Answering:
@@ -266,11 +271,11 @@ class _Answering:
     ) -> None:
         self._guard = guard
         self._context = context
-        identify = partial(caller_of, context)
+        caller = caller_of(context)
         try:
             self.call = guard.begin(
                 name,
-                identify,
+                caller,
                 context.time_remaining(),
                 partial(_cut_off, guard, context),
                 places,
@@ -279,7 +284,7 @@ class _Answering:
             )
         except Exception as error:
             status = guard.refusal(name, None, error)
-            guard.access.log(name, code_pb2.Code.Name(status.code), identify().connection, error=status.message)
+            guard.log.add(name, code_pb2.Code.Name(status.code), caller.connection, error=status.message)
             context.abort_with_status(rpc_status.to_status(status))
         if not context.add_callback(self.call.transport_ended):
             self.call.transport_ended()
@@ -302,14 +307,9 @@ class _Answering:
         """Ends the call with the status of `error`."""
         call = self.call
         status = self._guard.refusal(call.name, call, error)
-        self._guard.access.log(
-            call.name,
-            code_pb2.Code.Name(status.code),
-            call.caller.connection,
-            time.monotonic() - call.started,
-            error=status.message,
-        )
-        call.lease.release()
+        seconds = time.monotonic() - call.started
+        name = code_pb2.Code.Name(status.code)
+        self._guard.log.add(call.name, name, call.caller.connection, seconds, error=status.message)
         call.sends(0)
         self._context.abort_with_status(rpc_status.to_status(status))
 

@@ -1,15 +1,12 @@
-"""Serves grpc.health.v1.Health in threads of its own, so that it answers even when all other calls are busy.
-
-Health checks have places of their own, apart from those of other calls. A place is the right to have one call in
-progress. A caller has two seconds to send its request. If there are too many checks, the oldest check of the caller
-that has the most is ended. Watches have other places, of which each caller may hold a share.
+"""Serves grpc.health.v1.Health in threads and places of its own, so that it answers even when all other calls are
+busy. Checks whose request does not come give up their thread; each caller may hold a share of the places for watches.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import grpc
@@ -17,17 +14,21 @@ from google.protobuf.message import DecodeError as WireError
 from grpc_health.v1 import health_pb2
 
 from xlashape.errors import DecodeError, NotFoundError
-from xlashape_server.callers import Newest, Places, Shares
-from xlashape_server.grpc_calls import GrpcCalls
+from xlashape_server.call_threads import CallThreads
+from xlashape_server.callers import Places
+from xlashape_server.calls import Call
+from xlashape_server.grpc_calls import GrpcCalls, add_methods
 from xlashape_server.guard import Guard
-from xlashape_server.services import add_methods
 
 SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 CALLS = ("Health/Check", "Health/Watch")
 """The names of health calls in logs, metrics and rules of access."""
 
-_MAX_CHECKS = 32  # checks at the same time
-_PLACES_PER_CHECK = 8
+_MAX_CHECKS = 16  # checks at the same time
+_MAX_PENDING = 1 << 10  # checks that are answered or whose answer is sent
+_PATIENCE_SECONDS = 0.01  # seconds within which it must come while all threads wait for one
+_RECEIVE_SECONDS = 2.0  # seconds within which the request must come
+_MESSAGE_BYTES = 4096  # the most bytes of a request, which has the name of a service
 _MAX_WATCHES = 256  # watches at the same time; for each a thread sleeps
 _REFUSING_THREADS = 4  # threads beyond those of watches, to refuse further watches
 _CHECK_SECONDS = 1.0  # seconds between checks that the caller of a watch is still there
@@ -64,7 +65,7 @@ class Health:
         """Whether the state of a service is SERVING."""
         return self._states.get(service) == health_pb2.HealthCheckResponse.SERVING
 
-    def check(self, data: bytes) -> bytes:
+    def check(self, _: Call, data: bytes) -> bytes:
         """The RPC Check: the state of a service. NotFoundError for a service that is not known."""
         service = _service(data)
         status = self._states.get(service)
@@ -72,8 +73,8 @@ class Health:
             raise NotFoundError(f"there is no service {service[:80]!r}", kind="service", name=service)
         return health_pb2.HealthCheckResponse(status=status).SerializeToString()
 
-    def watch(self, data: bytes, check: Callable[[], None]) -> Iterator[bytes]:
-        """The RPC Watch: the state of a service now, and each new state. `check` raises once the caller has gone."""
+    def watch(self, call: Call, data: bytes) -> Iterator[bytes]:
+        """The RPC Watch: the state of a service now, and each new state, until the caller has gone."""
         service = _service(data)
         sent = None
         while True:
@@ -83,24 +84,27 @@ class Health:
             if status != sent:
                 sent = status
                 yield health_pb2.HealthCheckResponse(status=status).SerializeToString()
-            check()
+            call.check()
             with self._changed:
                 if self._version == version:
                     self._changed.wait(_CHECK_SECONDS)
 
     def enable(self, server: grpc.Server, guard: Guard) -> None:
         """Registers the service grpc.health.v1.Health with `server`."""
-        calls = GrpcCalls(guard)
-        # There are more places than checks, since a check that was ended frees its place only a moment later.
-        checks = Places("health_checks", _PLACES_PER_CHECK * _MAX_CHECKS, Shares(1.0, 1.0))
-        watches = Places("health_watches", _MAX_WATCHES, guard.shares)
-        check: Any = calls.apart(CALLS[0], self.check, checks, Newest("health_checks", _MAX_CHECKS))
-        watch: Any = calls.watch(CALLS[1], self.watch, watches)
-        check.experimental_thread_pool = ThreadPoolExecutor(2 * _MAX_CHECKS, "health")
-        watch.experimental_thread_pool = ThreadPoolExecutor(_MAX_WATCHES + _REFUSING_THREADS, "health watch")
+        threads = (
+            CallThreads(_MAX_CHECKS, "health", _PATIENCE_SECONDS),
+            CallThreads(_MAX_WATCHES + _REFUSING_THREADS, "health watch"),
+        )
+        guard.watch.also += [partial(each.end_waiting, _RECEIVE_SECONDS) for each in threads]
+        checks, watches = (
+            Places("health_checks", _MAX_PENDING, 1.0),
+            Places("health_watches", _MAX_WATCHES, guard.share),
+        )
+        check = GrpcCalls(guard, threads[0]).unary(CALLS[0], self.check, _MESSAGE_BYTES, checks)
+        watch = GrpcCalls(guard, threads[1]).server_stream(CALLS[1], self.watch, _MESSAGE_BYTES, watches, endless=True)
         methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-            "Check": grpc.stream_unary_rpc_method_handler(check),
-            "Watch": grpc.stream_stream_rpc_method_handler(watch),
+            "Check": grpc.unary_unary_rpc_method_handler(check),
+            "Watch": grpc.unary_stream_rpc_method_handler(watch),
         }
         add_methods(server, SERVICE, methods)
 

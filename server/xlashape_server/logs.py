@@ -118,3 +118,30 @@ def configure(level: str, stream: TextIO | None = None, **always: Any) -> None:
 def set_level(level: str) -> None:
     """Sets the level of the logs of this process."""
     logging.getLogger("xlashape_server").setLevel(level.upper())
+
+
+class CallLog:
+    """Log lines of calls, at most one for each. At the level info at most 100 refused calls a second are logged, and
+    `most` successful ones; at the level debug every call; at the levels warning and error none. The first line after
+    calls that were not logged has their number, such as "unlogged": 4711.
+    """
+
+    def __init__(self, most: float) -> None:
+        self._log = logging.getLogger("xlashape_server.calls")
+        self._succeeded = Rate(most)
+        self._refused = Rate(100)
+
+    def add(self, rpc: str, code: str, peer: str, seconds: float | None = None, **facts: object) -> None:
+        """Logs a call that has ended. Facts that are None are left out."""
+        if not self._log.isEnabledFor(logging.INFO):
+            return
+        rate = self._succeeded if code == "OK" else self._refused
+        if not rate.allows() and not self._log.isEnabledFor(logging.DEBUG):
+            return
+        line: dict[str, object] = {"rpc": rpc, "code": code, "peer": peer}
+        if seconds is not None:
+            line["ms"] = round(seconds * 1e3, 3)
+        line.update((key, value) for key, value in facts.items() if value is not None)
+        if not self._log.isEnabledFor(logging.DEBUG):
+            line.update(rate.unlogged())
+        self._log.info("call", extra={"facts": line})

@@ -9,7 +9,6 @@ the descriptors of v1 are made of those of v1alpha.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, cast
 
@@ -20,12 +19,12 @@ from google.protobuf.message import DecodeError as WireError
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from xlashape.errors import DecodeError
-from xlashape.limits import spend
 from xlashape.proto import pool, services
-from xlashape_server.grpc_calls import GrpcCalls
+from xlashape_server.call_threads import CallThreads
+from xlashape_server.calls import Call
+from xlashape_server.grpc_calls import GrpcCalls, add_methods
 from xlashape_server.guard import Guard
 from xlashape_server.health import SERVICE
-from xlashape_server.services import add_methods
 
 V1 = "grpc.reflection.v1"
 
@@ -82,11 +81,11 @@ class _Reflection(reflection.ReflectionServicer):
     def __init__(self, names: list[str]) -> None:
         super().__init__(names, pool=cast("DescriptorPool", _AllPools()))
 
-    def converse(self, requests: Iterator[bytes], deadline: float) -> Iterator[bytes]:  # noqa: ARG002  # all handlers are called alike
+    def converse(self, call: Call, requests: Iterator[bytes]) -> Iterator[bytes]:
         """The RPC ServerReflectionInfo, with serialized requests and responses."""
         answers = cast("Callable[[Iterator[Any], Any], Iterator[Any]]", self.ServerReflectionInfo)
         for answer in answers(map(_decoded, requests), None):
-            spend(256)  # a checkpoint between two answers, which raises if the call must stop
+            call.check()
             yield answer.SerializeToString()
 
 
@@ -102,8 +101,8 @@ def enable(server: grpc.Server, guard: Guard) -> None:
     versions = (f"{V1}.ServerReflection", reflection.SERVICE_NAME)
     names = [*(service.full_name for service in services()), SERVICE, *versions]
     places = guard.conversations
-    answer: Any = GrpcCalls(guard).both_streams(CALL, _Reflection(names).converse, (places,))
-    answer.experimental_thread_pool = ThreadPoolExecutor(places.maximum + _REFUSING_THREADS, "reflection")
+    threads = CallThreads(places.maximum + _REFUSING_THREADS, "reflection")
+    answer = GrpcCalls(guard, threads).both_streams(CALL, _Reflection(names).converse, (places,))
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(answer)
     }

@@ -15,7 +15,7 @@ import stat
 import sys
 from pathlib import Path
 
-from xlashape_server.callers import Shares, caller_at, peer_of
+from xlashape_server.callers import caller_at, peer_of
 
 _log = logging.getLogger("xlashape_server.worker")
 
@@ -56,13 +56,13 @@ def _descriptors() -> list[int]:
 
 
 class Crowd:
-    """Closes connections of callers that have too many. At each of `ports`, a caller may have its share of `maximum`
+    """Closes connections of callers that have too many. At each of `ports`, a caller may have its `share` of `maximum`
     connections; the newest beyond that are closed.
     """
 
-    def __init__(self, ports: tuple[int, ...], maximum: int, shares: Shares) -> None:
+    def __init__(self, ports: tuple[int, ...], maximum: int, share: float) -> None:
         self._ports = ports
-        self._most = shares.of(maximum)[0]
+        self._most = max(1, int(maximum * share))
         self._since: dict[tuple[int, str], int] = {}
         self._looks = 0
 

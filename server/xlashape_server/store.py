@@ -75,6 +75,7 @@ T = TypeVar("T")
 _log = logging.getLogger("xlashape_server.store")
 
 _NAME = re.compile(r"modules/([0-9a-f]{64})")
+_NAMED = re.compile(rb"modules/([0-9a-f]{64})")
 _FOOTER = struct.Struct("<I32s12s")
 _MARK = b"xlashape.v2\n"  # the end of each file: the version of its format
 BLOCK_BYTES = 1 << 20
@@ -113,6 +114,11 @@ def faults() -> Generator[None]:
         if isinstance(error, XlashapeError):
             raise  # DeadlineExceededError is an OSError too, since it is a TimeoutError
         raise fault(error) from error
+
+
+def digests_in(data: bytes) -> tuple[str, ...]:
+    """The digests of the modules that serialized bytes name."""
+    return tuple([found.decode() for found in _NAMED.findall(data)])
 
 
 def module_name(sha256: str) -> str:
@@ -262,7 +268,8 @@ class Store:
     ) -> None:
         self._root = Path(directory)
         self._modules = self._root / "modules"
-        self._incoming = self._root / "incoming"
+        self.incoming = self._root / "incoming"
+        """The directory of files that are being written."""
         self._damaged = self._root / "damaged"
         self._refused = self._root / "refused"
         self._lock_path = self._root / "lock"
@@ -293,7 +300,7 @@ class Store:
 
     def upload(self) -> Upload:
         """Begins an upload. Use the result in a `with` block."""
-        return Upload(self, self._incoming)
+        return Upload(self, self.incoming)
 
     def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
         """The facts about a module. This counts as a use of the module. NotFoundError if the store does not have the
@@ -518,7 +525,7 @@ class Store:
         """A file in `incoming`, which is removed unless it is taken over."""
         # Under the directory's lock, so that `_evict` of another process does not find the file before it is locked.
         with self._locked():
-            file = tempfile.NamedTemporaryFile(dir=self._incoming, delete=False)  # noqa: SIM115  # closed below
+            file = tempfile.NamedTemporaryFile(dir=self.incoming, delete=False)  # noqa: SIM115  # closed below
             fcntl.flock(file, fcntl.LOCK_EX)
         with faults(), file:
             try:
@@ -586,7 +593,7 @@ class Store:
     def _make_directories(self) -> None:
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)  # others on this machine have no part in the modules
         self._modules.mkdir(mode=0o700, exist_ok=True)
-        self._incoming.mkdir(mode=0o700, exist_ok=True)
+        self.incoming.mkdir(mode=0o700, exist_ok=True)
 
     def _check_directory(self) -> None:
         """Makes the directory again if it was removed. UnavailableError if it cannot be made, or another file system
@@ -618,7 +625,7 @@ class Store:
             total -= size
             if is_module:
                 self.evicted["space" if is_young else "age"] += 1
-        for path in self._incoming.iterdir():
+        for path in self.incoming.iterdir():
             with contextlib.suppress(OSError), path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 path.unlink()

@@ -25,18 +25,17 @@ from typing import TYPE_CHECKING, Any, TextIO
 import grpc
 from grpc_health.v1 import health_pb2
 
-from xlashape.base import caches
 from xlashape.proto import services
 from xlashape_server import logs, readiness, reflection, tls
-from xlashape_server.callers import Shares
+from xlashape_server.children import REASONS, Children
 from xlashape_server.config import Config
-from xlashape_server.grpc_calls import server_options, thread_pool
+from xlashape_server.front import Front
+from xlashape_server.grpc_calls import add_services, count_unknown_methods, server_options, small_threads
 from xlashape_server.guard import Guard
-from xlashape_server.handlers import Rpc, rpcs
+from xlashape_server.handlers import rpcs
 from xlashape_server.health import CALLS as HEALTH_CALLS
 from xlashape_server.health import Health
 from xlashape_server.modules import Modules
-from xlashape_server.services import add_services, count_unknown_methods
 from xlashape_server.signals import StopSignals
 from xlashape_server.sockets import Crowd, open_sockets
 from xlashape_server.store import Store
@@ -58,48 +57,61 @@ _COLLECTIONS = (5000, 20, 20)
 _MIN_PING_INTERVAL_MS = 10_000  # milliseconds between two pings of a client; more frequent pings are refused
 
 
-def make_server(config: Config, recorder: Recorder | None = None) -> tuple[grpc.Server, Health, Listener | None]:
+def make_server(
+    config: Config, children: Children, recorder: Recorder | None = None
+) -> tuple[grpc.Server, Health, Listener | None]:
     """A grpc server with every service and its health service, and a listener for HTTP if the settings have an address
     for HTTP. Both are bound to their addresses and not yet started. `config.store_directory` must be set.
 
-    `recorder` counts calls.
+    `children` compute what the front does not answer itself. `recorder` counts calls.
     """
     options = [*connection_options(config), *server_options(config)]
-    server = grpc.server(thread_pool(config), options=options)
-    modules = Modules(config, Store.of(config, config.store))
-    caches.register(modules.cache)
-    guard = Guard(config, modules.relieve)
-    answered = rpcs(config, modules)
-    add_services(server, answered, guard)
+    threads = small_threads()
+    server = grpc.server(threads, options=options)
+    store = Store.of(config, config.store)
+    answered = rpcs(config, Modules(config, store))
+    guard = Guard(config)
+    front = Front(config, answered, store, children)
+    guard.watch.also.append(children.look)
+    add_services(server, answered, guard, front, threads, config)
     health = Health()
     for name in (*readiness.NAMES, *(service.full_name for service in services())):
         health.set(name, health_pb2.HealthCheckResponse.SERVING)
-    readiness.follow(modules.store, health.set)
+    readiness.follow(store, health.set)
     health.enable(server, guard)
     reflection.enable(server, guard)
     if recorder is not None:
-        _record(recorder, guard, modules, health)
+        _record(recorder, guard, front, children, health)
         count_unknown_methods(server, guard)
     guard.watch.start()
     _listen(server, config)
-    return server, health, _http_listener(config, guard, answered)
+    http: Listener | None = None
+    if config.http:
+        from xlashape_server.web import Listener  # needs packages of the extra `web`
+
+        http = Listener(config, guard, front, answered)
+    return server, health, http
 
 
-def _record(recorder: Recorder, guard: Guard, modules: Modules, health: Health) -> None:
+def _record(recorder: Recorder, guard: Guard, front: Front, children: Children, health: Health) -> None:
     """Has the guard count its calls, and has the recorder report values that other objects keep."""
     guard.watch.recorder = recorder
-    cache, store = modules.cache, modules.store
     recorder.gauge("xlashape_calls_in_flight", guard.watch.by_stage)
-    recorder.gauge("xlashape_memory_reserved_bytes", lambda: guard.memory.reserved)
-    recorder.gauge("xlashape_module_cache_bytes", lambda: cache.usage().bytes)
-    recorder.gauge("xlashape_module_cache_modules", lambda: cache.usage().entries)
+    recorder.gauge("xlashape_message_bytes", lambda: guard.watch.room.taken)
+    recorder.gauge("xlashape_kept_answer_bytes", lambda: front.kept.bytes)
+    recorder.gauge("xlashape_children", lambda: len(children.pids))
     recorder.gauge("xlashape_worker_ready", lambda: int(health.serves(readiness.READY)))
-    recorder.follow("xlashape_module_cache_hits_total", lambda: cache.hits)
-    recorder.follow("xlashape_module_cache_misses_total", lambda: cache.misses)
-    recorder.follow("xlashape_module_cache_evictions_total", lambda: cache.evictions)
-    recorder.follow("xlashape_store_damaged_total", lambda: store.damaged)
-    recorder.follow("xlashape_store_evictions_total", lambda: store.evicted["age"], "age")
-    recorder.follow("xlashape_store_evictions_total", lambda: store.evicted["space"], "space")
+    recorder.follow("xlashape_kept_answer_hits_total", lambda: front.kept.hits)
+    recorder.follow("xlashape_kept_answer_misses_total", lambda: front.kept.misses)
+    counts = (("age",), ("space",), ())
+    for at, labels in enumerate(counts):
+        name = "xlashape_store_evictions_total" if labels else "xlashape_store_damaged_total"
+        recorder.follow(name, lambda at=at: children.store_counts[at], *labels)
+    recorder.follow("xlashape_store_damaged_total", lambda: front.store.damaged)
+    for each in guard.watch.waiting:
+        recorder.follow("xlashape_calls_cut_off_total", lambda each=each: each.ended, "receiving")
+    for reason in REASONS:
+        recorder.follow("xlashape_children_ended_total", lambda reason=reason: children.ended[reason], reason)
 
 
 def _recorder(directory: str | None, worker: int) -> Recorder | None:
@@ -119,14 +131,6 @@ def _recorder(directory: str | None, worker: int) -> Recorder | None:
     except OSError as error:  # the directory was removed, or has no room: calls can be answered nevertheless
         _log.error("this worker has no metrics: %s", error)
         return None
-
-
-def _http_listener(config: Config, guard: Guard, answered: tuple[Rpc, ...]) -> Listener | None:
-    if not config.http:
-        return None
-    from xlashape_server.web import Listener  # needs packages of the extra `web`
-
-    return Listener(config, guard, answered)
 
 
 def _listen(server: grpc.Server, config: Config) -> None:
@@ -190,18 +194,23 @@ def run() -> int:
     faulthandler.register(signal.SIGUSR1)  # writes the stacks of all threads to standard error
     with StopSignals() as signals:
         recorder = _recorder(start_message["metrics_directory"], worker)
-        return _serve(start_message["cpu"], config, signals, recorder)
+        return _serve(start_message, config, signals, recorder)
 
 
-def _serve(cpu: int | None, config: Config, signals: StopSignals, recorder: Recorder | None) -> int:
+def _serve(start: dict[str, Any], config: Config, signals: StopSignals, recorder: Recorder | None) -> int:
+    cpu: int | None = start["cpu"]
+    cores: frozenset[int] = frozenset()
     if cpu is not None and sys.platform == "linux":
+        cores = frozenset(os.sched_getaffinity(0))
         try:
             os.sched_setaffinity(0, {cpu})
         except OSError as error:
             _log.warning("cannot stay on core %d: %s", cpu, error)
     parent = Parent(sys.stdout)
+    children = Children(config, start["log"], cores, worker=start["worker"])
     try:
-        server, health_servicer, http = make_server(config, recorder)
+        children.start()
+        server, health_servicer, http = make_server(config, children, recorder)
         _tune_collector()
         server.start()
         if http is not None:
@@ -209,6 +218,7 @@ def _serve(cpu: int | None, config: Config, signals: StopSignals, recorder: Reco
     except Exception as error:
         _log.error("cannot start", exc_info=error)
         parent.tell(event="failed", reason=str(error))
+        children.stop()
         return 1
     threading.Thread(target=_listen_to_parent, args=(signals,), daemon=True).start()
     # The sockets other than connections of clients. They are counted before the parent hears that this worker is ready,
@@ -219,7 +229,7 @@ def _serve(cpu: int | None, config: Config, signals: StopSignals, recorder: Reco
     ports = () if config.unix_path is not None else (config.host_and_port()[1],)
     if config.http:
         ports += (config.http_host_and_port()[1],)
-    crowd = Crowd(ports, config.max_connections, Shares(config.caller_share, config.connection_share))
+    crowd = Crowd(ports, config.max_connections, config.caller_share)
     threading.Thread(target=_show_life, args=(parent, other_sockets, recorder, crowd), daemon=True).start()
     signals.wait()
     health_servicer.enter_graceful_shutdown()
@@ -230,6 +240,7 @@ def _serve(cpu: int | None, config: Config, signals: StopSignals, recorder: Reco
     if http is not None:
         http.stop(config.grace_seconds)
     stopped.wait()
+    children.stop()
     _log.debug("stopped")
     return 0
 
@@ -239,7 +250,6 @@ def _tune_collector() -> None:
 
     The objects that exist now stay for good, so they are taken out of collections (gc.freeze). With the usual
     thresholds, calls that made expressions by the hundred thousand had pauses of 25 to 50 ms several times a second.
-    Cycles that therefore live longer are collected when memory gets scarce (`memory.py`).
     """
     gc.collect()
     gc.freeze()

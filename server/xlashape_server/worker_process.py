@@ -32,7 +32,6 @@ from xlashape.base import version
 from xlashape.errors import UnavailableError
 from xlashape_server.config import Config
 from xlashape_server.logs import OutputLines
-from xlashape_server.memory import keeping_freed_memory
 
 _log = logging.getLogger("xlashape_server.app")
 
@@ -48,6 +47,16 @@ _ANSWER_SECONDS = 5.0  # seconds in which a worker must acknowledge a request to
 _BOOTSTRAP = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from xlashape_server.worker import main; main()"
 )
+
+
+# glibc's allocator keeps large freed blocks for the next call. By default it gives each freed block of megabytes back,
+# and a new one comes in pages that the system clears while the thread has the interpreter's lock: 4 ms for 8 MB. There
+# is one heap, since further ones are given back only as a whole.
+_ALLOCATOR = {
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+    "MALLOC_ARENA_MAX": "1",
+}
 
 
 class WorkerProcess:
@@ -126,7 +135,7 @@ class WorkerProcess:
                     stderr=subprocess.PIPE,
                     text=True,
                     errors="replace",
-                    env={**keeping_freed_memory(self._config.worker_memory()), **os.environ},
+                    env={**_ALLOCATOR, **os.environ},
                     pass_fds=(log_descriptor, *self._inherited),
                 )
             finally:

@@ -21,7 +21,7 @@ import time
 import traceback
 import weakref
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,14 @@ from harness.mutations import mutated
 from harness.questions import questions
 
 from xlashape.errors import XlashapeError
+from xlashape.limits import set_checkpoint
 from xlashape.proto import message_class
 from xlashape_server.callers import Caller
 from xlashape_server.calls import Call
 from xlashape_server.config import Config
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc, rpcs
+from xlashape_server.json_messages import json_to_proto, proto_to_json
 from xlashape_server.modules import Modules
 from xlashape_server.store import Store
 
@@ -64,7 +66,7 @@ class Service:
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         store = Store(folder, max_bytes=1 << 28, max_age=86_400)
         modules = Modules(config, store)
-        self.guard = Guard(config, modules.cache.clear)
+        self.guard = Guard(config)
         self.guard.watch.start()
         self.rpcs: dict[str, Rpc] = {
             f"{rpc.method.containing_service.name}/{rpc.method.name}": rpc for rpc in rpcs(config, modules)
@@ -75,33 +77,30 @@ class Service:
         """The code and the message with which a call ends. The message of INTERNAL is the exception's trace."""
         guard, rpc = self.guard, self.rpcs[name]
         caller = Caller("fuzzer", "fuzzer:1")
-        call = guard.begin(name, lambda: caller, _SECONDS, _cannot_be_cut_off)
-        call.receives_first()
-        call.received()
+        call = guard.begin(name, caller, _SECONDS, _cannot_be_cut_off)
+        set_checkpoint(call.check)
         try:
             if rpc.method.client_streaming:
                 handler: Any = rpc.handler
-                request: Any = guard.messages(call, _each(requests))
+                request: Any = (guard.message(call, each) for each in requests)
             else:
                 handler = self._with_json(rpc) if is_json else rpc.handler
                 request = guard.message(call, requests[0] if requests else b"")
+            answer = handler(request, call.deadline)
             if rpc.method.server_streaming:
-                for _ in guard.answers(call, handler, request):
+                for _ in answer:
                     pass
-            else:
-                guard.answer(call, handler, request)
         except Exception as error:  # callers see the status that the guard makes from it
             status = guard.refusal(name, call, error)
             code = code_pb2.Code.Name(status.code)
             return code, "".join(traceback.format_exception(error)) if code in _FINDS else status.message
         finally:
+            set_checkpoint(None)
             call.work_ended()
             call.transport_ended()
         return "OK", ""
 
     def _with_json(self, rpc: Rpc) -> Callable[[bytes, float], Any]:
-        from xlashape_server.web.messages import json_to_proto, proto_to_json  # of an extra
-
         asked, answered = (message_class(t.full_name) for t in (rpc.method.input_type, rpc.method.output_type))
         handler: Any = rpc.handler
 
@@ -118,10 +117,6 @@ class Service:
 
 def _cannot_be_cut_off(call: Call, error: XlashapeError) -> None:
     """Does nothing: a call without a transport has no connection to cut off."""
-
-
-def _each(requests: tuple[bytes, ...]) -> Generator[bytes]:
-    yield from requests
 
 
 class Fuzzer:

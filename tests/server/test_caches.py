@@ -2,79 +2,54 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
 
 import pytest
 
 from xlashape.base import caches
+from xlashape.errors import LimitExceededError
 from xlashape.hlo import HloModule
 from xlashape.proto import services, v1
-from xlashape.reports.memory import memory
 from xlashape.reports.report import report_of
 from xlashape_server.config import Config
+from xlashape_server.handlers.hlo import HloHandlers
 from xlashape_server.handlers.reports import ReportHandlers
-from xlashape_server.modules import ModuleCache, Modules
+from xlashape_server.modules import MOST_MODULES, Modules
 from xlashape_server.store import Store
-from xlashape_server.worker import make_server
 
 NEVER = float("inf")
 MODULE = HloModule.parse("HloModule m\n\nENTRY e { ROOT x = f32[2] parameter(0) }\n")
 
 
-def test_the_least_recently_used_modules_go_first() -> None:
-    cache = ModuleCache(100)
-    for key in "abc":
-        cache.keep(key, 30, MODULE)
-    kept = cache.get("a")
-    assert kept is not None
-    assert kept.module is MODULE
-    cache.keep("d", 30, MODULE)
-    assert [key for key in "abcd" if cache.get(key) is not None] == ["a", "c", "d"]
-    assert cache.usage()[1:] == (3, 90, 100)
-    cache.keep("e", 101, MODULE)
-    assert cache.get("e") is None
-    cache.clear()
-    assert cache.usage()[1:] == (0, 0, 100)
-    assert cache.get("a") is None
+def text_of(name: str) -> bytes:
+    return f"HloModule {name}\n\nENTRY e {{ ROOT x = f32[2] parameter(0) }}\n".encode()
 
 
-def test_reports_are_kept_with_their_modules() -> None:
-    other = HloModule.parse("HloModule n\n\nENTRY e { ROOT x = f32[2] parameter(0) }\n")
-    cache = ModuleCache(100)
-    cache.keep("a", 30, MODULE)
-    answer, second = memory(MODULE), memory(MODULE)
-    cache.put_report(MODULE, b"memory", 20, answer)
-    cache.put_report(other, b"memory", 20, second)  # a report about a module that is not kept
-    assert cache.report(MODULE, b"memory") is answer
-    assert cache.report(other, b"memory") is cache.report(MODULE, b"why") is None
-    assert cache.usage()[1:] == (1, 50, 100)
-    cache.put_report(MODULE, b"why", 80, second)  # module and report together exceed the cache
-    assert (cache.report(MODULE, b"memory"), cache.report(MODULE, b"why")) == (answer, None)
-    assert cache.usage()[1:] == (1, 50, 100)
-    cache.put_report(MODULE, b"why", 70, second)
-    assert cache.usage()[1:] == (1, 100, 100)
-    cache.keep("b", 40, other)  # the first module leaves the cache, with the reports about it
-    assert cache.report(MODULE, b"why") is None
-    assert cache.usage()[1:] == (1, 40, 100)
-    cache.clear()
-    assert cache.usage()[1:] == (0, 0, 100)
+@pytest.fixture
+def modules(tmp_path: Path) -> Modules:
+    return Modules(Config(), Store(tmp_path, max_bytes=1 << 30, max_age=60))
 
 
-def test_a_report_makes_other_modules_leave_that_were_used_less_recently() -> None:
-    cache, first, last = ModuleCache(100), copy.copy(MODULE), copy.copy(MODULE)
-    for name, module in (("first", first), ("asked", MODULE), ("last", last)):
-        cache.keep(name, 30, module)
-    cache.put_report(first, b"memory", 10, "kept with its module")
-    cache.put_report(MODULE, b"memory", 30, "answer")
-    assert cache.report(MODULE, b"memory") == "answer"
-    assert [cache.get(name) is not None for name in ("first", "asked", "last")] == [False, True, True]
-    assert cache.usage().bytes == 90
-    cache.put_report(MODULE, b"why", 70, "as large as all the rest: the other report goes too")
-    assert [cache.get(name) is not None for name in ("asked", "last")] == [True, False]
-    assert (cache.report(MODULE, b"memory"), cache.usage().bytes) == (None, 100)
-    cache.put_report(MODULE, b"reads", 71, "there is never room beside the module")
-    assert (cache.report(MODULE, b"reads"), cache.usage().bytes) == (None, 100)
+def test_the_least_recently_used_modules_go_first(modules: Modules) -> None:
+    first, second = (modules.decode(text_of(name), ("module",)) for name in ("first", "second"))
+    for number in range(MOST_MODULES - 1):
+        assert modules.decode(text_of("first"), ("module",)) is first
+        modules.decode(text_of(f"m{number}"), ("module",))
+    assert modules.decode(text_of("first"), ("module",)) is first
+    assert modules.decode(text_of("second"), ("module",)) is not second
+    modules.forget()
+    assert modules.decode(text_of("first"), ("module",)) is not first
+
+
+def test_what_is_found_out_is_kept_with_the_module(modules: Modules) -> None:
+    module = modules.decode(text_of("m"), ("module",))
+    found = modules.found(module, b"question", object)
+    assert modules.found(module, b"question", object) is found
+    assert modules.found(module, b"another", object) is not found
+    for number in range(16):
+        modules.found(module, b"%d" % number, object)
+    assert modules.found(module, b"question", object) is not found
+    assert modules.found(MODULE, b"question", object) is not modules.found(MODULE, b"question", object)
 
 
 def test_the_pages_of_a_report_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,32 +79,43 @@ def test_the_pages_of_a_report_are_computed_once(tmp_path: Path, monkeypatch: py
         page(space=0)
 
 
-def test_what_a_request_has_of_unknown_fields_is_not_kept(tmp_path: Path) -> None:
-    """An unknown field may be as large as a request. Kept with each report, it would fill the memory of a worker."""
-    config = Config(store_directory=str(tmp_path))
-    modules = Modules(config, Store.of(config))
-    (method,) = [each for service in services() for each in service.methods if each.name == "Verify"]
-    handle = ReportHandlers(config, modules).handler(method, "verify")
-    request = v1.VerifyRequest(module=v1.ModuleInput(text=MODULE.to_text())).SerializeToString()
-    handle(request, NEVER)
-    before = modules.cache.usage()
-    unknown = b"\xfa\x7f" + b"\x80\x80\x04" + bytes(1 << 16)  # field 2047, of 64 KiB
-    handle(request + unknown, NEVER)
-    handle(request + unknown[:-1] + b"x", NEVER)
-    assert modules.cache.usage() == before
+def test_an_elided_constant_holds_nothing(modules: Modules) -> None:
+    text = """HloModule m
+
+f {
+  p = f32[] parameter(0)
+  ROOT c = f32[100000000] constant({...})
+}
+
+ENTRY e {
+  t = (f32[2], s8[200000000]) constant(({1, 2}, {...}))
+  p = f32[] parameter(0)
+  ROOT r = f32[100000000] call(p), to_apply=f
+}
+"""
+    module = modules.decode(text.encode(), ("module",), is_text=True)
+    assert [i.proto.HasField("literal") for i in module.instructions() if i.proto.opcode == "constant"] == [False] * 2
 
 
-def test_a_worker_registers_the_cache_of_its_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    registered: list[caches.Cache] = []
-    monkeypatch.setattr(caches, "register", registered.append)
-    server, _, _ = make_server(Config(address="127.0.0.1:0", store_directory=str(tmp_path), module_cache_bytes=1234))
-    server.stop(None)
-    # Modules that are imported for the first time register caches, too.
-    [modules] = [each for each in registered if each.usage()[0].startswith("xlashape_server")]
-    assert modules.usage() == ("xlashape_server: decoded modules", 0, 0, 1234)
+LONG_NAME = f"n{'a' * 100_000}"
+NAMED = "\n".join([
+    "HloModule m", "", "ENTRY e {", f"  {LONG_NAME} = f32[2] parameter(0)",
+    *[f"  x.{i} = f32[2] negate({LONG_NAME})" for i in range(300)], "  ROOT r = f32[2] negate(x.0)", "}", "",
+])  # fmt: skip
+
+
+def test_a_page_of_long_names_is_refused(modules: Modules) -> None:
+    handlers = HloHandlers(Config(max_request_bytes=1 << 20), modules)
+    request = v1.ListInstructionsRequest(module=v1.ModuleInput(text=NAMED))
+    with pytest.raises(LimitExceededError, match="allowed") as caught:
+        handlers.list_instructions(request.SerializeToString(), 1e12)
+    assert (caught.value.limit, caught.value.field) == ("response_bytes", "page_size")
+    request.page_size = 2
+    handlers.list_instructions(request.SerializeToString(), 1e12)
 
 
 def test_the_caches_of_handlers_and_client_are_listed() -> None:
+    import xlashape_client.results  # noqa: F401
     import xlashape_server.handlers  # noqa: F401
 
     owners = [usage.owner for usage in caches.report()]

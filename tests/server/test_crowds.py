@@ -18,7 +18,6 @@ import pytest
 from tests.support.certificates import make_authority, make_certificate
 from xlashape_client import Client
 from xlashape_server import Config, Server
-from xlashape_server.callers import Shares
 from xlashape_server.sockets import Crowd
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address and no /proc")
@@ -142,7 +141,7 @@ def test_the_newest_connections_of_a_caller_are_those_that_end() -> None:
     with ExitStack() as stack:
         listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         port = listening.getsockname()[1]
-        crowd = Crowd((port,), 100, Shares(0.75, 0.5))
+        crowd = Crowd((port,), 100, 0.75)
         made = connected(f"127.0.0.1:{port}", FAST, 75, stack)
         accepted = [stack.enter_context(listening.accept()[0]) for _ in made]
         assert crowd.thin(75) == 0

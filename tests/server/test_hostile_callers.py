@@ -21,6 +21,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.support.http2_caller import Http2Caller
+from tests.support.server_processes import children
 from xlashape.errors import DecodeError, LimitExceededError
 from xlashape.proto import v1
 from xlashape_client import Client
@@ -36,7 +37,6 @@ def patient() -> Iterator[Server]:
     config = Config(
         address="127.0.0.1:0",
         workers=1,
-        threads=2,
         max_receive_seconds=2,
         max_send_seconds=2,
         max_concurrent_calls=64,
@@ -189,8 +189,12 @@ def heavy_request(number: int) -> bytes:
 
 
 def processor_seconds(pid: int) -> float:
+    """The processor time of a process and of those that it has started."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    with contextlib.suppress(OSError):
+        return own + sum(map(processor_seconds, children(pid)))
+    return own
 
 
 @pytest.mark.skipif(

@@ -63,9 +63,9 @@ def server() -> Iterator[Server]:
 
 
 def test_a_body_that_is_too_large_is_refused_by_name(server: Server) -> None:
-    answer = ask(server, LINEAR, b"\x00" * (3 << 20), "application/proto")
+    answer = ask(server, LINEAR, b"\x00" * (5 << 20), "application/proto")
     assert (answer.status, answer.error[0]) == (429, "resource_exhausted")
-    assert answer.error[1] == "a request message has more than 1048576 bytes, which are allowed"
+    assert answer.error[1] == "a request message has more than 4194304 bytes, which are allowed"
     assert "google.rpc.QuotaFailure" in [each["type"] for each in answer.json["details"]]
 
 

@@ -309,7 +309,6 @@ def test_more_calls_than_allowed_are_refused(tmp_path: Path) -> None:
         workers=1,
         max_concurrent_calls=2,
         caller_share=1,
-        connection_share=1,
         store_directory=str(tmp_path),
     )
     with Server(config) as server:
@@ -323,7 +322,7 @@ def test_more_calls_than_allowed_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_client_that_never_sends_the_rest_does_not_hold_a_thread_forever(wide: Callable[[int], bytes]) -> None:
-    config = Config(address="127.0.0.1:0", workers=1, threads=1, max_call_seconds=0.5)
+    config = Config(address="127.0.0.1:0", workers=1, max_call_seconds=0.5)
     with Server(config) as server, grpc.insecure_channel(server.address) as channel:
         more: queue.Queue[bytes | None] = queue.Queue()
         more.put(v1.UploadModuleRequest(data=wide(3)[:20]).SerializeToString())
@@ -341,7 +340,7 @@ def test_a_client_that_never_sends_the_rest_does_not_hold_a_thread_forever(wide:
 
 def test_idle_uploads_leave_threads_to_others() -> None:
     with (
-        Server(Config(address="127.0.0.1:0", workers=1, threads=1, max_concurrent_uploads=4)) as server,
+        Server(Config(address="127.0.0.1:0", workers=1, max_concurrent_uploads=4)) as server,
         Client(server.address) as client,
         grpc.insecure_channel(server.address) as channel,
     ):
@@ -349,12 +348,12 @@ def test_idle_uploads_leave_threads_to_others() -> None:
         more: queue.Queue[bytes | None] = queue.Queue()
         calls = [upload.future(iter(more.get, None), timeout=60) for _ in range(4)]
         assert client.linear_index(SHAPE, (2, 3), timeout=20) == 17
-        wait_until(lambda: sum(call.done() for call in calls) == 2)
+        wait_until(lambda: sum(call.done() for call in calls) == 1)
         for call in (call for call in calls if call.done()):
             error = exception_of(call.exception(), server.address)
             assert isinstance(error, LimitExceededError)
             assert (error.limit, error.maximum) == ("concurrent_uploads", 4)
-            assert "this connection has its share" in error.message
+            assert "this caller has its share" in error.message
         for call in calls:
             call.cancel()
         for _ in calls:
@@ -362,7 +361,7 @@ def test_idle_uploads_leave_threads_to_others() -> None:
 
 
 def test_idle_reflection_streams_hold_no_threads_of_calls_and_end() -> None:
-    config = Config(address="127.0.0.1:0", workers=1, threads=2, max_call_seconds=2, max_reflection_streams=16)
+    config = Config(address="127.0.0.1:0", workers=1, max_call_seconds=2, max_reflection_streams=16)
     with (
         Server(config) as server,
         Client(server.address) as client,
@@ -381,7 +380,7 @@ def test_idle_reflection_streams_hold_no_threads_of_calls_and_end() -> None:
             assert isinstance(error, LimitExceededError)
             assert ("the call took more than 2 seconds" in str(error)) != ("reflection streams" in str(error)), error
             ended += "the call took more than 2 seconds" in str(error)
-        assert ended == 8
+        assert ended == 12
         # Their places are free again.
         listed = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
         assert next(listed).list_services_response.service
@@ -390,7 +389,7 @@ def test_idle_reflection_streams_hold_no_threads_of_calls_and_end() -> None:
 
 
 def test_a_client_that_never_reads_does_not_hold_a_thread_forever(wide: Callable[[int], bytes]) -> None:
-    config = Config(address="127.0.0.1:0", workers=1, threads=1, max_call_seconds=1.5)
+    config = Config(address="127.0.0.1:0", workers=1, max_call_seconds=1.5)
     with Server(config) as server, grpc.insecure_channel(server.address) as channel:
         request = v1.IndexingMapsRequest(module=v1.ModuleInput(serialized=wide(5000))).SerializeToString()
         stream = channel.unary_stream("/xlashape.v1.IndexingService/IndexingMaps")(request)

@@ -17,8 +17,7 @@ from server_processes import ServerProcess, children, wait_until
 from xlashape.errors import NotFoundError
 from xlashape_client import Client
 from xlashape_server import Config
-from xlashape_server.access import AccessLog
-from xlashape_server.logs import OutputLines, configure, set_level
+from xlashape_server.logs import CallLog, OutputLines, configure, set_level
 
 
 @pytest.mark.parametrize("how", ["garbage for TLS", "stacks"])
@@ -124,16 +123,15 @@ def test_many_successes_are_sampled_and_refusals_are_not(
     caplog.set_level(logging.INFO, "xlashape_server.calls")
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    access = AccessLog(Config(log_calls_per_second=3))
+    log = CallLog(3)
 
     def succeed() -> None:
-        if access.wants_success():
-            access.log("S/M", "OK", "peer", 0.0015, request_bytes=7, responses=None)
+        log.add("S/M", "OK", "peer", 0.0015, request_bytes=7, responses=None)
 
     for _ in range(10):
         succeed()
     for _ in range(10):
-        access.log("S/M", "NOT_FOUND", "peer", error="no")
+        log.add("S/M", "NOT_FOUND", "peer", error="no")
     now[0] += 1
     succeed()
     lines = access_lines(caplog)
@@ -146,11 +144,11 @@ def test_a_flood_of_refusals_is_cut(caplog: pytest.LogCaptureFixture, monkeypatc
     caplog.set_level(logging.INFO, "xlashape_server.calls")
     now = [100.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
-    access = AccessLog(Config())
+    log = CallLog(10)
     for _ in range(1000):
-        access.log("S/M", "NOT_FOUND", "peer", error="no")
+        log.add("S/M", "NOT_FOUND", "peer", error="no")
     now[0] += 1
-    access.log("S/M", "NOT_FOUND", "peer", error="no")
+    log.add("S/M", "NOT_FOUND", "peer", error="no")
     lines = access_lines(caplog)
     assert len(lines) == 101
     assert lines[-1]["unlogged"] == 900
@@ -172,13 +170,15 @@ def test_a_line_is_no_longer_than_what_it_says_is_worth() -> None:
 
 
 @pytest.mark.parametrize(("level", "expected"), [("debug", 50), ("info", 10), ("warning", 0), ("error", 0)])
-def test_the_level_says_which_calls_have_lines(level: str, expected: int) -> None:
+def test_the_level_says_which_calls_have_lines(level: str, expected: int, caplog: pytest.LogCaptureFixture) -> None:
     root = logging.getLogger("xlashape_server")
     before = root.level
     try:
         set_level(level)
-        access = AccessLog(Config())
-        assert sum(access.wants_success() for _ in range(50)) == expected
+        log = CallLog(10)
+        for _ in range(50):
+            log.add("S/M", "OK", "peer")
+        assert len(access_lines(caplog)) == expected
     finally:
         root.setLevel(before)
 

@@ -14,6 +14,8 @@ from xlashape import errors
 from xlashape.errors import XlashapeError
 from xlashape.proto import v1
 from xlashape_client.status import exception_of
+from xlashape_server.call_threads import CallThreads
+from xlashape_server.calls import Call
 from xlashape_server.config import Config
 from xlashape_server.grpc_calls import GrpcCalls
 from xlashape_server.guard import Guard
@@ -161,12 +163,12 @@ class Context:
 
 
 def refused(guard: Guard, raises: BaseException, remaining: float | None = None) -> Any:
-    def handler(request: bytes, deadline: float) -> bytes:
+    def handler(call: Call, request: bytes) -> bytes:
         raise raises
 
     context = Context(remaining)
     with pytest.raises(RuntimeError, match="aborted"):
-        GrpcCalls(guard).unary("Some/Rpc", handler)(iter([b""]), context)
+        GrpcCalls(guard, CallThreads(1, "call")).unary("Some/Rpc", handler)(b"", context)
     return context.status
 
 
@@ -192,58 +194,48 @@ def test_a_deadline_is_the_callers_or_the_servers() -> None:
 
 def test_a_request_beyond_the_limit_is_refused_by_name() -> None:
     guard = Guard(Config(max_request_bytes=1024))
-    calls, context = GrpcCalls(guard), Context()
+    calls, context = GrpcCalls(guard, CallThreads(1, "call")), Context()
     with pytest.raises(RuntimeError, match="aborted"):
-        calls.unary("Some/Rpc", lambda data, _: data)(iter([bytes(1025)]), context)
+        calls.unary("Some/Rpc", lambda _, data: data)(bytes(1025), context)
     assert context.status.code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert calls.unary("Some/Rpc", lambda data, _: data)(iter([bytes(1024)]), context) == bytes(1024)
+    assert calls.unary("Some/Rpc", lambda _, data: data)(bytes(1024), context) == bytes(1024)
     with pytest.raises(RuntimeError, match="aborted"):
-        calls.client_stream("Some/Rpc", lambda requests, _: b"".join(requests), guard.uploads)(
+        calls.client_stream("Some/Rpc", lambda _, requests: b"".join(requests), (guard.uploads,))(
             iter([b"a", bytes(1025)]), context
         )
     with pytest.raises(RuntimeError, match="aborted"):
-        list(calls.server_stream("Some/Rpc", lambda data, _: iter([data]))(iter([bytes(1025)]), context))
+        list(calls.server_stream("Some/Rpc", lambda _, data: iter([data]))(bytes(1025), context))
 
 
 def test_a_compressed_request_is_unpacked_up_to_the_limit() -> None:
-    calls = GrpcCalls(Guard(Config(max_request_bytes=1024)))
-    echo = calls.unary("Some/Rpc", lambda data, _: data)
+    calls = GrpcCalls(Guard(Config(max_request_bytes=1024)), CallThreads(1, "call"))
+    echo = calls.unary("Some/Rpc", lambda _, data: data)
 
     def status(request: bytes) -> Any:
         context = Context()
         with pytest.raises(RuntimeError, match="aborted"):
-            echo(iter([request]), context)
+            echo(request, context)
         return context.status
 
     whole = gzip.compress(bytes(1024))
-    assert echo(iter([whole]), Context()) == bytes(1024)
+    assert echo(whole, Context()) == bytes(1024)
     assert status(gzip.compress(bytes(1025))).code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert status(gzip.compress(bytes(1 << 28))).code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert status(whole[:-9]).code is grpc.StatusCode.INVALID_ARGUMENT
     assert status(whole[:12] + b"nonsense").code is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_a_call_without_a_request_is_refused() -> None:
-    context = Context()
-    with pytest.raises(RuntimeError, match="aborted"):
-        GrpcCalls(Guard(Config())).unary("Some/Rpc", lambda data, _: data)(iter([]), context)
-    assert (context.status.code, context.status.details) == (
-        grpc.StatusCode.INVALID_ARGUMENT,
-        "a request message is missing",
-    )
-
-
 def test_every_call_is_logged_at_level_debug(caplog: pytest.LogCaptureFixture) -> None:
     guard = Guard(Config(log_level="debug"))
     caplog.set_level("DEBUG", "xlashape_server")
-    calls = GrpcCalls(guard)
+    calls = GrpcCalls(guard, CallThreads(1, "call"))
     context: Any = Context()
-    assert calls.unary("A/Quick", lambda data, _: data + b"!")(iter([b"abc"]), context) == b"abc!"
-    assert calls.unary("A/Long", lambda data, _: data)(iter([b"abc"]), context) == b"abc"
-    joined = calls.client_stream("A/In", lambda data, _: b"".join(data), guard.uploads)
+    assert calls.unary("A/Quick", lambda _, data: data + b"!")(b"abc", context) == b"abc!"
+    assert calls.unary("A/Long", lambda _, data: data)(b"abc", context) == b"abc"
+    joined = calls.client_stream("A/In", lambda _, data: b"".join(data), (guard.uploads,))
     assert joined(iter([b"a", b"b"]), context) == b"ab"
-    twice = calls.server_stream("A/Out", lambda data, _: iter([data, data]))
-    assert list(twice(iter([b"abc"]), context)) == [b"abc", b"abc"]
+    twice = calls.server_stream("A/Out", lambda _, data: iter([data, data]))
+    assert list(twice(b"abc", context)) == [b"abc", b"abc"]
     refused(guard, errors.InvalidArgumentError("no"))
     # A server that another test has just closed may still log the calls that it cut off.
     facts = [record.facts for record in caplog.records if record.getMessage() == "call"]

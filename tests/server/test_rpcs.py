@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,15 @@ from xlashape.proto import services, xla
 from xlashape.reports.report import REPORTS, rpc_of
 from xlashape_client import Client
 from xlashape_client.methods import ServiceMethods
+from xlashape_server.call_threads import CallThreads
+from xlashape_server.children import Children
 from xlashape_server.commands.local import Local
 from xlashape_server.config import Config
+from xlashape_server.front import Front
+from xlashape_server.grpc_calls import add_services
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
-from xlashape_server.services import add_services
 from xlashape_server.store import Store
 
 METHODS: list[MethodDescriptor] = [method for service in services() for method in service.methods]
@@ -160,8 +162,10 @@ def test_a_handler_that_is_missing_is_noticed_before_the_server_starts(
 
     config = Config()
     modules = Modules(config, Store(tmp_path, max_bytes=1 << 20, max_age=60))
-    server = grpc.server(ThreadPoolExecutor(1))
-    add_services(server, rpcs(config, modules), Guard(config))
+    threads = CallThreads(1, "call")
+    server = grpc.server(threads)
+    front = Front(config, rpcs(config, modules), modules.store, Children(config))
+    add_services(server, rpcs(config, modules), Guard(config), front, threads, config)
     monkeypatch.delattr(ShapeHandlers, "byte_size")
     with pytest.raises(AttributeError, match="byte_size"):
         rpcs(config, modules)

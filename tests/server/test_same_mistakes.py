@@ -306,7 +306,6 @@ CASES: dict[str, Case] = {
         errors.DecodeError,
         ("module", "serialized"),
         (),
-        other_text="the service counts the messages within bytes before it decodes them",
     ),
     "a module that breaks its rules": Case(
         lambda: HloModule.from_proto(NO_COMPUTATIONS),

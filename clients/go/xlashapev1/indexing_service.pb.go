@@ -460,7 +460,7 @@ type EvaluateMapRequest struct {
 	// The map.
 	Map *MapInput `protobuf:"bytes,1,opt,name=map,proto3" json:"map,omitempty"`
 	// The points one after another, each with one number for every variable of the map: dimensions, ranges, runtime variables. At most 16,000,000 points
-	// and 64 MiB, unless the server is set up otherwise. Their answer has 8 * results + 1 bytes for each; if it exceeds the 4 MiB that gRPC clients receive
+	// and 16 MiB, unless the server is set up otherwise. Their answer has 8 * results + 1 bytes for each; if it exceeds the 4 MiB that gRPC clients receive
 	// by default, take EvaluateMapBatch.
 	Points []int64 `protobuf:"fixed64,2,rep,packed,name=points,proto3" json:"points,omitempty"`
 	// The number of points. Only needed for a map without variables, whose points have no numbers (default: one point). If present, it must be correct.
@@ -581,7 +581,7 @@ type EvaluateMapBatchRequest struct {
 	// First message only: the map.
 	Map *MapInput `protobuf:"bytes,1,opt,name=map,proto3" json:"map,omitempty"`
 	// The next points one after another, each with one number for every variable of the map: dimensions, ranges, runtime variables. At most 16,000,000
-	// points and 64 MiB in one message, unless the server is set up otherwise; their answer has 8 * results + 1 bytes for each. The path of an error counts
+	// points and 16 MiB in one message, unless the server is set up otherwise; their answer has 8 * results + 1 bytes for each. The path of an error counts
 	// the numbers from the beginning of the stream: `points[300000]`.
 	Points []int64 `protobuf:"fixed64,2,rep,packed,name=points,proto3" json:"points,omitempty"`
 	// The number of points in this message. Only needed for a map without variables, whose points have no numbers (default: none). If present, it must be

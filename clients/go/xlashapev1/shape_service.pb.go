@@ -833,7 +833,7 @@ type LinearIndexRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The shape of the array.
 	Shape *ShapeInput `protobuf:"bytes,1,opt,name=shape,proto3" json:"shape,omitempty"`
-	// The indices one after another, each with one number for every dimension of the shape. At most 16,000,000 indices and 64 MiB, unless the server is
+	// The indices one after another, each with one number for every dimension of the shape. At most 16,000,000 indices and 16 MiB, unless the server is
 	// set up otherwise. An answer of more than 524,288 positions exceeds the 4 MiB that gRPC clients receive by default: take LinearIndices.
 	Indices []int64 `protobuf:"fixed64,2,rep,packed,name=indices,proto3" json:"indices,omitempty"`
 	// The number of indices. Only needed for a scalar, whose indices have no numbers (default: one index). If present, it must be correct.
@@ -953,7 +953,7 @@ type LinearIndicesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// First message only: the shape of the array.
 	Shape *ShapeInput `protobuf:"bytes,1,opt,name=shape,proto3" json:"shape,omitempty"`
-	// The next indices one after another, each with one number for every dimension of the shape. At most 16,000,000 indices and 64 MiB in one message,
+	// The next indices one after another, each with one number for every dimension of the shape. At most 16,000,000 indices and 16 MiB in one message,
 	// unless the server is set up otherwise; their answer has 8 bytes for each index. The path of an error counts the numbers from the beginning of the
 	// stream: `indices[300000]`.
 	Indices []int64 `protobuf:"fixed64,2,rep,packed,name=indices,proto3" json:"indices,omitempty"`

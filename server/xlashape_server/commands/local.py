@@ -26,9 +26,7 @@ _UNLIMITED = Config(
     max_indices=INT64_MAX,
     max_module_bytes=INT64_MAX,
     max_module_instructions=INT64_MAX,
-    max_module_memory=INT64_MAX,
     max_module_text_bytes=INT64_MAX,
-    module_cache_bytes=INT64_MAX,
 )
 """A user's own process may take as much memory and time as the user allows it."""
 

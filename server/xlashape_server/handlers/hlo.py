@@ -104,12 +104,14 @@ class HloHandlers:
             raise InvalidArgumentError("the module is empty", field="data")
         kind = format_of(content)
         module = self._modules.decode(content, ("data",), sha256, is_text=kind == TEXT)
+        count = sum(map(len, module.computations))
+        self._modules.check_count(count, ("data",))
         return {
             "format": kind,
             "module_name": module.name,
             "entry_computation": module.entry.name,
             "computation_count": len(module.computations),
-            "instruction_count": sum(map(len, module.computations)),
+            "instruction_count": count,
         }
 
     def get_module(self, data: bytes, deadline: float | None = None) -> bytes:  # noqa: ARG002  # all handlers are called alike
@@ -149,7 +151,7 @@ class HloHandlers:
                 spend(16)
                 message = _instruction_message(instruction)
                 size += message.ByteSize()
-                response_size(size, self._max_answer, ("page_size",), reserved=True)
+                response_size(size, self._max_answer, ("page_size",))
                 response.instructions.append(message)
         return response.SerializeToString()
 

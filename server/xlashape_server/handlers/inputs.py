@@ -11,10 +11,9 @@ import struct
 import zlib
 from collections.abc import Callable, Sequence
 from io import BytesIO
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
-from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from xlashape.base.caches import BoundedCache
@@ -26,26 +25,19 @@ from xlashape.errors import (
     LimitExceededError,
     XlashapeError,
 )
-from xlashape.limits import budget, spend
-from xlashape.proto import parse, v1, xla
+from xlashape.limits import spend
+from xlashape.proto import parse, v1
 from xlashape.proto.packed import Payload, split
 from xlashape.shape import Shape
 from xlashape.shape.parts.checks import brief
 from xlashape.symbolic import IndexingMap
 from xlashape_server.config import Config
-from xlashape_server.memory import reserve
-from xlashape_server.precount import count
 
 M = TypeVar("M", bound=Message)
 
 _TOKEN = struct.Struct("<Q12s")
-_SMALL_REQUEST = 64 << 10  # bytes; the memory of a smaller request is not estimated
-# Bytes of memory that the messages of a request may take, in addition to four times the size of the request.
-_MAX_REQUEST_MEMORY = 256 << 20
-_OBJECT_BYTES = 600  # bytes of the library's object for a message. Measured: a variable of a map takes 500, a shape 560
-_TEXT_FACTOR = 160  # bytes of memory for a character of text while it is read. Measured with texts of "-" and "("
+_MOST_WITHOUT_NUMBERS = 1 << 20  # items without numbers, of which a request of some bytes states how many
 _SMALL_SHAPE = 4096  # bytes or characters; a smaller shape is read quickly, and is not checked before
-_RESERVED_BYTES = 64 << 10  # bytes; no memory is reserved for smaller responses
 _MAX_CACHED_BYTES = 2048  # bytes of one map's message; larger maps are rarely repeated, and not cached
 # Map and style of text → its message, which modules repeat.
 _outputs: BoundedCache[tuple[IndexingMap, str], v1.MapOutput] = BoundedCache(
@@ -54,11 +46,7 @@ _outputs: BoundedCache[tuple[IndexingMap, str], v1.MapOutput] = BoundedCache(
 
 
 def decoded(message_class: type[M], data: bytes) -> M:
-    """The request in `data`. DecodeError if the bytes are not a message of `message_class`, LimitExceededError
-    "request_memory" if the message would take too much memory.
-    """
-    if len(data) > _SMALL_REQUEST:
-        _check_content(message_class, data)
+    """The request in `data`. DecodeError if the bytes are not a message of `message_class`."""
     return parse(message_class, data)
 
 
@@ -66,45 +54,18 @@ def decoded_bulk(message_class: type[M], data: bytes, *names: str) -> tuple[M, l
     """The request without the arrays of numbers in its fields `names`, and these arrays as bytes. Errors as in
     `decoded`.
     """
-    if len(data) > _SMALL_REQUEST:
-        _check_content(message_class, data)
     return split(message_class, data, *names)
 
 
-def _check_content(message_class: type[Message], data: bytes) -> None:
-    """Estimates the memory that a large request takes once it is decoded, and reserves it. LimitExceededError if it is
-    too much: 62 MB of empty messages would take 2.2 GB.
-    """
-    descriptor = cast("Descriptor", message_class.DESCRIPTOR)
-    with budget(subject="a request"):
-        counted = count(
-            data,
-            descriptor,
-            descriptor.full_name,
-            max_counted=len(data),
-            max_memory=_MAX_REQUEST_MEMORY + 4 * len(data),
-            subject="the request",
-            limit="request_messages",
-            memory_limit="request_memory",
+def check_text(size: int, maximum: int, what: str = "the text has {} characters") -> None:
+    """LimitExceededError "text_bytes" for the text or the message of a shape or a map that is too long."""
+    if size > maximum:
+        raise LimitExceededError(
+            f"{what.format(size)}, of {maximum} allowed",
+            limit="text_bytes",
+            maximum=maximum,
+            value=size,
         )
-    # Most messages are converted to an object of the library, which takes memory too.
-    reserve(counted.memory - len(data) + _OBJECT_BYTES * counted.messages)
-
-
-def check_text(text: str, maximum: int) -> None:
-    """LimitExceededError "text_bytes" for the text of a shape or a map that is too long. Reserves the memory that
-    reading it takes.
-    """
-    size = len(text)
-    if size > _SMALL_SHAPE:
-        if size > maximum:
-            raise LimitExceededError(
-                f"the text has {size} characters, of {maximum} allowed",
-                limit="text_bytes",
-                maximum=maximum,
-                value=size,
-            )
-        reserve(_TEXT_FACTOR * size)
 
 
 class _Packed(BytesIO):
@@ -117,9 +78,9 @@ class _Packed(BytesIO):
         return super().read(size)
 
 
-def unpacked(data: bytes, name: str, check_size: Callable[[int, FieldPath], None], factor: int) -> bytes:
+def unpacked(data: bytes, name: str, check_size: Callable[[int, FieldPath], None]) -> bytes:
     """The content of the field `name`, decompressed if `data` is gzip data. `check_size` raises if the content is too
-    large. `factor` bytes of memory are reserved for each byte of the content. DecodeError if the gzip data is broken.
+    large. DecodeError if the gzip data is broken.
     """
     if not data.startswith(b"\x1f\x8b"):
         return data
@@ -129,7 +90,6 @@ def unpacked(data: bytes, name: str, check_size: Callable[[int, FieldPath], None
             while chunk := file.read(1 << 20):
                 spend(1 + len(chunk) // 1024)
                 check_size(len(made) + len(chunk), (name,))
-                reserve(factor * len(chunk))
                 made += chunk
     except XlashapeError:  # caught before OSError, since DeadlineExceededError is a TimeoutError and so an OSError
         raise
@@ -154,7 +114,7 @@ def placed(error: XlashapeError, otherwise: FieldPath, **arguments: FieldPath) -
 
 def shape_of(value: v1.ShapeInput, path: FieldPath, config: Config) -> Shape:
     """The shape of an input. An array without a layout gets the default layout. LimitExceededError "shape_elements" if
-    the shape has too many parts, which are counted before the shape is read.
+    the shape has too many parts.
     """
     form = value.WhichOneof("form")
     try:
@@ -162,17 +122,13 @@ def shape_of(value: v1.ShapeInput, path: FieldPath, config: Config) -> Shape:
             text = value.text
             if len(text) > _SMALL_SHAPE:
                 _check_commas(text, config.max_shape_elements)
-                check_text(text, config.max_text_bytes)
+                check_text(len(text), config.max_text_bytes)
             return Shape.parse(text)
         if form == "serialized":
-            if len(value.serialized) > _SMALL_SHAPE:
-                _check_elements(value.serialized, config)
-            return _with_layout(Shape.from_proto(value.serialized))
+            return _with_layout(_check_elements(Shape.from_proto(value.serialized), config.max_shape_elements))
         if form == "shape":
             data = value.shape.SerializeToString()  # xlashape.v1.Shape has the same bytes as xla.ShapeProto
-            if len(data) > _SMALL_SHAPE:
-                _check_elements(data, config)
-            return _with_layout(Shape.from_proto(data))
+            return _with_layout(_check_elements(Shape.from_proto(data), config.max_shape_elements))
     except XlashapeError as error:
         raise error.within(*path, form or "") from None
     raise InvalidArgumentError("a shape is missing: expected shape, serialized or text", field=path)
@@ -189,18 +145,21 @@ def _check_commas(text: str, maximum: int) -> None:
         )
 
 
-def _check_elements(data: bytes, config: Config) -> None:
-    count(
-        data,
-        xla.ShapeProto.DESCRIPTOR,
-        xla.ShapeProto.DESCRIPTOR.full_name,
-        max_counted=config.max_shape_elements,
-        max_memory=config.max_module_memory,
-        subject="the shape",
-        limit="shape_elements",
-        plural="shapes within it",
-        memory_limit="shape_memory",
-    )
+def _check_elements(shape: Shape, maximum: int) -> Shape:
+    """The shape. LimitExceededError "shape_elements" if it has too many parts."""
+    found, waiting = 0, [shape]
+    while waiting:
+        parts = waiting.pop().tuple_shapes
+        found += len(parts)
+        waiting += [each for each in parts if each.tuple_shapes]
+    if found > maximum:
+        raise LimitExceededError(
+            f"the shape has {found} shapes within it, of {maximum} allowed",
+            limit="shape_elements",
+            maximum=maximum,
+            value=found,
+        )
+    return shape
 
 
 def _with_layout(shape: Shape) -> Shape:
@@ -223,9 +182,10 @@ def map_of(value: v1.MapInput, path: FieldPath, config: Config) -> IndexingMap:
     form = value.WhichOneof("form")
     try:
         if form == "text":
-            check_text(value.text, config.max_text_bytes)
+            check_text(len(value.text), config.max_text_bytes)
             return IndexingMap.parse(value.text)
         if form == "map":
+            check_text(value.map.ByteSize(), config.max_text_bytes, "the map has {} bytes")
             return IndexingMap.from_proto(value.map)
     except XlashapeError as error:
         raise error.within(*path, form or "") from None
@@ -318,6 +278,7 @@ def item_count(
     if stated is not None and stated < 0:
         raise InvalidArgumentError(f"expected 0 or more, found {stated}", field="count")
     found = numbers // each if each else 1 if stated is None else stated
+    maximum = maximum if each else min(maximum, _MOST_WITHOUT_NUMBERS)
     if numbers != found * each or (stated is not None and stated != found):
         if numbers == found * each and stated != 1:
             raise InvalidArgumentError(
@@ -364,12 +325,9 @@ def counted_from(seen: int, error: XlashapeError, field: str) -> XlashapeError:
     return error
 
 
-def response_size(size: int, maximum: int, path: FieldPath, *, reserved: bool = False) -> None:
+def response_size(size: int, maximum: int, path: FieldPath) -> None:
     """LimitExceededError "response_bytes" if a response of `size` bytes is more than the `maximum`. `path` is the field
     of the request that makes it large.
-
-    Reserves the memory that the response takes until it is sent, as numbers, as a message, and as grpc's copy; not if
-    the memory is `reserved` already.
     """
     if size > maximum:
         raise LimitExceededError(
@@ -379,8 +337,6 @@ def response_size(size: int, maximum: int, path: FieldPath, *, reserved: bool = 
             value=size,
             field=path,
         )
-    if size > _RESERVED_BYTES and not reserved:
-        reserve(3 * size)
 
 
 def payload(numbers: np.ndarray[Any, np.dtype[Any]]) -> memoryview:

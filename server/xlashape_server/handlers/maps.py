@@ -29,13 +29,9 @@ from xlashape_server.handlers.inputs import (
     stated_count,
     style_of,
 )
-from xlashape_server.memory import reserve
 
 _Item = TypeVar("_Item")
 
-# Bytes of memory for each byte of a chain of maps. All maps of a chain are in memory until they are composed.
-_HELD_FACTOR = 40
-_RESERVED_AT_A_TIME = 1 << 20  # bytes by which a growing response is reserved
 _CHUNK_POINTS = 1 << 14  # points that are evaluated between two checks of the deadline
 
 
@@ -94,7 +90,6 @@ class MapHandlers:
         def composed(chain: v1.MapChain, path: FieldPath) -> v1.MapOutput:
             if len(chain.maps) < 2:
                 raise InvalidArgumentError(f"expected two maps or more, found {len(chain.maps)}", field=(*path, "maps"))
-            reserve(_HELD_FACTOR * chain.ByteSize())
             maps = [map_of(value, (*path, "maps", k), self._config) for k, value in enumerate(chain.maps)]
             return map_output(self._composed(maps, raw=request.raw, path=path), style)
 
@@ -109,22 +104,18 @@ class MapHandlers:
         what: str,
         deadline: float,
     ) -> bytes:
-        """The response with the answer to each element of the request's field `name`. While the response grows, memory
-        is reserved for it. `what` names an element in errors about the budget.
+        """The response with the answer to each element of the request's field `name`. `what` names an element in
+        errors about the budget.
         """
         batch(len(items), self._max_batch, name)
-        size = unreserved = 0
+        size = 0
         with budget(self._max_steps, deadline, what):
             for i, item in enumerate(items):
                 path = (name, i)
                 message = answer(item, path)
                 size += message.ByteSize()
-                unreserved += message.ByteSize()
                 spend(16)
-                response_size(size, self._max_answer, path, reserved=True)
-                if unreserved > _RESERVED_AT_A_TIME:
-                    reserve(3 * unreserved)
-                    unreserved = 0
+                response_size(size, self._max_answer, path)
                 response.maps.append(message)
         return response.SerializeToString()
 

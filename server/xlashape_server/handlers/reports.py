@@ -27,15 +27,7 @@ from xlashape.reports.messages import (
 from xlashape.reports.report import STRICT, Answer, Option, Report, report_of
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import RequestedPage, check_text, decoded, placed, shape_of, unpacked
-from xlashape_server.memory import reserve
-from xlashape_server.modules import Modules, reserve_work
-
-_ROW_BYTES = 1_500
-"""Bytes of memory for a row of an answer. Measured, with its texts: 0.4 to 1.2 kB."""
-
-
-_PROFILE_FACTOR = 12
-"""Bytes of memory for each byte of a profile: its modules are decoded, and each of its instructions becomes a row."""
+from xlashape_server.modules import Modules
 
 
 class ReportHandlers:
@@ -60,7 +52,6 @@ class ReportHandlers:
                 if option is not None:
                     argument = self._input(message, option.name) if option.is_content else _value(option, message)
                 answer = self._kept_answer(report, message, inputs)
-                reserve(_ROW_BYTES * page.size)
                 is_structured = has_structures(report) and message.structured
                 try:
                     made: Any = response_of(
@@ -121,9 +112,6 @@ class ReportHandlers:
             message_ = f"expected one of {', '.join(inputs)}, {found}" if len(inputs) > 1 else f"{inputs[0]} is missing"
             raise InvalidArgumentError(message_, field=given[-1] if given else inputs[0])
         values = [self._input(message, name) for name in given]
-        for value in values:
-            if isinstance(value, HloModule):
-                reserve_work(value)
         options = {each.name: _value(each, message) for each in remote_options(report) if _is_set(each, message)}
         try:
             return report.run(*values, **options)
@@ -139,9 +127,8 @@ class ReportHandlers:
             return shape_of(value, (name,), self._config)
         if isinstance(value, bytes):
             self._modules.check_size(len(value), (name,))
-            reserve(_PROFILE_FACTOR * len(value))
-            return unpacked(value, name, self._modules.check_size, _PROFILE_FACTOR)
-        check_text(value, self._config.max_text_bytes)
+            return unpacked(value, name, self._modules.check_size)
+        check_text(len(value), self._config.max_text_bytes)
         return value.encode()  # as content: text could name a file of this machine
 
 
@@ -150,19 +137,12 @@ def kept_answer(
 ) -> Answer:
     """The answer of a report about a module, and perhaps about `others`. It is kept with the module under `key`: the
     name of the report, a space and the serialized options. `make` computes the answer if it is not kept, or if one of
-    the `others` is not in the cache.
+    the `others` is not kept.
     """
-    kept = [modules.cache.entry_of(other) for other in others]
-    key += b"".join([name.encode() for name, _ in kept])
-
-    def weigh(answer: Answer) -> int:
-        # Tables that are made on demand have at most a row for each instruction. The answer holds the other modules.
-        found = sum([len(computation.instructions) for each in (module, *others) for computation in each.computations])
-        return len(key) + _ROW_BYTES * (1 + len(answer) + found) + sum([size for _, size in kept])
-
-    if not all(name for name, _ in kept):
+    names = [modules.key_of(other) for other in others]
+    if not all(names):
         return make()
-    return modules.cache.report_or(module, key, make, weigh)
+    return modules.found(module, key + "".join(names).encode(), make)
 
 
 def _is_set(option: Option, message: Any) -> bool:

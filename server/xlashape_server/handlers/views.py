@@ -24,8 +24,7 @@ from xlashape_server.config import Config
 from xlashape_server.handlers.hlo import instruction_of
 from xlashape_server.handlers.inputs import decoded, map_of, placed, response_size, shape_of, unpacked
 from xlashape_server.handlers.reports import kept_answer
-from xlashape_server.memory import reserve
-from xlashape_server.modules import Modules, reserve_work
+from xlashape_server.modules import Modules
 
 K = TypeVar("K")
 
@@ -64,13 +63,6 @@ _MOST_LINE_CHARACTERS = 20_000
 """The most characters of a line in an answer; longer lines are cut."""
 _MOST_TEXT_BYTES = 2 << 20
 """The most bytes of all lines in an answer, so that the answer fits the 4 MiB that gRPC receives by default."""
-_CONTENT_FACTOR = 8
-"""Bytes of memory for each byte of content while it is recognized. Measured."""
-_TEXT_FACTOR = 5
-"""Bytes of memory for each character of a module's text as lines. Measured."""
-_LINE_BYTES = 250
-"""Bytes of memory for each instruction of the text: its name, and the number of its line."""
-
 _MOST_INSTRUCTIONS = 200_000
 """The most instructions of a graph in an answer."""
 _NUMBERS: Final[dict[str, Callable[[HloInstruction], int]]] = {
@@ -78,11 +70,6 @@ _NUMBERS: Final[dict[str, Callable[[HloInstruction], int]]] = {
     "get-tuple-element": attrgetter("kind.tuple_index"),
 }
 """Opcode → the number of the parameter, or of the tuple's element, that the instruction gives."""
-_INSTRUCTION_BYTES = 800
-"""Bytes of memory for each instruction of a graph, as objects, as a message and as bytes together. Measured."""
-
-_EDGE_BYTES = 80
-"""Measured: the same for each operand and control dependency."""
 _EDGES_AT_ONCE = 1 << 16
 
 
@@ -100,8 +87,7 @@ class ViewHandlers:
         content = decoded(v1.RecognizeRequest, data).content
         with budget(self._config.max_analysis_steps, deadline, "content"):
             self._modules.check_size(len(content), ("content",))
-            content = unpacked(content, "content", self._modules.check_size, 1)
-            reserve(_CONTENT_FACTOR * len(content))
+            content = unpacked(content, "content", self._modules.check_size)
             try:
                 found = recognize(content)
             except XlashapeError as error:
@@ -206,16 +192,7 @@ class ViewHandlers:
         return answer
 
     def _text(self, module: HloModule) -> TextLines:
-        count = sum(map(len, module.computations))
-
-        def weigh(text: TextLines) -> int:
-            return _TEXT_FACTOR * sum(map(len, text.lines)) + _LINE_BYTES * count
-
-        def made() -> TextLines:
-            reserve_work(module)
-            return TextLines.of(module)
-
-        return self._modules.cache.report_or(module, b"text", made, weigh)
+        return self._modules.found(module, b"text", lambda: TextLines.of(module))
 
     def graph(self, data: bytes, deadline: float) -> bytes:
         """Graph."""
@@ -230,12 +207,10 @@ class ViewHandlers:
             chosen = _chosen(module, request)
             count = len(chosen)
             shown = in_order(module, chosen[:most])
-            edges = sum([len(each.operands) + len(each.control_predecessors) for each in shown])
-            reserve(_INSTRUCTION_BYTES * len(shown) + _EDGE_BYTES * edges)
             response = _arrays(module, shown)
             response.instruction_count = count
             answer = response.SerializeToString()
-        response_size(len(answer), self._config.max_request_bytes, ("max_instructions",), reserved=True)
+        response_size(len(answer), self._config.max_request_bytes, ("max_instructions",))
         return answer
 
 

@@ -17,9 +17,9 @@ from typing import NamedTuple
 OTHER = "other"
 """The label of a metric for everything that has no label of its own, such as methods that do not exist."""
 
-STAGES = ("receiving", "waiting", "working", "sending")
-"""The stages of a call under way: it waits for a message of its caller, waits for a turn to compute, computes, or waits
-for its caller to read.
+STAGES = ("receiving", "working", "sending")
+"""The stages of a call under way: it waits for a message of its caller, is answered, or waits for its caller to
+read.
 """
 
 # The histogram's upper bounds in seconds. Small calls take 0.1 to 0.3 ms, a million indices 50 ms, an upload some
@@ -50,14 +50,13 @@ METRICS = {
         About("xlashape_calls_refused_total", "counter", ("limit",), "Calls that a limit refused."),
         About("xlashape_calls_cut_off_total", "counter", ("stage",), "Calls whose callers were too slow."),
         About("xlashape_connections", "gauge", _WORKER, "Open connections of gRPC and HTTP."),
-        About("xlashape_memory_reserved_bytes", "gauge", _WORKER, "Memory that calls have reserved."),
+        About("xlashape_message_bytes", "gauge", _WORKER, "Bytes of large messages of calls under way."),
         About("xlashape_memory_limit_bytes", "gauge", (), "Memory that one worker may have (max_worker_memory)."),
-        About("xlashape_module_cache_bytes", "gauge", _WORKER, "Memory of the modules that are kept decoded."),
-        About("xlashape_module_cache_modules", "gauge", _WORKER, "Modules that are kept decoded."),
-        About("xlashape_module_cache_limit_bytes", "gauge", (), "What they may take in one worker."),
-        About("xlashape_module_cache_hits_total", "counter", (), "Modules that were found decoded."),
-        About("xlashape_module_cache_misses_total", "counter", (), "Modules that had to be decoded."),
-        About("xlashape_module_cache_evictions_total", "counter", (), "Decoded modules that made room for others."),
+        About("xlashape_children", "gauge", _WORKER, "Processes that compute for the worker."),
+        About("xlashape_children_ended_total", "counter", ("reason",), "Computing processes that had to be ended."),
+        About("xlashape_kept_answer_bytes", "gauge", _WORKER, "Memory of the answers that are kept."),
+        About("xlashape_kept_answer_hits_total", "counter", (), "Calls that were answered by a kept answer."),
+        About("xlashape_kept_answer_misses_total", "counter", (), "Calls that had no kept answer."),
         About("xlashape_store_bytes", "gauge", (), "Bytes of the modules in the store's directory."),
         About("xlashape_store_modules", "gauge", (), "Modules in the store's directory."),
         About("xlashape_store_limit_bytes", "gauge", (), "What they may take (store_bytes)."),

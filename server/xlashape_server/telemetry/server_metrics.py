@@ -122,7 +122,6 @@ class ServerMetrics(Collector):
         config = self._config
         values: dict[str, float] = {
             "xlashape_memory_limit_bytes": config.worker_memory(),
-            "xlashape_module_cache_limit_bytes": config.module_cache_bytes,
             "xlashape_store_limit_bytes": config.store_bytes,
             "xlashape_workers": len(self._workers),
             "xlashape_workers_answering": sum(worker.is_ready for worker in self._workers),

@@ -1,7 +1,7 @@
 """The ASGI application that answers every request over HTTP: RPCs in the form of Connect at /PACKAGE.SERVICE/METHOD,
 and the page at /.
 
-The paths are made from the descriptors of the RPCs, which have the same handlers as over gRPC. The guard (`guard.py`)
+The paths are made from the descriptors of the RPCs, which the front answers as over gRPC. The guard (`guard.py`)
 admits a request for an RPC before its body is read. RPCs with a stream are missing here: they are asked over gRPC.
 """
 
@@ -12,19 +12,20 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from google.protobuf.message_factory import GetMessageClass
 from h11 import LocalProtocolError
 
 from xlashape_server.callers import caller_at, peer_of
+from xlashape_server.calls import Call
 from xlashape_server.config import Config
+from xlashape_server.front import Front
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
 from xlashape_server.hosts import may_name
 from xlashape_server.web.exchanges import Exchange, Receive, Send, of_refusal
 from xlashape_server.web.forms import MEDIA_TYPES, Form
-from xlashape_server.web.messages import Headers, json_to_proto, mistake_of, proto_to_json, timeout_of
+from xlashape_server.web.messages import Headers, mistake_of, timeout_of
 from xlashape_server.web.page import FOLDER, Page
 
 _log = logging.getLogger("xlashape_server.web")
@@ -41,19 +42,23 @@ class Application:
         self,
         config: Config,
         guard: Guard,
+        front: Front,
         rpcs: tuple[Rpc, ...],
         threads: ThreadPoolExecutor,
         abort: Callable[[tuple[str, int]], None],
     ) -> None:
         self._config = config
         self._guard = guard
+        self._front = front
         self._threads = threads
         self._abort = abort
         self._host = config.http_host_and_port()[0]
         self._page = Page(FOLDER)
         self._rpcs = {
-            f"/{rpc.method.containing_service.full_name}/{rpc.method.name}": _Endpoint(rpc, config.max_json_bytes)
-            for rpc in rpcs
+            f"/{rpc.method.containing_service.full_name}/{rpc.method.name}": _Endpoint(
+                number, f"{rpc.method.containing_service.name}/{rpc.method.name}"
+            )
+            for number, rpc in enumerate(rpcs)
             if not (rpc.method.client_streaming or rpc.method.server_streaming)
         }
 
@@ -109,7 +114,7 @@ class Application:
         send: Send,
     ) -> None:
         """Answers a request for an RPC."""
-        guard = self._guard
+        guard, most = self._guard, self._config.max_body_bytes
         client: tuple[str, int] = scope["client"] or ("", 0)
         caller = caller_at(peer_of(*client))
         abort = partial(self._abort, client)
@@ -117,31 +122,26 @@ class Application:
 
         async def answer() -> None:
             seconds = timeout_of(headers)
-            call = guard.begin(endpoint.name, lambda: caller, seconds, exchange.cut_off, headers=headers.items)
+            call = guard.begin(endpoint.name, caller, seconds, exchange.cut_off, headers=headers.items)
             exchange.begin(call, seconds)
-            body = await exchange.body(self._config.max_request_bytes)
+            body = await exchange.body(most)
             form.check(headers)
             data = form.message(body)
-            del body
-            read = endpoint.read if form.is_json else None
-            await exchange.answer_one(endpoint.handler, data, read, partial(endpoint.write, form))
+
+            def answered(call: Call) -> bytes:
+                message = guard.message(call, data, most)
+                return form.written(self._front.answer(endpoint.number, call, message, is_json=form.is_json))
+
+            await exchange.answer(answered, len(data))
 
         await exchange.run(answer, caller.connection)
 
 
-class _Endpoint:
-    """An RPC at its path, and the conversion of its messages."""
+class _Endpoint(NamedTuple):
+    """An RPC at its path: its number, and its name in logs."""
 
-    def __init__(self, rpc: Rpc, max_json_bytes: int) -> None:
-        self.handler: Callable[..., Any] = rpc.handler
-        self.name = f"{rpc.method.containing_service.name}/{rpc.method.name}"
-        request, response = GetMessageClass(rpc.method.input_type), GetMessageClass(rpc.method.output_type)
-        self.read = partial(json_to_proto, kind=request, max_bytes=max_json_bytes)
-        self._in_json = partial(proto_to_json, kind=response, max_bytes=max_json_bytes)
-
-    def write(self, form: Form, data: bytes) -> bytes:
-        """An answer, from protobuf's format to the form of a call."""
-        return form.written(self._in_json(data) if form.is_json else data)
+    number: int
+    name: str
 
 
 async def send_answer(send: Send, status: int, headers: Headers, body: bytes = b"") -> None:

@@ -1,9 +1,8 @@
-"""The adapter between one HTTP request and the guard (`guard.py`), which gives a call a place (the right to be in
-progress), turns (the right to compute), and bounds of time and memory. An `Exchange` is a request and its answer. It
-holds a call of the guard from the beginning of the request until the answer is sent, as the adapter of gRPC does.
+"""The adapter between one HTTP request and the guard (`guard.py`). An `Exchange` is a request and its answer. It holds
+a call of the guard from the beginning of the request until the answer is sent, as the adapter of gRPC does.
 
 Methods run on the event loop, with these exceptions: the thread that ends calls that last too long (`calls.Watch`)
-calls `cut_off`; handlers wait for turns and compute, so they run in other threads, and with them `_ended`.
+calls `cut_off`; calls are answered in other threads, and with them runs `_ended`.
 """
 
 from __future__ import annotations
@@ -29,9 +28,8 @@ T = TypeVar("T")
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Convert = Callable[[bytes], bytes]  # converts a serialized message to or from the form of the call
 
-_LEASED_STEP = 1 << 20  # bytes of a body after which the memory for them is reserved
+_HELD_STEP = 1 << 20  # bytes of a body after which the call holds them
 _SENT_AT_ONCE = 256 << 10  # bytes of an answer that are sent before the server waits for the caller to read
 _WATCHED_SECONDS = 0.05  # a call that computes for longer is ended if its caller goes away
 
@@ -89,7 +87,7 @@ class Exchange:
         one.
         """
         self._call = call
-        call.receives_first()
+        call.receives(is_first=True)
         if seconds is not None and seconds <= 0:
             raise DeadlineExceededError("the deadline passed before the request came")
 
@@ -97,7 +95,7 @@ class Exchange:
         """The whole body of the request. LimitExceededError if it has more than `most` bytes."""
         call = self._begun()
         parts: list[bytes] = []
-        size = leased = 0
+        size = held = 0
         more = True
         while more:
             message = await self._receive()
@@ -111,32 +109,19 @@ class Exchange:
                     limit="request_bytes",
                     maximum=most,
                 )
-            if size - leased >= _LEASED_STEP:
-                call.lease.take(size - leased)
-                leased = size
+            if size - held >= _HELD_STEP:
+                call.hold(size)
+                held = size
             more = message.get("more_body", False)
         call.received()
-        if leased:
-            call.lease.keep(max(0, call.lease.size - leased))  # from now on the guard reserves memory for the message
         return b"".join(parts)
 
-    async def answer_one(
-        self, handler: Callable[[bytes, float], bytes], data: bytes, read: Convert | None, write: Convert
-    ) -> None:
-        """Answers with one message. `data` is the message of the request. `read` converts it to protobuf's format, and
-        `write` converts the answer to the form of the call.
-        """
-        call, guard = self._begun(), self._guard
-
-        def answer() -> bytes:
-            return guard.answer(call, handler, guard.message(call, data), read, write)
-
-        body = await self._work(answer)
+    async def answer(self, answer: Callable[[Call], bytes], request_bytes: int) -> None:
+        """Sends what `answer` returns, in a thread of the pool."""
+        call = self._begun()
+        body = await self._work(lambda: answer(call))
         call.answered(len(body))
-        if guard.access.wants_success():
-            sizes = {"request_bytes": len(data), "response_bytes": len(body)}
-            self._log("OK", call.caller.connection, **sizes)
-        self._is_logged = True
+        self._log("OK", call.caller.connection, request_bytes=request_bytes, response_bytes=len(body))
         await self._answer(200, self._form.head(), body)
 
     def cut_off(self, _: Call, error: XlashapeError) -> None:
@@ -170,7 +155,7 @@ class Exchange:
 
     async def _work(self, function: Callable[[], T]) -> T:
         """The result of `function`, run in a thread of the pool. If the call is cut off, the function still runs until
-        its next checkpoint.
+        it notices.
         """
         self._works = True
         future = self._loop.run_in_executor(self._threads, self._ended, function)
@@ -210,7 +195,7 @@ class Exchange:
         status = self._guard.refusal(self.name, self._call, error)
         self._log(code_pb2.Code.Name(status.code), peer, error=status.message)
         if self._call is not None:
-            self._call.lease.release()
+            self._call.hold(0)
             self._call.sends(0)
         if not self._is_begun:
             code, headers, body = failure(status)
@@ -224,7 +209,7 @@ class Exchange:
             seconds = None
             if self._call is not None:
                 seconds = time.monotonic() - self._call.started
-            self._guard.access.log(self.name, code, peer, seconds, transport="http", **facts)
+            self._guard.log.add(self.name, code, peer, seconds, transport="http", **facts)
 
     def _end(self, peer: str) -> None:
         """Ends the exchange: the answer was sent, or cannot be sent any more."""

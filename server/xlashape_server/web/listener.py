@@ -13,7 +13,6 @@ import socket
 import ssl
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import uvicorn
@@ -21,7 +20,9 @@ from h11 import LocalProtocolError
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from xlashape_server import tls
+from xlashape_server.call_threads import CallThreads
 from xlashape_server.config import Config
+from xlashape_server.front import Front
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
 from xlashape_server.web.application import Application
@@ -37,12 +38,12 @@ _CLOSE_SECONDS = 2.0  # seconds for connections to close after their calls have 
 class Listener:
     """Answers over HTTP. Binds `config.http` when it is made (OSError if that is not possible)."""
 
-    def __init__(self, config: Config, guard: Guard, rpcs: tuple[Rpc, ...]) -> None:
-        threads = ThreadPoolExecutor(config.max_concurrent_calls + _REFUSING_THREADS, "http call")
+    def __init__(self, config: Config, guard: Guard, front: Front, rpcs: tuple[Rpc, ...]) -> None:
+        threads = CallThreads(config.max_concurrent_calls + _REFUSING_THREADS, "http call")
         self._socket = _bound(config)
         self._open: dict[Any, asyncio.Transport] = {}
         settings = uvicorn.Config(
-            Application(config, guard, rpcs, threads, self._abort),
+            Application(config, guard, front, rpcs, threads, self._abort),
             http=_protocol(self._open, config.max_receive_seconds),
             ws="none",
             lifespan="off",

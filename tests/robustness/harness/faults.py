@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from bound_processes import start_script
+from server_processes import children
 from small_disk import SmallDisk
 from stepped_clock import SteppedClock
 
@@ -123,6 +124,16 @@ def _kill_worker(setting: Setting, r: random.Random) -> Iterator[None]:
 def _kill_workers(setting: Setting, r: random.Random) -> Iterator[None]:
     for pid in setting.workers():
         _signal(pid, signal.SIGKILL)
+    yield
+
+
+def _kill_children(setting: Setting, r: random.Random) -> Iterator[None]:
+    """Kills the processes that compute for the workers, or the one that they are forked from."""
+    for worker in setting.workers():
+        with suppress(OSError):  # the worker was replaced
+            zygotes = children(worker)
+            for pid in zygotes if r.random() < 0.3 else [pid for zygote in zygotes for pid in children(zygote)]:
+                _signal(pid, signal.SIGKILL)
     yield
 
 
@@ -281,6 +292,7 @@ def kinds(setting: Setting, *, bucket: bool, tls: bool, skipped: Callable[[str, 
     found = [
         Kind("kill_worker", _kill_worker, 0.0, stops=True),
         Kind("kill_workers", _kill_workers, 0.0, stops=True),
+        Kind("kill_children", _kill_children, 0.0),
         Kind("stop_worker", _stop_worker, 4.0, stops=True),
         Kind("stop_server", _stop_server, stops_main=True),
         Kind("kill_server", _kill_server, 1.0, stops=True, stops_main=True),

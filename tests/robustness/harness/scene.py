@@ -139,7 +139,6 @@ class Scene(contextlib.ExitStack):
             "store_directory": str(self.store()),
             "store_bytes": _STORE_BYTES,
             "max_worker_memory": MEMORY,
-            "module_cache_bytes": 16 << 20,  # small, so that it is soon full and memory stays flat from then on
             "max_receive_seconds": 4,
             "max_send_seconds": 4,
             "max_call_seconds": 20,

@@ -250,7 +250,7 @@ export type EvaluateMapRequest = Message<"xlashape.v1.EvaluateMapRequest"> & {
 
   /**
    * The points one after another, each with one number for every variable of the map: dimensions, ranges, runtime variables. At most 16,000,000 points
-   * and 64 MiB, unless the server is set up otherwise. Their answer has 8 * results + 1 bytes for each; if it exceeds the 4 MiB that gRPC clients receive
+   * and 16 MiB, unless the server is set up otherwise. Their answer has 8 * results + 1 bytes for each; if it exceeds the 4 MiB that gRPC clients receive
    * by default, take EvaluateMapBatch.
    *
    * @generated from field: repeated sfixed64 points = 2;
@@ -315,7 +315,7 @@ export type EvaluateMapBatchRequest = Message<"xlashape.v1.EvaluateMapBatchReque
 
   /**
    * The next points one after another, each with one number for every variable of the map: dimensions, ranges, runtime variables. At most 16,000,000
-   * points and 64 MiB in one message, unless the server is set up otherwise; their answer has 8 * results + 1 bytes for each. The path of an error counts
+   * points and 16 MiB in one message, unless the server is set up otherwise; their answer has 8 * results + 1 bytes for each. The path of an error counts
    * the numbers from the beginning of the stream: `points[300000]`.
    *
    * @generated from field: repeated sfixed64 points = 2;

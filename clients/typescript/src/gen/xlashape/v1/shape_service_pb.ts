@@ -468,7 +468,7 @@ export type LinearIndexRequest = Message<"xlashape.v1.LinearIndexRequest"> & {
   shape?: ShapeInput | undefined;
 
   /**
-   * The indices one after another, each with one number for every dimension of the shape. At most 16,000,000 indices and 64 MiB, unless the server is
+   * The indices one after another, each with one number for every dimension of the shape. At most 16,000,000 indices and 16 MiB, unless the server is
    * set up otherwise. An answer of more than 524,288 positions exceeds the 4 MiB that gRPC clients receive by default: take LinearIndices.
    *
    * @generated from field: repeated sfixed64 indices = 2;
@@ -532,7 +532,7 @@ export type LinearIndicesRequest = Message<"xlashape.v1.LinearIndicesRequest"> &
   shape?: ShapeInput | undefined;
 
   /**
-   * The next indices one after another, each with one number for every dimension of the shape. At most 16,000,000 indices and 64 MiB in one message,
+   * The next indices one after another, each with one number for every dimension of the shape. At most 16,000,000 indices and 16 MiB in one message,
    * unless the server is set up otherwise; their answer has 8 bytes for each index. The path of an error counts the numbers from the beginning of the
    * stream: `indices[300000]`.
    *

@@ -1,0 +1,431 @@
+"""The compute children of a front: which child a call gets, when there are more of them, and what ends one.
+
+A child has one call at a time, so no other call suffers when it is killed. A call about a module goes to the child that
+has it decoded, and waits for it briefly. While all children are busy, others are forked, up to a bound.
+
+A call whose child was ended from outside, or had no memory left beside what it keeps, is asked again once, in a fresh
+child. A call that exceeds its time, or ends two children, is refused, and for a while again without being tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from google.rpc import status_pb2
+
+from xlashape.errors import DeadlineExceededError, LimitExceededError, UnavailableError, XlashapeError
+from xlashape_server.callers import Caller
+from xlashape_server.channel import Channel, ChannelKind, mapped, shared_file, socket_pair
+from xlashape_server.config import Config
+from xlashape_server.modules import MOST_MODULES
+from xlashape_server.store import digests_in
+
+_log = logging.getLogger("xlashape_server.children")
+
+_MOST = 8  # children of a front
+_OF_ADDRESS, _OF_CONNECTION = 7, 6  # of them that compute for one caller
+_WAIT_SECONDS = 0.05  # how long a call waits for the child that has its module, or for any, before one is forked
+_START_SECONDS = 30.0  # the most seconds for a zygote to import, or a child to be forked
+_LOOK_SECONDS = 0.1  # how often a call looks whether its caller is still there
+_GRACE_SECONDS = 1.0  # how long a child may go on after a deadline or a cancellation before it is killed
+_IDLE_SECONDS = 30.0  # how long a child without calls stays, beside the first
+_NAMED = 256  # bytes of an answer in which the name of an uploaded module is looked for
+_REMEMBERED_SECONDS, _MOST_REMEMBERED = 60.0, 1024  # of calls that ended children
+_BOOTSTRAP = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from xlashape_server.child import main; main()"
+)
+
+
+REASONS = ("killed", "late", "memory")
+"""Why a child has ended: from outside, at its deadline, or out of memory."""
+
+
+class Question(NamedTuple):
+    """What a child is asked. `number` is that of the RPC, `about` the digests of the modules, `key` names the content
+    of the question, `caller` is the address of the caller. `file` has the messages of a stream of requests. `is_over`
+    says whether the caller has gone.
+    """
+
+    number: int
+    payload: bytes
+    seconds: float
+    is_over: Callable[[], bool]
+    key: bytes = b""
+    about: tuple[str, ...] = ()
+    caller: Caller = Caller("", "")
+    file: int = -1
+
+
+class RefusedError(Exception):
+    """The library has raised an error in a child; `status` says which."""
+
+    def __init__(self, status: status_pb2.Status) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
+class DefectError(Exception):
+    """A handler has failed in a child. The text is the trace."""
+
+
+class _EndedError(Exception):
+    """The child was ended, and not by its front."""
+
+
+class _MemoryGoneError(Exception):
+    """The memory of the child did not suffice. The argument: whether it had nothing of other calls."""
+
+
+class _Child:
+    """A child as its front sees it: `modules` that it has decoded, and the `calls` that it has had."""
+
+    def __init__(self, channel: Channel, pid: int) -> None:
+        self.channel = channel
+        self.pid = pid
+        self.calls = 0
+        self.idle_since = time.monotonic()
+        self.modules: OrderedDict[str, None] = OrderedDict()
+        self.is_closed = False
+        self.counts: tuple[int, ...] = (0, 0, 0)
+
+    def ask(self, question: Question, end: float, part: Callable[[bytes], None]) -> bytes:
+        """The answer; the answers of a stream go to `part`. `end` is the time of time.monotonic() by which the answer
+        must be there.
+        """
+        channel, is_told = self.channel, 0.0
+        self.calls += 1
+        try:
+            channel.begin()
+            seconds = max(0.001, end - time.monotonic())
+            channel.send(ChannelKind.ASK, question.payload, question.number, seconds, question.file)
+            while True:
+                try:
+                    frame = channel.receive(_LOOK_SECONDS)
+                except TimeoutError:
+                    now = time.monotonic()
+                    if now > end + _GRACE_SECONDS or (is_told and now > is_told + _GRACE_SECONDS):
+                        self.close()
+                        raise DeadlineExceededError("the deadline passed before the answer was computed") from None
+                    if question.is_over() and not is_told:
+                        is_told = now
+                        channel.cancel()
+                    continue
+                if frame.kind is not ChannelKind.PART:
+                    break
+                part(frame.payload)
+                if frame.is_shared:
+                    channel.send(ChannelKind.TAKEN)
+        except (EOFError, ConnectionError):
+            self.close()
+            raise _EndedError from None
+        if frame.kind is ChannelKind.MEMORY:
+            is_fresh = self.calls == 1
+            self.close()
+            raise _MemoryGoneError(is_fresh)
+        if frame.kind is ChannelKind.ERROR:
+            raise RefusedError(status_pb2.Status.FromString(frame.payload))
+        if frame.kind is ChannelKind.FAILED:
+            raise DefectError(frame.payload.decode("utf-8", "replace"))
+        self._has(question.about or digests_in(frame.payload[:_NAMED]))  # an upload's answer names its module
+        return frame.payload
+
+    def _has(self, digests: tuple[str, ...]) -> None:
+        """Notes modules that the child has decoded."""
+        for digest in digests:
+            self.modules[digest] = None
+            self.modules.move_to_end(digest)
+        while len(self.modules) > MOST_MODULES:
+            self.modules.popitem(last=False)
+
+    def close(self) -> None:
+        """Ends the child."""
+        if not self.is_closed:
+            self.is_closed = True
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, signal.SIGKILL)
+            self.channel.close()
+
+    def resident_bytes(self) -> int:
+        """The memory that the child has for itself; 0 where the system does not say."""
+        try:
+            _, resident, shared = map(int, Path(f"/proc/{self.pid}/statm").read_bytes().split()[:3])
+            return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, ValueError):
+            return 0
+
+
+class Children:
+    """The children of a front. `cores` are those that they may run on; empty: those of the front. `facts` are in each
+    line of their log, whose descriptor is `log`.
+    """
+
+    def __init__(self, config: Config, log: int = 2, cores: frozenset[int] = frozenset(), **facts: Any) -> None:
+        self._config, self._log, self._cores, self._facts = config, log, cores, facts
+        self._most_bytes = config.max_body_bytes
+        self._changed = threading.Condition()
+        self._idle: list[_Child] = []
+        self._all: set[_Child] = set()
+        self._starting = self._waiting = 0
+        self._busy: Counter[str] = Counter()
+        self._refused: OrderedDict[bytes, tuple[float, XlashapeError]] = OrderedDict()
+        self._zygote: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+        self._zygote_lock = threading.Lock()
+        self._is_stopped = False
+        self.ended: Counter[str] = Counter()
+        """How many children have ended, by reason: one of `REASONS`."""
+        self.store_counts = [0, 0, 0]
+        """How many modules the children have removed from the store for their age, and for space, and how many files
+        they have found damaged.
+        """
+
+    def start(self) -> None:
+        """Starts the zygote and the first child. UnavailableError if they cannot start."""
+        with self._changed:
+            self._starting += 1
+        self._grow()
+        if not self._all:
+            raise UnavailableError("no compute child could be started")
+
+    def stop(self) -> None:
+        """Ends all children."""
+        with self._changed:
+            self._is_stopped = True
+            found, self._idle = list(self._all), []
+            self._changed.notify_all()
+        for child in found:
+            child.close()
+        with self._zygote_lock:
+            self._end_zygote()
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the children."""
+        return [child.pid for child in list(self._all)]
+
+    def ask(self, question: Question, part: Callable[[bytes], None] = lambda _: None) -> bytes:
+        """The answer of a child; the answers of a stream go to `part`, and the result is empty. RefusedError for an
+        error of the library, DefectError, DeadlineExceededError, or LimitExceededError if the call takes too much.
+        """
+        self._check_remembered(question.key)
+        end = time.monotonic() + question.seconds
+        given = 0
+
+        def count(answer: bytes, skipped: int = 0) -> None:
+            nonlocal given, seen
+            seen += 1
+            if seen > skipped:
+                given += 1
+                part(answer)
+
+        for attempt in (1, 2):
+            seen, before = 0, given
+            child = self._take(question, end, is_fresh=attempt == 2)
+            try:
+                return child.ask(question, end, lambda answer, before=before: count(answer, before))
+            except _EndedError:
+                self.ended["killed"] += 1
+                if attempt == 2:
+                    error = LimitExceededError("the call has ended the process that computed it, twice", limit="memory")
+                    raise self._remember(question.key, error) from None
+            except _MemoryGoneError as gone:
+                self.ended["memory"] += 1
+                if attempt == 2 or gone.args[0]:
+                    error = LimitExceededError("the answer takes more memory than there is", limit="memory")
+                    raise self._remember(question.key, error) from None
+            except DeadlineExceededError as error:
+                self.ended["late"] += 1
+                if question.seconds >= self._config.max_call_seconds - _GRACE_SECONDS and not question.is_over():
+                    self._remember(question.key, error)
+                raise
+            finally:
+                self._give(child, question)
+        raise AssertionError("the second attempt returns or raises")
+
+    def _check_remembered(self, key: bytes) -> None:
+        found = self._refused.get(key)
+        if found is not None:
+            until, error = found
+            if time.monotonic() < until:
+                raise error
+            self._refused.pop(key, None)
+
+    def _remember(self, key: bytes, error: XlashapeError) -> XlashapeError:
+        if key:
+            with self._changed:
+                self._refused[key] = time.monotonic() + _REMEMBERED_SECONDS, error
+                while len(self._refused) > _MOST_REMEMBERED:
+                    self._refused.popitem(last=False)
+        return error
+
+    # -- which child -------------------------------------------------------------------------------
+
+    def _take(self, question: Question, end: float, *, is_fresh: bool) -> _Child:
+        """A child for a call, which others cannot have until it is given back; a new one if `is_fresh`.
+        DeadlineExceededError if none is free in time, or the caller has gone.
+        """
+        if is_fresh:
+            with self._zygote_lock:
+                child = self._forked()
+            with self._changed:
+                self._all.add(child)
+                self._busy.update({*question.caller})
+            return child
+        patience = time.monotonic() + _WAIT_SECONDS
+        with self._changed:
+            self._waiting += 1
+            try:
+                while True:
+                    now = time.monotonic()
+                    child = self._choice(question, is_patient=now < patience)
+                    if child is not None:
+                        self._idle.remove(child)
+                        self._busy.update({*question.caller})
+                        return child
+                    if self._is_stopped or question.is_over() or now >= end:
+                        raise DeadlineExceededError("the deadline passed before a process was free")
+                    if now >= patience and self._starting < self._waiting and not self._idle:
+                        self._start_another()
+                    self._changed.wait(min(_WAIT_SECONDS if now < patience else _LOOK_SECONDS, max(0.001, end - now)))
+            finally:
+                self._waiting -= 1
+
+    def _start_another(self) -> None:
+        """Forks another child in a thread, unless there are as many as may be. Call it under the lock."""
+        if len(self._all) + self._starting < _MOST and not self._is_stopped:
+            self._starting += 1
+            threading.Thread(target=self._grow, name="fork", daemon=True).start()
+
+    def _choice(self, question: Question, *, is_patient: bool) -> _Child | None:
+        """An idle child, or None if the call should wait. Call it under the lock."""
+        address, connection = question.caller
+        if not self._idle or self._busy[address] >= _OF_ADDRESS or self._busy[connection] >= _OF_CONNECTION:
+            return None
+        wanted = question.about
+        having = [child for child in self._all if any(digest in child.modules for digest in wanted)]
+        for child in having:
+            if child in self._idle:
+                return child
+        if having and is_patient:
+            return None
+        return min(self._idle, key=lambda child: (len(child.modules) if wanted else -len(child.modules), child.calls))
+
+    def _give(self, child: _Child, question: Question) -> None:
+        with self._changed:
+            self._busy -= Counter({*question.caller})  # which leaves out what is 0 then
+            if child.is_closed or self._is_stopped:
+                self._all.discard(child)
+                child.close()
+                if not self._all and not self._starting:
+                    self._start_another()
+            else:
+                counts = child.channel.counts
+                self.store_counts = [
+                    total + now - before
+                    for total, now, before in zip(self.store_counts, counts, child.counts, strict=True)
+                ]
+                child.counts = counts
+                child.idle_since = time.monotonic()
+                self._idle.append(child)
+            self._changed.notify()
+
+    def look(self) -> None:
+        """Ends children that have waited for long, and the largest ones if all together have too much memory. Called
+        several times a second.
+        """
+        now, most = time.monotonic(), self._config.worker_memory()
+        sizes = {child: child.resident_bytes() for child in list(self._all)}
+        total = sum(sizes.values())
+        with self._changed:
+            for child in sorted(self._idle, key=lambda child: child.idle_since):
+                if total > most or (len(self._all) > 1 and now - child.idle_since > _IDLE_SECONDS):
+                    self._idle.remove(child)
+                    self._all.discard(child)
+                    child.close()
+                    total -= sizes.get(child, 0)
+        if total > most:
+            largest = max(sizes, key=lambda child: sizes[child] if child in self._all else -1)
+            with contextlib.suppress(OSError):
+                os.kill(largest.pid, signal.SIGKILL)
+
+    # -- starting ----------------------------------------------------------------------------------
+
+    def _grow(self) -> None:
+        """Forks a child."""
+        child = None
+        try:
+            with self._zygote_lock:
+                if not self._is_stopped:
+                    child = self._forked()
+        except (OSError, EOFError, UnavailableError) as error:
+            if not self._is_stopped:
+                _log.error("a compute child cannot be started: %s", error)
+        with self._changed:
+            self._starting -= 1
+            if child is not None:
+                self._all.add(child)
+                self._idle.append(child)
+            self._changed.notify_all()
+
+    def _forked(self) -> _Child:
+        own, other = socket_pair()
+        memory = shared_file(self._most_bytes)
+        try:
+            channel = Channel(own, mapped(os.dup(memory)))
+            for is_last in (False, True):
+                control = self._control()
+                try:
+                    socket.send_fds(control, [b"fork"], [other.fileno(), memory])
+                    break
+                except OSError:  # the zygote was killed
+                    self._end_zygote()
+                    if is_last:
+                        raise
+        finally:
+            other.close()
+            os.close(memory)
+        return _Child(channel, int(channel.receive(_START_SECONDS).payload))
+
+    def _control(self) -> socket.socket:
+        """The socket of the zygote, which is started if there is none. Call it under the lock."""
+        if self._zygote is not None and self._zygote[0].poll() is None:
+            return self._zygote[1]
+        self._end_zygote()
+        own, other = socket_pair()
+        with other:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _BOOTSTRAP, str(other.fileno()), json.dumps(sys.path)],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(other.fileno(), self._log),
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            )
+        self._zygote = process, own
+        if self._cores:
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(process.pid, self._cores)
+        start = {"config": json.loads(self._config.to_json()), "log": self._log, "facts": self._facts}
+        own.send(json.dumps(start).encode())
+        own.settimeout(_START_SECONDS)
+        if own.recv(16) != b"ready":
+            raise UnavailableError("the process that forks compute children has ended")
+        return own
+
+    def _end_zygote(self) -> None:
+        if self._zygote is not None:
+            process, control = self._zygote
+            self._zygote = None
+            control.close()
+            process.kill()
+            process.wait()

@@ -1,0 +1,346 @@
+"""Answers the calls of a front: small questions here, all others in compute children.
+
+Here are answered questions about shapes and small maps, whose time is bounded by their size: at most `_CONTENT` bytes
+that are no packed numbers, so that no step of C holds the interpreter for more than 50 ms. Everything about modules,
+and what is larger, goes to a child, as bytes. Finished answers are kept as bytes, and given again as long as the
+modules that they are about are in the store.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError, NotFoundError
+from xlashape.limits import set_checkpoint
+from xlashape.proto.wire import BYTES, fields
+from xlashape_server.calls import Call
+from xlashape_server.children import Children, Question
+from xlashape_server.config import Config
+from xlashape_server.handlers import Rpc
+from xlashape_server.json_messages import json_to_proto, proto_to_json
+from xlashape_server.spool import add_message
+from xlashape_server.store import Store, digests_in
+
+_CONTENT = 16 << 10
+"""Bytes of a request, beside packed numbers, that are decoded here."""
+_MAP_CONTENT = 2 << 10
+"""Bytes of a request about maps that is tried here, for so many seconds; then a child is asked."""
+_MAP_SECONDS = 0.02
+_MOST_FIELDS = 64  # fields of a request with packed numbers; protobuf would make an object of each number of more
+_BULK_CALLS = 2  # calls with many numbers that compute here at a time
+_NAMED = 4096  # bytes of a request in which names of modules are looked for
+_MOST_BUFFERED = 64 << 20  # bytes of a stream of answers that wait for their caller while a child computes
+_PART_OF_KEPT = 8  # kept answers may take an eighth of the memory, and one an eighth of that
+_ENTRY_BYTES = 300  # bytes of memory of a kept answer beside its content
+
+_NUMBERS: Final = {
+    "LinearIndex": "indices",
+    "LinearIndices": "indices",
+    "MultiIndex": "positions",
+    "MultiIndices": "positions",
+    "EvaluateMapBatch": "points",
+}
+"""RPCs that are answered here whatever the size of this field, which has packed numbers."""
+_SHAPES: Final = ("DescribeShape", "ByteSize", "GetModule", "DeleteModule")
+_MAPS: Final = ("ParseMap", "SimplifyMap", "ComposeMaps", "EvaluateMap")
+
+Answer = bytes | tuple[bytes, ...]
+
+
+class _Asked(NamedTuple):
+    """An RPC, and where it is answered."""
+
+    rpc: Rpc
+    request: type[Message]
+    response: type[Message]
+    numbers: int
+    """The number of its field with packed numbers; 0 for none."""
+    content: int
+    """The most bytes beside these of a request that is answered here; 0 if none is."""
+    is_map: bool
+    keeps: bool
+    """Whether answers are kept."""
+
+
+class Front:
+    """Answers calls by the number of their RPC in `rpcs`."""
+
+    def __init__(self, config: Config, rpcs: tuple[Rpc, ...], store: Store, children: Children) -> None:
+        self._asked = [_asked(rpc) for rpc in rpcs]
+        self.store = store
+        self._children = children
+        self._max_seconds = config.max_call_seconds
+        self._max_module_bytes = config.max_module_bytes
+        self._max_json_bytes = config.max_json_bytes
+        self.kept = KeptAnswers(config.worker_memory() // _PART_OF_KEPT)
+        self._bulk = threading.BoundedSemaphore(_BULK_CALLS)
+
+    def is_small(self, number: int) -> bool:
+        """Whether the front answers the RPC itself, as a rule."""
+        return self._asked[number].content > 0
+
+    def answer(self, number: int, call: Call, data: bytes, *, is_json: bool = False) -> bytes:
+        """The answer to one request, both as JSON if `is_json`."""
+        asked = self._asked[number]
+        if len(data) <= asked.content or (asked.numbers and not is_json and self._fits(asked, data)):
+            try:
+                return self._here(asked, call, data, is_json=is_json)
+            except DeadlineExceededError:
+                if not asked.is_map or call.is_over or time.monotonic() > call.deadline:
+                    raise
+        key = blake2b(data, digest_size=16, key=b"%d %d" % (number, is_json)).digest()
+        about = digests_in(data) if len(data) <= _NAMED else ()
+        if asked.keeps:
+            kept = self.kept.get(key)
+            if isinstance(kept, bytes) and self._are_there(about):
+                return kept
+        found = self._children.ask(self._question(number + is_json * len(self._asked), call, data, key, about))
+        call.hold(len(found))
+        if asked.keeps:
+            self.kept.put(key, found, len(found))
+        return found
+
+    def _here(self, asked: _Asked, call: Call, data: bytes, *, is_json: bool) -> bytes:
+        deadline = min(call.deadline, time.monotonic() + _MAP_SECONDS) if asked.is_map else call.deadline
+        if len(data) <= _CONTENT:
+            set_checkpoint(call.check)
+            try:
+                if is_json:
+                    data = json_to_proto(data, asked.request, self._max_json_bytes)
+                answer = asked.rpc.handler(data, deadline)
+                if is_json:
+                    answer = proto_to_json(answer, asked.response, self._max_json_bytes)
+            finally:
+                set_checkpoint(None)
+        else:
+            with _Turn(self._bulk, call):
+                answer = asked.rpc.handler(data, deadline)
+        call.hold(len(answer))
+        return answer
+
+    def answers(self, number: int, call: Call, data: bytes) -> Iterator[bytes]:
+        """The answers to one request. They wait here for their caller, so that a slow one holds no child."""
+        asked = self._asked[number]
+        key = blake2b(data, digest_size=16, key=b"%d" % number).digest()
+        about = digests_in(data) if len(data) <= _NAMED else ()
+        kept = self.kept.get(key)
+        if isinstance(kept, tuple) and self._are_there(about):
+            yield from kept
+            return
+        arrived = _Arrived(lambda: call.is_over)
+        question = self._question(number, call, data, key, about)
+        threading.Thread(target=arrived.fill, args=(self._children, question), daemon=True).start()
+        found: list[bytes] = []
+        size = 0
+        for part in arrived:
+            size += len(part) + _ENTRY_BYTES
+            if size <= self.kept.most_of_one:
+                found.append(part)
+            yield part
+        if asked.keeps and size <= self.kept.most_of_one:
+            self.kept.put(key, tuple(found), size)
+
+    def conversation(self, number: int, call: Call, messages: Generator[bytes]) -> Iterator[bytes]:
+        """The answers to a stream of requests, which is answered here."""
+        asked = self._asked[number]
+
+        turn = _Turn(self._bulk, call)
+
+        def checked() -> Iterator[bytes]:
+            for message in messages:
+                if len(message) > _CONTENT and not self._fits(asked, message):
+                    raise LimitExceededError(
+                        f"a message of a stream may have {_CONTENT} bytes beside its packed numbers",
+                        limit="stream_content",
+                        maximum=_CONTENT,
+                    )
+                turn.begin()
+                yield message
+
+        answers = iter(asked.rpc.handler(checked(), call.deadline))
+        while True:
+            try:
+                answer = next(answers, None)
+            finally:
+                turn.end()
+            if answer is None:
+                return
+            yield answer
+
+    def upload(self, number: int, call: Call, messages: Iterable[bytes]) -> bytes:
+        """The answer to a stream of requests that come as slowly as their caller likes. They go to a file, and then to
+        a child.
+        """
+        with tempfile.TemporaryFile(dir=self.store.incoming) as file:
+            size = 0
+            for message in messages:
+                size += len(message)
+                if size > self._max_module_bytes + _CONTENT * 64:
+                    raise LimitExceededError(
+                        f"the module has {size} bytes or more, of {self._max_module_bytes} allowed",
+                        limit="module_bytes",
+                        maximum=self._max_module_bytes,
+                        value=size,
+                        field="data",
+                    )
+                with self.store.noting_space(size):
+                    add_message(file, message)
+            with self.store.noting_space(size):
+                file.flush()
+            return self._children.ask(self._question(number, call, b"", b"", ())._replace(file=file.fileno()))
+
+    def _question(self, number: int, call: Call, data: bytes, key: bytes, about: tuple[str, ...]) -> Question:
+        seconds = call.deadline - time.monotonic()
+        return Question(number, data, seconds, lambda: call.is_over, key, about, call.caller)
+
+    def _are_there(self, digests: tuple[str, ...]) -> bool:
+        """Whether the store has all of these modules. This counts as a use of them."""
+        try:
+            for digest in digests:
+                self.store.find(f"modules/{digest}")
+        except NotFoundError:
+            return False
+        return True
+
+    @staticmethod
+    def _fits(asked: _Asked, data: bytes) -> bool:
+        """Whether a request with packed numbers has little content beside them."""
+        rest = len(data)
+        try:
+            for count, (field, wire_type, start, content, end) in enumerate(fields(data)):
+                if count == _MOST_FIELDS:
+                    return False
+                if field == asked.numbers:
+                    if wire_type != BYTES or (end - content) % 8:
+                        return False  # protobuf would make an object of each number
+                    rest -= end - start
+        except DecodeError:
+            return False
+        return rest <= asked.content
+
+
+class _Turn:
+    """One of few calls with many numbers, which compute here."""
+
+    def __init__(self, turns: threading.BoundedSemaphore, call: Call) -> None:
+        self._turns, self._call = turns, call
+        self._is_held = False
+
+    def begin(self) -> None:
+        """Waits for the turn."""
+        while not self._turns.acquire(timeout=0.1):
+            self._call.check()
+        self._is_held = True
+        set_checkpoint(self._call.check)
+
+    def end(self) -> None:
+        """Gives the turn back, if it was taken."""
+        if self._is_held:
+            self._is_held = False
+            set_checkpoint(None)
+            self._turns.release()
+
+    def __enter__(self) -> None:
+        self.begin()
+
+    def __exit__(self, *exception: object) -> None:
+        self.end()
+
+
+class _Arrived:
+    """The answers of a stream that a thread has taken from a child."""
+
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        self._is_over = is_over
+        self._changed = threading.Condition()
+        self._parts: deque[bytes] = deque()
+        self._bytes = 0
+        self._end: Exception | None = None
+        self._is_complete = False
+
+    def fill(self, children: Children, question: Question) -> None:
+        """Asks a child, until all answers are there."""
+        try:
+            children.ask(question, self._add)
+        except Exception as error:
+            self._end = error
+        with self._changed:
+            self._is_complete = True
+            self._changed.notify()
+
+    def _add(self, part: bytes) -> None:
+        with self._changed:
+            self._parts.append(part)
+            self._bytes += len(part)
+            self._changed.notify()
+            while self._bytes > _MOST_BUFFERED and not self._is_over():
+                self._changed.wait(0.1)
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            with self._changed:
+                while not self._parts and not self._is_complete:
+                    self._changed.wait()
+                if not self._parts:
+                    break
+                part = self._parts.popleft()
+                self._bytes -= len(part)
+                self._changed.notify()
+            yield part
+        if self._end is not None:
+            raise self._end
+
+
+class KeptAnswers:
+    """Finished answers by the digests of their questions: `most` bytes of them, the least recently used are dropped."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.most_of_one = most, most // _PART_OF_KEPT
+        self.bytes = self.hits = self.misses = 0
+        self._answers: OrderedDict[bytes, tuple[int, Answer]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: bytes) -> Answer | None:
+        """The answer, or None."""
+        with self._lock:
+            found = self._answers.get(key)
+            if found is None:
+                self.misses += 1
+                return None
+            self.hits += 1
+            self._answers.move_to_end(key)
+            return found[1]
+
+    def put(self, key: bytes, answer: Answer, size: int) -> None:
+        """Keeps an answer of `size` bytes, unless it is large."""
+        size += _ENTRY_BYTES
+        if size > self.most_of_one:
+            return
+        with self._lock:
+            if key in self._answers:
+                return
+            self._answers[key] = size, answer
+            self.bytes += size
+            while self.bytes > self.most:
+                self.bytes -= self._answers.popitem(last=False)[1][0]
+
+
+def _asked(rpc: Rpc) -> _Asked:
+    method = rpc.method
+    numbers = _NUMBERS.get(method.name)
+    is_map = method.name in _MAPS
+    content = _MAP_CONTENT if is_map else _CONTENT if numbers or method.name in _SHAPES else 0
+    number = method.input_type.fields_by_name[numbers].number if numbers else 0
+    options = method.GetOptions()
+    request, response = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
+    keeps = options.idempotency_level == options.NO_SIDE_EFFECTS
+    return _Asked(rpc, request, response, number, content, is_map, keeps)

@@ -1,0 +1,218 @@
+"""Compute children: processes that answer one call at a time, are killed, and are replaced."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from xlashape.errors import DeadlineExceededError, LimitExceededError
+from xlashape.proto import v1
+from xlashape_server.channel import Channel, ChannelKind, mapped, shared_file
+from xlashape_server.children import Children, Question, RefusedError
+from xlashape_server.config import Config
+from xlashape_server.handlers import rpcs
+from xlashape_server.modules import Modules
+from xlashape_server.store import Store
+
+NUMBERS = {}
+NEVER = lambda: False  # noqa: E731
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    return Config(store_directory=str(tmp_path_factory.mktemp("store")), max_worker_memory=512 << 20)
+
+
+@pytest.fixture(scope="module")
+def children(config: Config) -> Iterator[Children]:
+    for number, rpc in enumerate(rpcs(config, Modules(config, Store.of(config)))):
+        NUMBERS[rpc.method.name] = number
+    started = Children(config)
+    started.start()
+    yield started
+    started.stop()
+
+
+def question(rpc: str, request: object, seconds: float = 30, **more: object) -> Question:
+    return Question(NUMBERS[rpc], request.SerializeToString(), seconds, more.pop("is_over", NEVER), **more)
+
+
+def module_text(count: int) -> str:
+    lines = [f"  n.{i} = f32[8,128]{{1,0}} negate({'p' if not i else f'n.{i - 1}'})" for i in range(count)]
+    return "\n".join(["HloModule m", "", "ENTRY e {", "  p = f32[8,128]{1,0} parameter(0)", *lines, "}"])
+
+
+def slow(count: int = 60_000) -> v1.VerifyRequest:
+    """A question that takes a second or more."""
+    return v1.VerifyRequest(module=v1.ModuleInput(text=module_text(count)))
+
+
+def test_a_child_answers_as_the_handler_does(children: Children, config: Config) -> None:
+    request = v1.ListInstructionsRequest(module=v1.ModuleInput(text=module_text(3000)))
+    handler = next(
+        rpc.handler for rpc in rpcs(config, Modules(config, Store.of(config))) if rpc.method.name == "ListInstructions"
+    )
+    answer = children.ask(question("ListInstructions", request))
+    assert len(answer) > 64 << 10  # by the shared memory
+    assert answer == handler(request.SerializeToString(), time.monotonic() + 30)
+
+
+def test_an_error_of_the_library_comes_as_its_status(children: Children) -> None:
+    request = v1.ListInstructionsRequest(module=v1.ModuleInput(text="no module"))
+    with pytest.raises(RefusedError, match="module.text") as caught:
+        children.ask(question("ListInstructions", request))
+    assert caught.value.status.details
+
+
+def kill_all(children: Children) -> None:
+    for pid in children.pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_call_whose_child_is_killed_is_answered_by_another(children: Children) -> None:
+    before = children.ended["killed"]
+    asked = question("ListInstructions", v1.ListInstructionsRequest(module=v1.ModuleInput(text=module_text(40_000))))
+    expected = children.ask(asked)
+    killed = threading.Timer(0.1, kill_all, (children,))
+    killed.start()
+    assert children.ask(asked._replace(about=("other",))) == expected
+    killed.join()
+    assert children.ended["killed"] in (before, before + 1)  # a fast machine has answered before
+    assert children.ask(asked) == expected
+
+
+def test_a_call_that_ends_two_children_is_refused_and_remembered(children: Children) -> None:
+    asked = question("Verify", slow(), key=b"ends two")
+    stop = threading.Event()
+
+    def kill() -> None:
+        while not stop.wait(0.05):
+            kill_all(children)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(LimitExceededError, match="twice"):
+        children.ask(asked)
+    stop.set()
+    killer.join()
+    began = time.monotonic()
+    with pytest.raises(LimitExceededError, match="twice"):
+        children.ask(asked)
+    assert time.monotonic() - began < 0.1
+
+
+def test_a_child_that_does_not_end_in_time_is_killed(children: Children) -> None:
+    """A child that is stopped is as one in compiled code that never returns."""
+    stopped: set[int] = set()
+    ended = threading.Event()
+
+    def stop() -> None:
+        while not ended.wait(0.02):
+            for pid in children.pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+                stopped.add(pid)
+
+    children.ask(question("ParseMap", v1.ParseMapRequest(maps=[v1.MapInput(text="() -> (1)")])))
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    began = time.monotonic()
+    with pytest.raises(DeadlineExceededError):
+        children.ask(question("Verify", slow(), seconds=0.5))
+    assert time.monotonic() - began < 5
+    ended.set()
+    stopper.join()
+    assert children.ended["late"]
+    for pid in stopped & set(children.pids):
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_caller_that_goes_away_ends_its_call(children: Children) -> None:
+    gone = threading.Event()
+    threading.Timer(0.2, gone.set).start()
+    began = time.monotonic()
+    with pytest.raises((RefusedError, DeadlineExceededError)):
+        children.ask(question("Verify", slow(200_000), is_over=gone.is_set))
+    assert time.monotonic() - began < 4
+
+
+def test_more_memory_than_a_child_may_have_is_refused(config: Config) -> None:
+    small = Children(Config(store_directory=config.store_directory, max_worker_memory=128 << 20))
+    small.start()
+    try:
+        with pytest.raises(LimitExceededError) as caught:
+            small.ask(question("Verify", slow(240_000), key=b"much"))
+        assert caught.value.limit == "memory"
+        assert small.ask(question("ParseMap", v1.ParseMapRequest(maps=[v1.MapInput(text="() -> (1)")])))
+    finally:
+        small.stop()
+
+
+def test_busy_children_get_company_and_idle_ones_end(children: Children, monkeypatch: pytest.MonkeyPatch) -> None:
+    callers = [threading.Thread(target=children.ask, args=(question("Verify", slow()),)) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    most = 0
+    while any(caller.is_alive() for caller in callers):
+        most = max(most, len(children.pids))
+        time.sleep(0.01)
+    assert most == 3
+    monkeypatch.setattr("xlashape_server.children._IDLE_SECONDS", 0.0)
+    children.look()
+    assert len(children.pids) == 1
+
+
+def test_children_end_with_their_front(config: Config) -> None:
+    """The front is a process that is killed."""
+    program = (
+        "import sys, time; from xlashape_server.children import Children; from xlashape_server.config import Config; "
+        "c = Children(Config.from_json(sys.argv[1])); c.start(); print(*c.pids, flush=True); time.sleep(60)"
+    )
+    import subprocess
+    import sys
+
+    front = subprocess.Popen(
+        [sys.executable, "-c", program, config.to_json()], stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )  # fmt: skip
+    assert front.stdout is not None
+    [pid] = map(int, front.stdout.readline().split())
+    front.kill()
+    front.wait()
+    front.stdout.close()
+    end = time.monotonic() + 5
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_SEQPACKET])
+def test_frames_over_both_kinds_of_sockets(kind: int) -> None:
+    pair = socket.socketpair(socket.AF_UNIX, kind)
+    memory = shared_file(1 << 20)
+    first, second = (Channel(each, mapped(os.dup(memory))) for each in pair)
+    with Path(os.devnull).open() as file:
+        for size in (0, 1, 60_000, 1 << 20):
+            is_shared = first.send(ChannelKind.ASK, bytes(range(256)) * (size // 256), 7, 1.5, file.fileno())
+            frame = second.receive(1)
+            assert frame[:4] == (ChannelKind.ASK, 7, 1.5, bytes(range(256)) * (size // 256))
+            assert is_shared == (size > 64 << 10)
+            os.close(frame.file)
+    with pytest.raises(TimeoutError):
+        second.receive(0.01)
+    with pytest.raises(IndexError):
+        first.send(ChannelKind.DONE, bytes((1 << 20) + 1))
+    first.close()
+    with pytest.raises(EOFError):
+        second.receive(1)
+    second.close()
+    os.close(memory)
