@@ -27,7 +27,8 @@ health          grpc.health.v1 in threads of its own
 readiness       the health names for liveness and readiness probes
 reflection      gRPC reflection: the schema of the server
 logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT, notifications to systemd
-telemetry       metrics for Prometheus
+counts          every metric, and what a worker counts
+metrics         the metrics of all workers for Prometheus, and the address where it asks for them
 sockets         the connections of a worker: how many there may be, and how many of one caller
 hosts           the hosts that requests over HTTP may name
 tls             certificates: checked at the start, and reloaded when their files change

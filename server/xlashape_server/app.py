@@ -39,11 +39,10 @@ from xlashape_server.settings import FIELDS
 from xlashape_server.signals import StopSignals, tell
 from xlashape_server.sockets import allow_descriptors
 from xlashape_server.store import Store
-from xlashape_server.telemetry.catalogue import allocate
 from xlashape_server.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
-    from xlashape_server.telemetry.endpoint import Endpoint
+    from xlashape_server.metrics import Endpoint
 
 _log = logging.getLogger("xlashape_server.app")
 
@@ -61,7 +60,6 @@ class Server:
         self._workers: list[WorkerProcess] = []
         self._port_holders: list[socket.socket] = []
         self._scratch: ScratchDirectory | None = None
-        self._metrics_files: ScratchDirectory | None = None
         self._metrics: Endpoint | None = None
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -112,29 +110,17 @@ class Server:
                 holder, port = _reserved_port(config.http, config.http_host_and_port())
                 self._port_holders.append(holder)
                 config = replace(config, http=f"{config.http.rpartition(':')[0]}:{port}")
-            if not config.store_directory or config.metrics:
-                remove_orphans()
             if not config.store_directory:
+                remove_orphans()
                 self._scratch = ScratchDirectory()
                 config = replace(config, store_directory=str(self._scratch.path))
             self.config = config
             store = Store.of(config)
             self._evict(store)
-            if config.metrics:
-                self._metrics_files = ScratchDirectory("metrics")
-                for number in range(config.worker_count()):
-                    allocate(self._metrics_files.path, number)
-            inherited = tuple(each.lock for each in (self._scratch, self._metrics_files) if each is not None)
+            inherited = () if self._scratch is None else (self._scratch.lock,)
             cpus = config.cores()
             self._workers = [
-                WorkerProcess(
-                    i,
-                    config,
-                    cpus[i % len(cpus)] if cpus else None,
-                    self._stopping,
-                    metrics_directory=str(self._metrics_files.path) if self._metrics_files is not None else None,
-                    inherited=inherited,
-                )
+                WorkerProcess(i, config, cpus[i % len(cpus)] if cpus else None, self._stopping, inherited)
                 for i in range(config.worker_count())
             ]
             self._serve_metrics(store)
@@ -166,16 +152,14 @@ class Server:
         for worker in self._workers:
             worker.end(end)
         with self._lock:
-            holders, metrics = self._port_holders, self._metrics
-            directories = [each for each in (self._scratch, self._metrics_files) if each is not None]
-            self._port_holders, self._metrics = [], None
-            self._scratch = self._metrics_files = None
+            holders, metrics, scratch = self._port_holders, self._metrics, self._scratch
+            self._port_holders, self._metrics, self._scratch = [], None, None
         if metrics is not None:
             metrics.stop()
         for holder in holders:
             holder.close()
-        for directory in directories:
-            directory.remove()
+        if scratch is not None:
+            scratch.remove()
         if self.config.unix_path is not None and self._workers:
             with contextlib.suppress(OSError):
                 Path(self.config.unix_path).unlink()
@@ -206,21 +190,18 @@ class Server:
         """Serves metrics at their address, if one is set, from before the workers start until the server has
         stopped.
         """
-        if self._metrics_files is None:
+        if not self.config.metrics:
             return
-        # These modules need packages of an extra, which may not be installed.
-        from xlashape_server.telemetry.endpoint import Endpoint
-        from xlashape_server.telemetry.server_metrics import ServerMetrics, StoreUsage
+        from xlashape_server.metrics import Endpoint, ServerMetrics  # needs the extra `telemetry`
 
-        usage = StoreUsage(store)
-        metrics = ServerMetrics(self.config, self._metrics_files.path, self._workers, usage)
+        metrics = ServerMetrics(self.config, self._workers, store)
         try:
             self._metrics = Endpoint(metrics.registry, *self.config.metrics_host_and_port())
         except OSError as error:
             raise OSError(f"cannot listen on {self.config.metrics}: {error.strerror or error}") from error
         host = self.config.metrics.rpartition(":")[0]
         self.config = replace(self.config, metrics=f"{host}:{self._metrics.port}")
-        threading.Thread(target=usage.run, args=(self._stopping.wait,), name="store usage", daemon=True).start()
+        threading.Thread(target=metrics.measure, args=(self._stopping.wait,), name="store usage", daemon=True).start()
 
     def _watch(self) -> None:
         """Has workers that do not report replaced, and tells systemd that this process runs."""

@@ -22,9 +22,8 @@ from google.rpc import code_pb2
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape_server.callers import Caller, Places
+from xlashape_server.counts import STAGES, Recorder
 from xlashape_server.logs import Rate
-from xlashape_server.telemetry.catalogue import STAGES
-from xlashape_server.telemetry.recorder import Recorder
 
 _log = logging.getLogger("xlashape_server.calls")
 

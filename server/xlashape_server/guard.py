@@ -27,9 +27,9 @@ from xlashape_server.callers import Caller, Places
 from xlashape_server.calls import Call, CutOff, Room, Watch
 from xlashape_server.children import DefectError, RefusedError
 from xlashape_server.config import Config
+from xlashape_server.counts import OTHER
 from xlashape_server.logs import CallLog
 from xlashape_server.status import status_of
-from xlashape_server.telemetry.catalogue import OTHER
 
 _log = logging.getLogger("xlashape_server.calls")
 

@@ -1,5 +1,5 @@
-"""Temporary directories of servers. A server removes its directory when it stops. If it was killed, the next server
-removes the directory.
+"""The temporary directories in which servers keep modules. A server removes its directory when it stops. If it was
+killed, the next server removes the directory.
 
 A directory holds a file `owner`, which the server and its workers keep locked: the system releases the lock when the
 last of these processes has ended.
@@ -18,17 +18,15 @@ from pathlib import Path
 
 _log = logging.getLogger("xlashape_server.app")
 
-_PREFIXES = ("xlashape-store-", "xlashape-metrics-")
+_PREFIX = "xlashape-store-"
 _OWNER = "owner"
 
 
 class ScratchDirectory:
-    """A new temporary directory, locked until it is removed. `purpose` is "store" or "metrics". OSError if the
-    directory cannot be made.
-    """
+    """A new temporary directory, locked until it is removed. OSError if the directory cannot be made."""
 
-    def __init__(self, purpose: str = "store") -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=f"xlashape-{purpose}-"))
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=_PREFIX))
         # The file gets its name once it is locked, so that no other server finds it unlocked.
         descriptor, name = tempfile.mkstemp(dir=self.path)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -50,9 +48,7 @@ def is_scratch(directory: str | Path) -> bool:
 
 def remove_orphans() -> None:
     """Removes the temporary directories of servers that ended without removing them."""
-    for path in Path(tempfile.gettempdir()).glob("xlashape-*"):
-        if not path.name.startswith(_PREFIXES):
-            continue
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
             status = path.lstat()
             if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():

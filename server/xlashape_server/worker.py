@@ -15,7 +15,6 @@ import json
 import logging
 import os
 import signal
-import struct
 import sys
 import threading
 import time
@@ -29,6 +28,7 @@ from xlashape.proto import services
 from xlashape_server import logs, readiness, reflection, tls
 from xlashape_server.children import REASONS, Children
 from xlashape_server.config import Config
+from xlashape_server.counts import EVICTIONS, Recorder
 from xlashape_server.front import Front
 from xlashape_server.grpc_calls import add_services, count_unknown_methods, server_options, small_threads
 from xlashape_server.guard import Guard
@@ -39,8 +39,6 @@ from xlashape_server.modules import Modules
 from xlashape_server.signals import StopSignals
 from xlashape_server.sockets import Crowd, open_sockets
 from xlashape_server.store import Store
-from xlashape_server.telemetry.catalogue import allocate, begin_anew
-from xlashape_server.telemetry.recorder import Recorder
 
 if TYPE_CHECKING:
     from xlashape_server.web import Listener
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("xlashape_server.worker")
 
 _LIFE_SECONDS = 0.2  # seconds between reports to the parent
+_MOST_UNREAD = 1 << 20  # bytes of reports that wait for the parent
 _MOST_LIFE_SECONDS = 2.0  # the most seconds between reports, where counting connections is slow
 _HANDSHAKE_SECONDS = 10.0  # seconds within which a new connection must be set up
 _KEEPALIVE_ANSWER_MS = 20_000  # milliseconds in which a client must answer a ping
@@ -103,34 +102,13 @@ def _record(recorder: Recorder, guard: Guard, front: Front, children: Children, 
     recorder.gauge("xlashape_worker_ready", lambda: int(health.serves(readiness.READY)))
     recorder.follow("xlashape_kept_answer_hits_total", lambda: front.kept.hits)
     recorder.follow("xlashape_kept_answer_misses_total", lambda: front.kept.misses)
-    counts = (("age",), ("space",), ())
-    for at, labels in enumerate(counts):
-        name = "xlashape_store_evictions_total" if labels else "xlashape_store_damaged_total"
-        recorder.follow(name, lambda at=at: children.store_counts[at], *labels)
-    recorder.follow("xlashape_store_damaged_total", lambda: front.store.damaged)
+    for at, reason in enumerate(("age", "space")):
+        recorder.follow(EVICTIONS, lambda at=at: children.store_counts[at], reason)
+    recorder.follow("xlashape_store_damaged_total", lambda: children.store_counts[2] + front.store.damaged)
     for each in guard.watch.waiting:
         recorder.follow("xlashape_calls_cut_off_total", lambda each=each: each.ended, "receiving")
     for reason in REASONS:
         recorder.follow("xlashape_children_ended_total", lambda reason=reason: children.ended[reason], reason)
-
-
-def _recorder(directory: str | None, worker: int) -> Recorder | None:
-    """The recorder that counts the calls of this worker; None without metrics."""
-    if directory is None:
-        return None
-    names = [f"{service.name}/{method.name}" for service in services() for method in service.methods]
-    names += [*HEALTH_CALLS, reflection.CALL]
-    try:
-        allocate(Path(directory), worker)
-        try:
-            return Recorder(directory, worker, names)
-        except (RuntimeError, ValueError, struct.error) as error:
-            _log.error("the files of metrics are damaged (%s); this worker counts from 0", error)
-            begin_anew(Path(directory), worker)
-            return Recorder(directory, worker, names)
-    except OSError as error:  # the directory was removed, or has no room: calls can be answered nevertheless
-        _log.error("this worker has no metrics: %s", error)
-        return None
 
 
 def _listen(server: grpc.Server, config: Config) -> None:
@@ -193,7 +171,8 @@ def run() -> int:
     logs.configure(config.log_level, log, worker=worker, pid=os.getpid())
     faulthandler.register(signal.SIGUSR1)  # writes the stacks of all threads to standard error
     with StopSignals() as signals:
-        recorder = _recorder(start_message["metrics_directory"], worker)
+        names = [f"{service.name}/{method.name}" for service in services() for method in service.methods]
+        recorder = Recorder([*names, *HEALTH_CALLS, reflection.CALL]) if config.metrics else None
         return _serve(start_message, config, signals, recorder)
 
 
@@ -257,18 +236,23 @@ def _tune_collector() -> None:
 
 
 class Parent:
-    """Writes lines to the parent. A line is dropped if the parent does not read, so that a stopped parent does not
-    block its workers.
-    """
+    """Writes lines to the parent. A parent that does not read, since it is stopped, does not block its workers."""
 
     def __init__(self, stream: TextIO) -> None:
         self._descriptor = stream.fileno()
         os.set_blocking(self._descriptor, False)
+        self._unread = b""
+        self._lock = threading.Lock()
 
-    def tell(self, **event: Any) -> None:
-        """Writes a line."""
-        with contextlib.suppress(OSError):
-            os.write(self._descriptor, (json.dumps(event) + "\n").encode())
+    def tell(self, **event: Any) -> bool:
+        """Writes a line. False if the parent has not read for so long that the line is dropped."""
+        with self._lock:
+            is_taken = len(self._unread) < _MOST_UNREAD
+            if is_taken:
+                self._unread += json.dumps(event).encode() + b"\n"
+            with contextlib.suppress(OSError):
+                self._unread = self._unread[os.write(self._descriptor, self._unread) :]
+            return is_taken
 
 
 def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None, crowd: Crowd) -> None:
@@ -278,9 +262,11 @@ def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None, cr
     while True:
         # Processor time of this thread, since time in which it waits says nothing about the cost of counting.
         started = time.thread_time()
-        values = {} if recorder is None else {"gauges": recorder.sample()}
+        gauges, counts = ({}, []) if recorder is None else recorder.sample()
         sockets = open_sockets()
-        parent.tell(event="alive", connections=max(0, sockets - other_sockets), **values)
+        is_taken = parent.tell(event="alive", connections=max(0, sockets - other_sockets), gauges=gauges, counts=counts)
+        if recorder is not None and is_taken:
+            recorder.reported(counts)
         crowd.thin(sockets)
         # With thousands of connections counting takes milliseconds, and is done less often.
         time.sleep(min(max(_LIFE_SECONDS, 100 * (time.thread_time() - started)), _MOST_LIFE_SECONDS))

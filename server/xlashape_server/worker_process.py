@@ -7,6 +7,7 @@ lines of JSON to its standard output:
     {"event": "ready"}                         it answers calls
     {"event": "failed", "reason": "…"}         it cannot start
     {"event": "alive", "connections": 3}       it runs; sent often; with metrics also "gauges": {"NAME": VALUE, …}
+                                               and "counts": [[["NAME", LABEL, …], VALUE], …], those that have changed
     {"event": "stopping"}                      it takes no more calls
 
 Its log lines go directly to the standard error of the server. Other output on its standard error is read here
@@ -31,6 +32,7 @@ from typing import Any
 from xlashape.base import version
 from xlashape.errors import UnavailableError
 from xlashape_server.config import Config
+from xlashape_server.counts import Key, add_counts
 from xlashape_server.logs import OutputLines
 
 _log = logging.getLogger("xlashape_server.app")
@@ -68,8 +70,6 @@ class WorkerProcess:
         config: Config,
         cpu: int | None,
         stopping: threading.Event,
-        *,
-        metrics_directory: str | None = None,
         inherited: tuple[int, ...] = (),
     ) -> None:
         self.number = number
@@ -78,12 +78,11 @@ class WorkerProcess:
         """How often a process was started in the place of one that ended."""
         self.gauges: dict[str, Any] = {}
         """The values that the process reported last, by the names of metrics; empty where there are no metrics."""
-        self.past_cpu_seconds = 0.0
-        """Processor time of the processes that this one has replaced, in seconds."""
+        self._counts: dict[Key, float] = {}
+        self._past_counts: dict[Key, float] = {}  # of the processes that this one has replaced
         self._config = config
         self._cpu = cpu
         self._stopping = stopping
-        self._metrics_directory = metrics_directory
         self._inherited = inherited
         self._process: subprocess.Popen[str] | None = None
         self._start_time = 0.0
@@ -112,6 +111,13 @@ class WorkerProcess:
         """Whether the process has begun to answer calls, and so to handle signals. It may be stopping."""
         return self.pid != 0 and self._first_event.get("event") == "ready"
 
+    def counts(self) -> dict[Key, float]:
+        """What the process and those that it has replaced have counted, as they reported last."""
+        with self._lock:
+            found = self._past_counts.copy()
+            add_counts(found, self._counts.copy())
+            return found
+
     def launch(self) -> None:
         """Starts a process, unless the server is stopping."""
         with self._lock:
@@ -120,8 +126,8 @@ class WorkerProcess:
             self._start_time = time.monotonic()
             self._started.clear()
             self._first_event, self._stopped_since, self._said_stopping, self.connections = {}, None, False, 0
-            self.past_cpu_seconds += self.gauges.get("xlashape_worker_cpu_seconds_total", 0.0)
-            self.gauges = {}
+            add_counts(self._past_counts, self._counts)
+            self.gauges, self._counts = {}, {}
             log_descriptor = _standard_error()
             # A terminal sends SIGINT for Ctrl-C, and SIGHUP when it closes, to parent and children. Only the parent is
             # to handle them, so they are blocked in the child, which inherits the mask. (A session for each child
@@ -145,7 +151,6 @@ class WorkerProcess:
             "worker": self.number,
             "cpu": self._cpu,
             "log": log_descriptor,
-            "metrics_directory": self._metrics_directory,
             "config": json.loads(self._config.to_json()),
         }
         assert process.stdin is not None
@@ -294,6 +299,7 @@ class WorkerProcess:
                     self._said_stopping = True
                 elif kind == "alive":
                     self.gauges = event.get("gauges", self.gauges)
+                    self._counts.update((tuple(key), count) for key, count in event.get("counts", ()))
                     self.connections = event["connections"]
         if process is self._process:
             self._started.set()

@@ -27,7 +27,7 @@ _MAPS = "modules and maps take 100 ms to load; a picture of a layout needs neith
 _NAMES = "the names of the package are imported on first use"
 _VALUES = "the codecs of attributes load when the first attribute is read"
 _SERVER = "grpc and the server load when a server is started"
-_TELEMETRY = "the packages of the extra telemetry, for servers that have metrics or traces"
+_TELEMETRY = "the package of the extra telemetry, for servers that have metrics"
 _CLIENT = "grpc and NumPy load when a command asks its question"
 
 # (importing module, imported module) → why the import is inside a function or under TYPE_CHECKING: start-up time,
@@ -72,8 +72,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
         "xlashape_server.worker",
         "xlashape_server.web",
     ): "the packages of the extra web, for servers that answer over HTTP",
-    ("xlashape_server.app", "xlashape_server.telemetry.endpoint"): _TELEMETRY,
-    ("xlashape_server.app", "xlashape_server.telemetry.server_metrics"): _TELEMETRY,
+    ("xlashape_server.app", "xlashape_server.metrics"): _TELEMETRY,
     ("xlashape_server.commands.serving", "xlashape_server.app"): _SERVER,
     ("xlashape_server.commands.serving", "xlashape_server.settings"): _SERVER,
     ("xlashape.cli.shapes", "xlashape.hlo"): _HLO_TEXT,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.optional import without
-from xlashape_server.telemetry.catalogue import METRICS
+from xlashape_server.counts import METRICS
 
 promql = pytest.importorskip("promql_parser", reason="promql-parser is not installed")
 yaml = pytest.importorskip("yaml", reason="pyyaml is not installed")

@@ -30,7 +30,7 @@ from xlashape.errors import InvalidIndexError, LimitExceededError, NotFoundError
 from xlashape.proto import services
 from xlashape_client import Client
 from xlashape_server import Config, Server
-from xlashape_server.telemetry.catalogue import BUCKETS, METRICS, STAGES
+from xlashape_server.counts import BUCKETS, METRICS, STAGES
 
 OPERATIONS = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
 

@@ -1,0 +1,110 @@
+"""The address of metrics, and what workers count for it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from google.rpc import code_pb2
+
+from tests.support.scraped_metrics import scraped
+from tests.support.server_processes import ServerProcess
+from xlashape.errors import InvalidArgumentError, UnavailableError
+from xlashape_server import Config, Server
+from xlashape_server.counts import BUCKETS, DURATION, SUM, Recorder
+from xlashape_server.worker import Parent
+
+
+def test_the_address_is_announced() -> None:
+    with ServerProcess(Config(address="127.0.0.1:0", metrics="127.0.0.1:0", workers=1)) as server:
+        assert "xlashape_workers 1" in scraped(server.event["metrics"])
+
+
+def test_there_are_no_metrics_unless_they_are_asked_for() -> None:
+    with ServerProcess(Config(address="127.0.0.1:0", workers=1)) as server:
+        assert "metrics" not in server.event
+
+
+def test_an_address_that_is_taken_is_an_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(UnavailableError, match=f"cannot listen on {address}"):
+            Server(Config(address="127.0.0.1:0", metrics=address, workers=1)).start()
+
+
+def test_an_address_that_is_none_names_the_setting() -> None:
+    with pytest.raises(InvalidArgumentError, match="metrics: expected HOST:PORT, found 'nowhere'"):
+        Config(metrics="nowhere")
+
+
+def test_counts_are_reported_until_the_parent_has_them() -> None:
+    recorder = Recorder(["A/B"])
+    recorder.reported(recorder.sample()[1])
+    for seconds in (BUCKETS[0], BUCKETS[0] * 1.01, BUCKETS[-1] + 1):
+        recorder.ended("A/B", code_pb2.OK, seconds)
+    recorder.ended("Some/Other", code_pb2.NOT_FOUND, 0.1)
+    expected = {
+        ("xlashape_calls_total", "A/B", "OK"): 3,
+        ("xlashape_calls_total", "other", "NOT_FOUND"): 1,
+        (DURATION, "A/B", "0"): 1,
+        (DURATION, "A/B", "1"): 1,
+        (DURATION, "A/B", str(len(BUCKETS))): 1,
+        (DURATION, "A/B", SUM): BUCKETS[0] * 2.01 + BUCKETS[-1] + 1,
+    }
+    recorder.sample()  # a report that is lost is made again
+    _, counts = recorder.sample()
+    assert {key: value for key, value in counts if "cpu" not in key[0]} == pytest.approx(expected)
+    recorder.ended("A/B", code_pb2.OK, None)  # after the sample: it is reported next
+    recorder.reported(counts)
+    assert dict(recorder.sample()[1])["xlashape_calls_total", "A/B", "OK"] == 4
+
+
+def test_threads_lose_no_count() -> None:
+    recorder = Recorder(["A/B"])
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(8):
+            pool.submit(lambda: [recorder.ended("A/B", code_pb2.OK, 0.001) for _ in range(2000)])
+    assert dict(recorder.sample()[1])["xlashape_calls_total", "A/B", "OK"] == 16_000
+
+
+def test_limits_beyond_sixty_four_share_a_label() -> None:
+    recorder = Recorder([])
+    for number in range(1000):
+        recorder.refused(f"limit_{number}")
+    found = {key: count for key, count in recorder.sample()[1] if key[0] == "xlashape_calls_refused_total"}
+    assert len(found) == 65
+    assert found["xlashape_calls_refused_total", "other"] == 936
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    read, write = os.pipe()
+    yield read, write
+    os.close(read)
+
+
+def test_a_parent_that_does_not_read_gets_whole_lines_later(pipe: tuple[int, int]) -> None:
+    read, write = pipe
+    stream = os.fdopen(write, "w")
+    parent = Parent(stream)
+    taken = 0
+    while parent.tell(number=taken, text="x" * 50_000):
+        taken += 1
+    assert 10 < taken < 40
+    found: list[bytes] = []
+
+    def drain() -> None:
+        with os.fdopen(os.dup(read), "rb") as lines:
+            found.extend(lines.readline() for _ in range(taken))
+
+    reader = threading.Thread(target=drain)
+    reader.start()
+    while reader.is_alive():
+        parent.tell(number=-1)
+        reader.join(0.01)
+    stream.close()
+    assert [int(line.partition(b",")[0].partition(b":")[2]) for line in found] == [*range(taken)]
