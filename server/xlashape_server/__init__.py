@@ -10,8 +10,7 @@ store           modules by digest, in a directory or in a bucket that servers sh
 modules         decodes the modules that requests name, and keeps them
 handlers        answer requests with the library; they take and return bytes, and know no transport
 json_messages   converts messages between JSON and protobuf's own format
-channel         frames between a front and a child
-spool           a stream of requests as a file
+channel         frames between a front and a child, and streams of requests as files
 child           the zygote of a front, and the compute children that are forked from it
 children        the children as their front sees them: which one a call gets, and what ends one
 front           answers calls: here, by a child, or with an answer that was kept
@@ -22,9 +21,7 @@ guard           what every call passes, whatever its transport: places, sizes, d
 call_threads    the threads in which grpc runs handlers
 grpc_calls      the adapter between gRPC, the guard and the front
 status          converts an error of the library to the status of a call
-streams         reads streams of requests until the deadline of the call
-health          grpc.health.v1 in threads of its own
-readiness       the health names for liveness and readiness probes
+health          grpc.health.v1 in threads of its own, and what its names follow
 reflection      gRPC reflection: the schema of the server
 logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT, notifications to systemd
 counts          every metric, and what a worker counts

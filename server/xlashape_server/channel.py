@@ -18,8 +18,9 @@ import os
 import socket
 import struct
 import tempfile
+from collections.abc import Iterator
 from enum import IntEnum
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 _HEADER = struct.Struct("<B?HdQ")
 _INLINE = 64 << 10  # bytes of a payload that goes over the socket
@@ -28,6 +29,7 @@ _DESCRIPTOR = array.array("i").itemsize
 _CANCELLED, _CURRENT = b"\1", b"\0"
 _COUNTS = struct.Struct("<3Q")
 _COUNTS_AT = 8
+_SIZE = struct.Struct("<I")
 
 
 class ChannelKind(IntEnum):
@@ -178,3 +180,21 @@ def mapped(descriptor: int) -> mmap.mmap:
         return mmap.mmap(descriptor, 0)
     finally:
         os.close(descriptor)
+
+
+# -- streams of requests: a front takes the messages of a slow caller into a file, and a child reads them when all are
+# there. Each is its size in four bytes, then its content.
+
+
+def add_message(file: IO[bytes], message: bytes) -> None:
+    """Writes the next message."""
+    file.write(_SIZE.pack(len(message)))
+    file.write(message)
+
+
+def messages_of(descriptor: int) -> Iterator[bytes]:
+    """The messages in a file, which this closes at their end."""
+    with os.fdopen(descriptor, "rb") as file:
+        file.seek(0)
+        while head := file.read(_SIZE.size):
+            yield file.read(*_SIZE.unpack(head))

@@ -31,12 +31,11 @@ from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededErr
 from xlashape.limits import set_checkpoint
 from xlashape.proto import v1
 from xlashape_server import logs
-from xlashape_server.channel import Channel, ChannelFrame, ChannelKind, mapped
+from xlashape_server.channel import Channel, ChannelFrame, ChannelKind, mapped, messages_of
 from xlashape_server.config import Config
 from xlashape_server.handlers import Rpc, rpcs
 from xlashape_server.json_messages import json_to_proto, proto_to_json
 from xlashape_server.modules import Modules
-from xlashape_server.spool import messages_of
 from xlashape_server.status import status_of
 from xlashape_server.store import Store
 

@@ -23,11 +23,11 @@ from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededErr
 from xlashape.limits import set_checkpoint
 from xlashape.proto.wire import BYTES, fields
 from xlashape_server.calls import Call
+from xlashape_server.channel import add_message
 from xlashape_server.children import Children, Question
 from xlashape_server.config import Config
 from xlashape_server.handlers import Rpc
 from xlashape_server.json_messages import json_to_proto, proto_to_json
-from xlashape_server.spool import add_message
 from xlashape_server.store import Store, digests_in
 
 _CONTENT = 16 << 10

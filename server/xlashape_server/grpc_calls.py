@@ -8,18 +8,20 @@ child another.
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from types import TracebackType
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import grpc
 from google.rpc import code_pb2
 from grpc_status import rpc_status
 
-from xlashape.errors import XlashapeError
+from xlashape.errors import DeadlineExceededError, XlashapeError
 from xlashape_server.call_threads import CallThreads
 from xlashape_server.callers import Places, caller_of
 from xlashape_server.calls import Call
@@ -27,7 +29,8 @@ from xlashape_server.config import Config
 from xlashape_server.front import Front
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
-from xlashape_server.streams import received
+
+Q = TypeVar("Q")
 
 _SMALL_THREADS = 256  # threads for what a front answers itself, most of which wait for requests
 _REFUSING_THREADS = 16  # threads beyond those of admitted calls, to refuse further calls
@@ -327,3 +330,38 @@ def _cut_off(guard: Guard, context: CallContext, call: Call, error: XlashapeErro
         transport.cancel(status.code, status.message)
     except Exception:  # another version of grpc, or the call has just ended
         context.cancel()
+
+
+def received(requests: Iterator[Q], deadline: float) -> Generator[Q]:
+    """The requests of a stream. Each is read only when the caller of this generator asks for it. DeadlineExceededError
+    if a request does not arrive before `deadline`, a time of time.monotonic().
+
+    A thread reads the requests, since grpc's iterator waits for a message without a timeout. The thread ends with the
+    call.
+    """
+    wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
+    arrived: queue.SimpleQueue[tuple[Q] | Exception | None] = queue.SimpleQueue()
+
+    def read() -> None:
+        try:
+            while wanted.get():
+                item = next(requests, None)
+                arrived.put(None if item is None else (item,))
+        except Exception as error:
+            arrived.put(error)
+
+    threading.Thread(target=read, name="requests", daemon=True).start()
+    try:
+        while True:
+            wanted.put(True)
+            try:
+                item = arrived.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise DeadlineExceededError("the deadline passed before the stream of requests ended") from None
+            if item is None:
+                return
+            if isinstance(item, Exception):
+                raise item
+            yield item[0]
+    finally:
+        wanted.put(False)

@@ -25,7 +25,7 @@ import grpc
 from grpc_health.v1 import health_pb2
 
 from xlashape.proto import services
-from xlashape_server import logs, readiness, reflection, tls
+from xlashape_server import logs, reflection, tls
 from xlashape_server.children import REASONS, Children
 from xlashape_server.config import Config
 from xlashape_server.counts import EVICTIONS, Recorder
@@ -34,7 +34,7 @@ from xlashape_server.grpc_calls import add_services, count_unknown_methods, serv
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import rpcs
 from xlashape_server.health import CALLS as HEALTH_CALLS
-from xlashape_server.health import Health
+from xlashape_server.health import NAMES, READY, Health, follow
 from xlashape_server.modules import Modules
 from xlashape_server.signals import StopSignals
 from xlashape_server.sockets import Crowd, open_sockets
@@ -74,9 +74,9 @@ def make_server(
     guard.watch.also.append(children.look)
     add_services(server, answered, guard, front, threads, config)
     health = Health()
-    for name in (*readiness.NAMES, *(service.full_name for service in services())):
+    for name in (*NAMES, *(service.full_name for service in services())):
         health.set(name, health_pb2.HealthCheckResponse.SERVING)
-    readiness.follow(store, health.set)
+    follow(store, health.set)
     health.enable(server, guard)
     reflection.enable(server, guard)
     if recorder is not None:
@@ -99,7 +99,7 @@ def _record(recorder: Recorder, guard: Guard, front: Front, children: Children, 
     recorder.gauge("xlashape_message_bytes", lambda: guard.watch.room.taken)
     recorder.gauge("xlashape_kept_answer_bytes", lambda: front.kept.bytes)
     recorder.gauge("xlashape_children", lambda: len(children.pids))
-    recorder.gauge("xlashape_worker_ready", lambda: int(health.serves(readiness.READY)))
+    recorder.gauge("xlashape_worker_ready", lambda: int(health.serves(READY)))
     recorder.follow("xlashape_kept_answer_hits_total", lambda: front.kept.hits)
     recorder.follow("xlashape_kept_answer_misses_total", lambda: front.kept.misses)
     for at, reason in enumerate(("age", "space")):

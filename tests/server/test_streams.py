@@ -16,7 +16,7 @@ from google.rpc import error_details_pb2, status_pb2
 from xlashape.errors import DeadlineExceededError
 from xlashape.proto import v1
 from xlashape_server import Config, Server
-from xlashape_server.streams import received
+from xlashape_server.grpc_calls import received
 
 LATE = "the deadline passed before the stream of requests ended"
 

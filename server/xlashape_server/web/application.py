@@ -24,8 +24,7 @@ from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
 from xlashape_server.hosts import may_name
 from xlashape_server.web.exchanges import Exchange, Receive, Send, of_refusal
-from xlashape_server.web.forms import MEDIA_TYPES, Form
-from xlashape_server.web.messages import Headers, mistake_of, timeout_of
+from xlashape_server.web.forms import MEDIA_TYPES, Form, Headers, mistake_of, timeout_of
 from xlashape_server.web.page import FOLDER, Page
 
 _log = logging.getLogger("xlashape_server.web")

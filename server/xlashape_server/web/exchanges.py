@@ -20,8 +20,7 @@ from h11 import LocalProtocolError
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape_server.calls import Call
 from xlashape_server.guard import Guard
-from xlashape_server.web.forms import Form, failure
-from xlashape_server.web.messages import Headers
+from xlashape_server.web.forms import Form, Headers, failure
 
 T = TypeVar("T")
 # Types of ASGI:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from xlashape_server.web.messages import Headers, accepts_gzip
+from xlashape_server.web.forms import Headers, accepts_gzip
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "page"
 _TYPES: Final = {
