@@ -1,11 +1,12 @@
 """The threads in which grpc runs handlers.
 
-A call whose caller has sent its headers and not yet its request holds a thread, and gives it up to any other call: when
-no thread is free, the call that has waited longest for its request is ended.
+A call holds a thread once its request is there. By itself grpc gives a call its thread when its headers have come, and
+waits there for the request, so callers that send headers alone would take all threads.
 """
 
 from __future__ import annotations
 
+import importlib
 import queue
 import threading
 import time
@@ -14,35 +15,64 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import grpc
+from grpc._cython import cygrpc
 
 _IDLE_SECONDS = 10.0  # seconds after which a thread without a call ends
-_PATIENCE_SECONDS = 1.0  # seconds in which a request must come while no thread is free: a burst takes long to be read
+_MOST_WAITING = 8192  # calls that wait for their requests; of more, those that have waited longest are ended
+_GRPC: Any = importlib.import_module("grpc._server")  # nothing public has a request received without a thread
+_Task = tuple["Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
 class CallThreads(ThreadPoolExecutor):
-    """At most `most` threads; while none is free, a request must come within `patience` seconds. grpc asks for this
-    class; its own methods are not used, since Python 3.12 starts a thread
+    """At most `most` threads. grpc asks for this class; its own methods are not used, since Python 3.12 starts a thread
     for each call of a burst although others are free.
     """
 
-    def __init__(self, most: int, name: str, patience: float | None = None) -> None:
+    def __init__(self, most: int, name: str) -> None:
         super().__init__(1)
         self._most, self._name = most, name
-        self._patience = _PATIENCE_SECONDS if patience is None else patience
-        self._tasks: queue.SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[_Task] = queue.SimpleQueue()
         self._room = threading.Lock()
         self._queued = 0
         self._waiting: dict[int, tuple[float, Any]] = {}
-        """Thread → since when its call waits for a request, and grpc's object for the call."""
+        """The calls that wait for their requests, the first one first: since when, and grpc's object for the call."""
         self.ended = 0
         """How many calls were ended because their request did not come."""
         self._start()
         self._count = self._free = 1
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Runs the function in a thread, once one is free."""
+        """Runs the function in a thread, once one is free, and once the request is there if grpc is to wait for it."""
         del kwargs
         future: Future[Any] = Future()
+        at = next((at for at, each in enumerate(args) if hasattr(each, "call_details")), None)
+        if at is None or getattr(args[at + 3], "__name__", "") != "unary_request":
+            self._add((future, fn, args))
+        else:
+            event, state, _, request, read = args[at : at + 5]
+            taken = (*args[: at + 3], lambda: _taken(state, request), *args[at + 4 :])
+            self._receive(event.call, state, read, (future, fn, taken))
+        return future
+
+    def _receive(self, call: Any, state: Any, read: Any, task: _Task) -> None:
+        """Has the request of a call received, and then the task run."""
+        receive = _GRPC._receive_message(state, call, read)
+
+        def received(event: Any) -> Any:
+            try:
+                return receive(event)
+            finally:
+                self._waiting.pop(id(state), None)
+                self._add(task)
+
+        self._waiting[id(state)] = time.monotonic(), call
+        with state.condition:
+            call.start_server_batch((cygrpc.ReceiveMessageOperation(0),), received)
+            state.due.add(_GRPC._RECEIVE_MESSAGE_TOKEN)
+        if len(self._waiting) > _MOST_WAITING:
+            self.end_waiting(0, len(self._waiting) - _MOST_WAITING)
+
+    def _add(self, task: _Task) -> None:
         with self._room:
             if self._free:
                 self._free -= 1
@@ -50,10 +80,7 @@ class CallThreads(ThreadPoolExecutor):
                 self._count += 1
             else:
                 self._queued += 1
-        self._tasks.put((future, fn, args))
-        if self._queued:
-            self._end_longest(self._patience)
-        return future
+        self._tasks.put(task)
 
     def _start(self) -> bool:
         try:
@@ -63,7 +90,6 @@ class CallThreads(ThreadPoolExecutor):
         return True
 
     def _run(self) -> None:
-        me = threading.get_ident()
         while True:
             try:
                 future, function, arguments = self._tasks.get(timeout=_IDLE_SECONDS)
@@ -74,44 +100,36 @@ class CallThreads(ThreadPoolExecutor):
                         self._count -= 1
                         return
                 continue
-            call = next((found for each in arguments if (found := getattr(each, "call", None)) is not None), None)
-            if call is not None:
-                self._waiting[me] = time.monotonic(), call
             try:
                 future.set_result(function(*arguments))
             except BaseException as error:
                 future.set_exception(error)
-            self._waiting.pop(me, None)
-            del future, function, arguments, call
+            del future, function, arguments
             with self._room:
                 if self._queued:
                     self._queued -= 1
                 else:
                     self._free += 1
 
-    def arrived(self) -> None:
-        """Notes that the request of this thread's call has arrived."""
-        self._waiting.pop(threading.get_ident(), None)
-
     @property
     def waiting(self) -> int:
         """How many calls wait for their request."""
         return len(self._waiting)
 
-    def end_waiting(self, seconds: float) -> None:
-        """Ends the calls whose request has not come for so many seconds, and others while no thread is free."""
-        while self._end_longest(self._patience if self._queued else seconds):
-            pass
+    def end_waiting(self, seconds: float, most: int = 100) -> None:
+        """Ends calls whose request has not come for so many seconds, at most this many."""
+        now = time.monotonic()
+        for key, (since, call) in list(self._waiting.items())[:most]:
+            if now - since < seconds:
+                return
+            if self._waiting.pop(key, None) is not None:
+                self.ended += 1
+                text = f"the request did not come within {now - since:.0f} seconds"
+                call.cancel(grpc.StatusCode.RESOURCE_EXHAUSTED.value[0], text)
 
-    def _end_longest(self, seconds: float) -> bool:
-        """Ends the call that has waited longest, if it has waited for so many seconds. Returns whether it has."""
-        found = list(self._waiting.items())
-        if not found:
-            return False
-        thread, (since, call) = min(found, key=lambda each: each[1][0])
-        if time.monotonic() - since < seconds or self._waiting.pop(thread, None) is None:
-            return False
-        self.ended += 1
-        text = f"the request did not come within {seconds:g} seconds"
-        call.cancel(grpc.StatusCode.RESOURCE_EXHAUSTED.value[0], text)
-        return True
+
+def _taken(state: Any, request: Callable[[], Any]) -> Any:
+    """The request that was received; without one, grpc's own function says why."""
+    with state.condition:
+        found, state.request = state.request, None
+    return request() if found is None else found

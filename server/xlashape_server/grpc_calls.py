@@ -32,7 +32,7 @@ from xlashape_server.handlers import Rpc
 
 Q = TypeVar("Q")
 
-_SMALL_THREADS = 256  # threads for what a front answers itself, most of which wait for requests
+_SMALL_THREADS = 32  # threads for what a front answers itself
 _REFUSING_THREADS = 16  # threads beyond those of admitted calls, to refuse further calls
 _MAX_PENDING = 1 << 16  # calls that grpc keeps before Python code receives them
 _IDENTITY, _GZIP = 0, 2  # grpc's numbers of compression algorithms
@@ -155,10 +155,9 @@ class GrpcCalls:
 
     def unary(self, name: str, answer: Callable[[Call, bytes], bytes], most: int | None = None, *places: Places) -> Any:
         """From one request, of `most` bytes, to one response. Each call needs one of each kind of places."""
-        guard, arrived = self._guard, self._threads.arrived
+        guard = self._guard
 
         def answered(data: bytes, context: CallContext) -> bytes:
-            arrived()
             with _Answering(guard, name, context, places or None) as call:
                 response = answer(call, guard.message(call, data, most))
                 call.answered(len(response))
@@ -179,10 +178,9 @@ class GrpcCalls:
         endless: bool = False,
     ) -> Any:
         """From one request to a stream of responses, which an `endless` call sends as long as its caller likes."""
-        guard, arrived = self._guard, self._threads.arrived
+        guard = self._guard
 
         def answered(data: bytes, context: CallContext) -> Iterator[bytes]:
-            arrived()
             with _Answering(guard, name, context, places or None, endless=endless) as call:
                 yield from self._sent(call, answers(call, guard.message(call, data, most)))
 
@@ -195,7 +193,6 @@ class GrpcCalls:
         guard = self._guard
 
         def answered(requests: Iterator[bytes], context: CallContext) -> bytes:
-            self._threads.arrived()
             with (
                 _Answering(guard, name, context, places) as call,
                 closing(received(requests, call.deadline)) as stream,
@@ -214,7 +211,6 @@ class GrpcCalls:
         guard = self._guard
 
         def answered(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
-            self._threads.arrived()
             with (
                 _Answering(guard, name, context, places) as call,
                 closing(received(requests, call.deadline)) as stream,

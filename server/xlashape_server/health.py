@@ -1,5 +1,5 @@
 """Serves grpc.health.v1.Health in threads and places of its own, so that it answers even when all other calls are
-busy. Checks whose request does not come give up their thread; each caller may hold a share of the places for watches.
+busy. Each caller may hold a share of the places for watches.
 The names:
 
     live                              this process runs; SERVING until it begins to stop
@@ -41,7 +41,6 @@ CALLS = ("Health/Check", "Health/Watch")
 
 _MAX_CHECKS = 16  # checks at the same time
 _MAX_PENDING = 1 << 10  # checks that are answered or whose answer is sent
-_PATIENCE_SECONDS = 0.01  # seconds within which it must come while all threads wait for one
 _RECEIVE_SECONDS = 2.0  # seconds within which the request must come
 _MESSAGE_BYTES = 4096  # the most bytes of a request, which has the name of a service
 _MAX_WATCHES = 256  # watches at the same time; for each a thread sleeps
@@ -107,7 +106,7 @@ class Health:
     def enable(self, server: grpc.Server, guard: Guard) -> None:
         """Registers the service grpc.health.v1.Health with `server`."""
         threads = (
-            CallThreads(_MAX_CHECKS, "health", _PATIENCE_SECONDS),
+            CallThreads(_MAX_CHECKS, "health"),
             CallThreads(_MAX_WATCHES + _REFUSING_THREADS, "health watch"),
         )
         guard.watch.also += [partial(each.end_waiting, _RECEIVE_SECONDS) for each in threads]

@@ -1,13 +1,19 @@
-"""Calls while the system can start no more threads."""
+"""The threads of calls: where the system can start no more, in bursts, and with callers that send no request."""
 
 from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
+from tests.support.http2_caller import Http2Caller
+from xlashape_client import Client
+from xlashape_server import Config, Server
 from xlashape_server.call_threads import CallThreads
+
+SHAPE = "f32[4,4]"
 
 
 def test_calls_wait_for_a_thread_where_the_system_has_none_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,27 +47,20 @@ def test_a_burst_starts_no_more_threads_than_are_needed(monkeypatch: pytest.Monk
     assert threads.submit(lambda: 7).result(10) == 7
 
 
-class Waiting:
-    """A call of grpc whose request does not come."""
+def test_calls_without_a_request_hold_no_thread() -> None:
+    config = Config(address="127.0.0.1:0", workers=1, log_level="error", max_receive_seconds=2)
+    with Server(config) as server, Http2Caller(server.address) as caller, Client(server.address, timeout=20) as client:
 
-    def __init__(self) -> None:
-        self.call = self
-        self.ended = threading.Event()
+        def threads() -> int:
+            return len(list(Path(f"/proc/{server.worker_pids[0]}/task").iterdir()))
 
-    def cancel(self, code: int, details: str) -> None:
-        assert code == 8
-        assert details == "the request did not come within 0.01 seconds"
-        self.ended.set()
-
-
-def test_calls_without_a_request_give_way_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xlashape_server.call_threads._PATIENCE_SECONDS", 0.01)
-    threads = CallThreads(4, "call")
-    waiting = [Waiting() for _ in range(4)]
-    for each in waiting:
-        threads.submit(lambda call: call.ended.wait(10), each)
-    time.sleep(0.05)
-    assert threads.submit(lambda: 7).result(5) == 7
-    assert [each.ended.is_set() for each in waiting].count(True) == 1
-    threads.end_waiting(0.01)
-    assert all(each.ended.is_set() for each in waiting)
+        assert client.byte_size(SHAPE).physical_bytes == 64
+        before = threads()
+        for method in ("ShapeService/ByteSize", "ReportService/Memory"):
+            for _ in range(500):
+                caller.call(f"/xlashape.v1.{method}", None)
+        began = time.monotonic()
+        for _ in range(20):
+            assert client.byte_size(SHAPE).physical_bytes == 64
+        assert time.monotonic() - began < 1
+        assert threads() <= before + 2
