@@ -214,7 +214,7 @@ func (x *UploadModuleResponse) GetAlreadyPresent() bool {
 // A complete module.
 type PutModuleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The content: a serialized xla.HloModuleProto or xla.HloProto, or HLO text. At most 64 MiB, unless the server is set up otherwise.
+	// The content: a serialized xla.HloModuleProto or xla.HloProto, or HLO text. At most 16 MiB, or 64 MiB over HTTP, unless the server is set up otherwise.
 	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
 	// Optional: the SHA-256 of the content in hexadecimal. The module is refused if the content has another digest.
 	Sha256        string `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"`

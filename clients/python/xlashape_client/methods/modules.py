@@ -63,7 +63,7 @@ class HloMethods(Methods):
 
     @answer
     async def put_module(self, module: AnyModule, *, timeout: float | None = None) -> Module:
-        """Stores a module on the server, in one message. By default, a server takes messages of at most 64 MiB.
+        """Stores a module on the server, in one message. By default, a server takes messages of at most 16 MiB.
 
         >>> kept = client.put_module(MODULE)
         >>> kept.entry_computation

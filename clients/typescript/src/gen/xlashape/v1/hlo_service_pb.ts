@@ -97,7 +97,7 @@ export const UploadModuleResponseSchema: GenMessage<UploadModuleResponse> = /*@_
  */
 export type PutModuleRequest = Message<"xlashape.v1.PutModuleRequest"> & {
   /**
-   * The content: a serialized xla.HloModuleProto or xla.HloProto, or HLO text. At most 64 MiB, unless the server is set up otherwise.
+   * The content: a serialized xla.HloModuleProto or xla.HloProto, or HLO text. At most 16 MiB, or 64 MiB over HTTP, unless the server is set up otherwise.
    *
    * @generated from field: bytes data = 1;
    */
