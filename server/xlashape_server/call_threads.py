@@ -19,6 +19,7 @@ from grpc._cython import cygrpc
 
 _IDLE_SECONDS = 10.0  # seconds after which a thread without a call ends
 _MOST_WAITING = 8192  # calls that wait for their requests; of more, those that have waited longest are ended
+_SMALL_BYTES = 16 << 10  # bytes of a request that is answered before long
 _GRPC: Any = importlib.import_module("grpc._server")  # nothing public has a request received without a thread
 _Task = tuple["Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
@@ -36,6 +37,8 @@ class CallThreads(ThreadPoolExecutor):
         self._queued = 0
         self._waiting: dict[int, tuple[float, Any]] = {}
         """The calls that wait for their requests, the first one first: since when, and grpc's object for the call."""
+        self.large = self
+        """The threads of calls whose requests are not small: those keep no small one waiting."""
         self.ended = 0
         """How many calls were ended because their request did not come."""
         self._start()
@@ -63,7 +66,7 @@ class CallThreads(ThreadPoolExecutor):
                 return receive(event)
             finally:
                 self._waiting.pop(id(state), None)
-                self._add(task)
+                (self if len(state.request or b"") <= _SMALL_BYTES else self.large)._add(task)
 
         self._waiting[id(state)] = time.monotonic(), call
         with state.condition:

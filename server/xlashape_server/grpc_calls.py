@@ -3,7 +3,7 @@ calls, and the front (`front.py`), which answers them.
 
 Handlers are plain functions and no grpc.ServerInterceptor, which adds a fifth to the time of a small call. grpc chooses
 the pool of threads by the method: questions that a front answers itself have a small one, calls that wait for a compute
-child another.
+child another, and so have large requests.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def small_threads() -> CallThreads:
 def add_services(
     server: grpc.Server, rpcs: tuple[Rpc, ...], guard: Guard, front: Front, small: CallThreads, config: Config
 ) -> None:
-    """Registers `rpcs` with `server`, whose own threads are `small`. Others wait for children in theirs."""
-    waiting = CallThreads(config.max_concurrent_calls + _REFUSING_THREADS, "module call")
+    """Registers `rpcs`. The threads of `server` are `small`; calls that are large or wait for children have others."""
+    waiting = small.large = CallThreads(config.max_concurrent_calls + _REFUSING_THREADS, "module call")
     guard.watch.also += [partial(each.end_waiting, config.max_receive_seconds) for each in (small, waiting)]
     guard.watch.waiting += [small, waiting]
     by_service: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {}

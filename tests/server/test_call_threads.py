@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.http2_caller import Http2Caller
@@ -64,3 +66,24 @@ def test_calls_without_a_request_hold_no_thread() -> None:
             assert client.byte_size(SHAPE).physical_bytes == 64
         assert time.monotonic() - began < 1
         assert threads() <= before + 2
+
+
+def test_calls_with_many_numbers_keep_no_small_one_waiting() -> None:
+    """More of them than there are threads for small calls, each of which computes for some ten milliseconds."""
+    config = Config(address="127.0.0.1:0", workers=1, log_level="error")
+    numbers = np.zeros((500_000, 2), np.int64)
+    with Server(config) as server, Client(server.address, timeout=60) as client, ThreadPoolExecutor(40) as pool:
+
+        def bulk() -> int:
+            with Client(server.address, timeout=60) as other:
+                return len(other.linear_indices(SHAPE, numbers))
+
+        assert client.byte_size(SHAPE).physical_bytes == 64
+        found = [pool.submit(bulk) for _ in range(40)]
+        first, slowest = time.monotonic(), 0.0
+        while not all(each.done() for each in found):
+            began = time.monotonic()
+            assert client.byte_size(SHAPE).physical_bytes == 64
+            slowest = max(slowest, time.monotonic() - began)
+        assert [each.result() for each in found] == [500_000] * 40
+        assert slowest < max(1.0, (time.monotonic() - first) / 4)  # the machine may be busy
