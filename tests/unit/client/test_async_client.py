@@ -123,7 +123,7 @@ def test_a_thousand_calls_at_a_time_of_several_kinds(address: str) -> None:
             found: list[Any] = await asyncio.gather(*calls, return_exceptions=True)
             assert {size.physical_bytes for size in found[0::5]} == {96}
             assert {module.name for module in found[1::5]} == {f"modules/{hashlib.sha256(MODULE).hexdigest()}"}
-            assert all(names == ["t", "n"] for names in found[2::5])
+            assert all(names == ["p", "t", "n"] for names in found[2::5])
             assert set(found[3::5]) == {(2,)}
             assert {type(error) for error in found[4::5]} == {errors.ParseError}
 
