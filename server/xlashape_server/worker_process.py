@@ -37,7 +37,7 @@ from xlashape_server.logs import OutputLines
 
 _log = logging.getLogger("xlashape_server.app")
 
-_MAX_START_SECONDS = 60.0  # seconds that a worker may take until it answers calls
+_MAX_START_SECONDS = 90.0  # seconds that a worker may take until it answers calls
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds before a worker that ended is started again
 _STABLE_SECONDS = 10.0  # seconds; if a worker ends after it has run this long, the pause is the first one again
 _END_SECONDS = 2.0  # seconds to wait until the output of an ended process has been read to its end
