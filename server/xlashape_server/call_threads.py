@@ -7,6 +7,7 @@ waits there for the request, so callers that send headers alone would take all t
 from __future__ import annotations
 
 import importlib
+import inspect
 import queue
 import threading
 import time
@@ -21,6 +22,12 @@ _IDLE_SECONDS = 10.0  # seconds after which a thread without a call ends
 _MOST_WAITING = 8192  # calls that wait for their requests; of more, those that have waited longest are ended
 _SMALL_BYTES = 16 << 10  # bytes of a request that is answered before long
 _GRPC: Any = importlib.import_module("grpc._server")  # nothing public has a request received without a thread
+_RECEIVES_WITHOUT_THREAD = (
+    hasattr(_GRPC, "_RECEIVE_MESSAGE_TOKEN")
+    and hasattr(_GRPC, "_receive_message")
+    and [*inspect.signature(_GRPC._receive_message).parameters] == ["state", "call", "request_deserializer"]
+)
+"""Whether grpc is as known, as versions 1.71 to 1.85 are. With another one calls hold a thread while they wait."""
 _Task = tuple["Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
@@ -49,7 +56,8 @@ class CallThreads(ThreadPoolExecutor):
         del kwargs
         future: Future[Any] = Future()
         at = next((at for at, each in enumerate(args) if hasattr(each, "call_details")), None)
-        if at is None or getattr(args[at + 3], "__name__", "") != "unary_request":
+        known = _RECEIVES_WITHOUT_THREAD and at is not None and len(args) >= at + 5
+        if at is None or not known or getattr(args[at + 3], "__name__", "") != "unary_request":
             self._add((future, fn, args))
         else:
             event, state, _, request, read = args[at : at + 5]
