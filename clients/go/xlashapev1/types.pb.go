@@ -1245,7 +1245,10 @@ type IndexingMap struct {
 	// One expression for each dimension of the target, as a position in `expressions`, from 0. Empty if the target is a scalar.
 	Results []uint32 `protobuf:"varint,6,rep,packed,name=results,proto3" json:"results,omitempty"`
 	// The conditions for a point of the domain, in addition to the bounds of the variables.
-	Constraints   []*Constraint `protobuf:"bytes,7,rep,name=constraints,proto3" json:"constraints,omitempty"`
+	Constraints []*Constraint `protobuf:"bytes,7,rep,name=constraints,proto3" json:"constraints,omitempty"`
+	// Whether no value that a result or a constraint is computed from leaves int64, whatever the values of the variables within their bounds: then the map
+	// can be evaluated with integers of 64 bits that are not checked. Every map of an answer that is known to be empty is one. Ignored in a request.
+	FitsInt64     bool `protobuf:"varint,8,opt,name=fits_int64,json=fitsInt64,proto3" json:"fits_int64,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1327,6 +1330,13 @@ func (x *IndexingMap) GetConstraints() []*Constraint {
 		return x.Constraints
 	}
 	return nil
+}
+
+func (x *IndexingMap) GetFitsInt64() bool {
+	if x != nil {
+		return x.FitsInt64
+	}
+	return false
 }
 
 // A variable of a map.
@@ -2134,7 +2144,7 @@ const file_xlashape_v1_types_proto_rawDesc = "" +
 	"\x06source\"6\n" +
 	"\bInterval\x12\x14\n" +
 	"\x05lower\x18\x01 \x01(\x03R\x05lower\x12\x14\n" +
-	"\x05upper\x18\x02 \x01(\x03R\x05upper\"\xc9\x03\n" +
+	"\x05upper\x18\x02 \x01(\x03R\x05upper\"\xe8\x03\n" +
 	"\vIndexingMap\x124\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x1e.xlashape.v1.IndexingMap.StateR\x05state\x125\n" +
 	"\n" +
@@ -2144,7 +2154,9 @@ const file_xlashape_v1_types_proto_rawDesc = "" +
 	"\aruntime\x18\x04 \x03(\v2\x15.xlashape.v1.VariableR\aruntime\x129\n" +
 	"\vexpressions\x18\x05 \x03(\v2\x17.xlashape.v1.ExpressionR\vexpressions\x12\x18\n" +
 	"\aresults\x18\x06 \x03(\rR\aresults\x129\n" +
-	"\vconstraints\x18\a \x03(\v2\x17.xlashape.v1.ConstraintR\vconstraints\"]\n" +
+	"\vconstraints\x18\a \x03(\v2\x17.xlashape.v1.ConstraintR\vconstraints\x12\x1d\n" +
+	"\n" +
+	"fits_int64\x18\b \x01(\bR\tfitsInt64\"]\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSTATE_DEFINED\x10\x01\x12\x15\n" +

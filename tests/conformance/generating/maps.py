@@ -1,4 +1,5 @@
-"""Maps that the client evaluates, with points inside and outside their domains.
+"""Maps that the client evaluates, or the server where they do not fit int64, with points inside and outside their
+domains.
 
 The maps are those of XLA in tests/vectors, and some near the ends of int64 and of 128 bits. The values are computed a
 second time, node by node (values.py), and must be those of the library: a mistake of the library would stop the
@@ -127,6 +128,7 @@ def _others(cases: Cases) -> None:
     )
     empty = {
         "state": "STATE_KNOWN_EMPTY",
+        "fitsInt64": True,
         "dimensions": [{"bounds": {"upper": "3"}}],
         "expressions": [{"kind": "KIND_DIMENSION"}],
         "results": [0],
@@ -135,6 +137,7 @@ def _others(cases: Cases) -> None:
         "known_empty", evaluation={"map": empty, "points": [[0], [3], [9]], "batch": True}, results=[None] * 3, width=1
     )
     backwards = {
+        "fitsInt64": True,
         "dimensions": [{"bounds": {"lower": "3", "upper": "2"}}],
         "expressions": [{"kind": "KIND_DIMENSION"}],
         "results": [0],
@@ -186,13 +189,26 @@ def _others(cases: Cases) -> None:
         "mistakes/too_many_numbers", evaluation=long, error={"code": "INVALID_ARGUMENT", "reason": "INVALID_INDEX"}
     )
     node, constant = {"kind": "KIND_DIMENSION"}, {"kind": "KIND_CONSTANT"}
-    variable = {"dimensions": [{"bounds": {"upper": "3"}}]}
+    variable = {"dimensions": [{"bounds": {"upper": "3"}}], "fitsInt64": True}
     broken: dict[str, list[dict[str, Any]]] = {
         "later_operand": [node, {"kind": "KIND_ADD", "operands": [0, 2]}, constant],
         "itself_as_operand": [node, {"kind": "KIND_ADD", "operands": [0, 1]}],
         "division_by_zero": [node, constant, {"kind": "KIND_FLOOR_DIVIDE", "operands": [0, 1]}],
         "division_by_a_variable": [node, {"kind": "KIND_FLOOR_DIVIDE", "operands": [0, 0]}],
+        "division_by_the_least_number": [
+            node,
+            {"kind": "KIND_CONSTANT", "value": str(INT64_MIN)},
+            {"kind": "KIND_MODULO", "operands": [0, 1]},
+        ],
+        "three_operands_of_a_division": [
+            node,
+            {"kind": "KIND_CONSTANT", "value": "2"},
+            {"kind": "KIND_CEIL_DIVIDE", "operands": [0, 1, 1]},
+        ],
+        "largest_operand": [node, {"kind": "KIND_ADD", "operands": [0, 4294967295]}],
         "no_such_variable": [{"kind": "KIND_DIMENSION", "value": "1"}],
+        "no_such_range": [{"kind": "KIND_RANGE"}],
+        "largest_variable": [{"kind": "KIND_RUNTIME", "value": str(INT64_MAX)}],
         "negative_variable": [{"kind": "KIND_DIMENSION", "value": "-1"}],
         "one_operand": [node, {"kind": "KIND_ADD", "operands": [0]}],
         "no_kind": [{"kind": "KIND_UNSPECIFIED"}],
@@ -201,11 +217,14 @@ def _others(cases: Cases) -> None:
     for name, expressions in broken.items():
         given = variable | {"expressions": expressions, "results": [len(expressions) - 1]}
         cases.add(f"mistakes/{name}", evaluation={"map": given, "points": [[0]], "batch": True}, error=refused)
-    cases.add(
-        "mistakes/no_such_result",
-        evaluation={"map": variable | {"expressions": [node], "results": [4]}, "points": [[0]], "batch": True},
-        error=refused,
-    )
+    for name, parts in {
+        "no_such_result": {"results": [4]},
+        "largest_result": {"results": [4294967295]},
+        "no_such_constraint": {"constraints": [{"expression": 1}]},
+        "unknown_state": {"state": 9},
+    }.items():
+        given = variable | {"expressions": [node]} | parts
+        cases.add(f"mistakes/{name}", evaluation={"map": given, "points": [[0]], "batch": True}, error=refused)
 
 
 def _texts() -> Iterator[str]:

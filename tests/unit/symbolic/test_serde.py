@@ -94,6 +94,28 @@ def test_more_than_two_operands_are_taken_from_left_to_right() -> None:
     assert IndexingMap.from_proto(proto).results == (Add(Add(dim(0), rng(0)), const(7)),)
 
 
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("(d0) -> (d0 * 4), domain: d0 in [0, 2305843009213693951]", True),
+        ("(d0) -> (d0 * 4), domain: d0 in [0, 2305843009213693952]", False),
+        ("(d0) -> ((d0 * 4) mod 7), domain: d0 in [0, 2305843009213693952]", False),
+        ("(d0) -> (d0), domain: d0 in [0, 9223372036854775807], d0 + 1 in [0, 9]", False),
+        ("(d0)[s0] -> (d0 - s0), domain: d0 in [-9223372036854775808, 0], s0 in [0, 0]", True),
+        ("(d0)[s0] -> (d0 - s0), domain: d0 in [-9223372036854775808, 0], s0 in [0, 1]", False),
+        ("(d0) -> (d0 * d0 * d0), domain: d0 in [0, 9223372036854775807], d0 in [0, 9]", True),
+        ("KNOWN EMPTY", True),
+        ("UNDEFINED", False),
+    ],
+)
+def test_a_map_says_whether_its_values_fit_int64(text: str, fits: bool) -> None:
+    given = IndexingMap.parse(text)
+    message = given.to_proto()
+    assert message.fits_int64 is fits
+    message.fits_int64 = not fits  # which nobody reads
+    assert IndexingMap.from_proto(message) == given
+
+
 def test_numbers_beyond_int64_are_refused() -> None:
     with pytest.raises(SizeOverflowError):
         IndexingMap.from_sizes([4], results=[dim(0) * 2**70]).to_proto()

@@ -41,7 +41,7 @@ from xlashape.symbolic.expr.expression import (
     checked_value,
     postorder,
 )
-from xlashape.symbolic.expr.ranges import Interval, Ranges
+from xlashape.symbolic.expr.ranges import Interval, extent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,7 +53,7 @@ _BLOCK = 1 << 14
 _BUFFER_BYTES = 16 << 20
 # The number of instructions between two checks of the budget. On a block they take some milliseconds.
 _INSTRUCTIONS_AT_ONCE = 64
-_INT128_MIN, _INT128_MAX = -1 << 127, (1 << 127) - 1
+_INT128 = Interval(-1 << 127, (1 << 127) - 1)
 
 _ON_INTEGERS: dict[type[Binary], Callable[[int, int], int]] = {
     Add: lambda a, b: a + b,
@@ -157,16 +157,12 @@ class CompiledExpressions:
         ]
         self._checks = [(register[expr], interval) for expr, interval in constraints]
         self._outputs = [register[expr] for expr in results]
-        ranges = Ranges.of_bounds(self._bounds, counts)
-        least, greatest = 0, 0
-        try:
-            for low, high in map(ranges.of, nodes):
-                least, greatest = min(least, low), max(greatest, high)
-        except SizeOverflowError:  # a bound of an expression has more than 4,096 bits
-            greatest = _INT128_MAX + 1
-        self._fits_128_bits = _INT128_MIN <= least and greatest <= _INT128_MAX
-        self._fits_int64 = (INT64_MIN <= least and greatest <= INT64_MAX) and all(
-            interval.is_empty or interval.fits_int64 for interval in self._bounds
+        values = extent(nodes, self._bounds, counts)
+        self._fits_128_bits = values is not None and _INT128.contains(values)
+        self._fits_int64 = (
+            values is not None
+            and values.fits_int64
+            and all(interval.is_empty or interval.fits_int64 for interval in self._bounds)
         )
 
     def evaluate(self, point: Sequence[int]) -> tuple[int, ...] | None:
@@ -345,7 +341,7 @@ class CompiledExpressions:
 
 
 def _within_128_bits(value: int) -> int | None:
-    return value if _INT128_MIN <= value <= _INT128_MAX else None
+    return value if value in _INT128 else None
 
 
 def _on_arrays(operator: type[Binary], divisor: int | None) -> tuple[Callable[..., Any], bool]:

@@ -8,9 +8,10 @@ int64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from xlashape.errors import SizeOverflowError
 from xlashape.limits import INT64_MAX, INT64_MIN
 from xlashape.symbolic.expr.expression import (
     Add,
@@ -205,3 +206,21 @@ class Ranges:
             return _RULES[node.__class__](self.known[node.lhs], self.known[node.rhs])
         assert isinstance(node, Constant), f"a variable without bounds: {node!r}"
         return (node.value, node.value)
+
+
+def extent(nodes: Iterable[Expr], bounds: Sequence[Interval], counts: tuple[int, int, int]) -> Interval | None:
+    """An interval of 0 and all values of all these expressions, None if a bound has more than 4,096 bits. `bounds` and
+    `counts` are those of `Ranges.of_bounds`.
+
+    >>> from xlashape.symbolic.expr.expression import dim
+    >>> extent([dim(0), dim(0) * -4], [Interval(0, 9)], (1, 0, 0))
+    [-36, 9]
+    """
+    ranges = Ranges.of_bounds(bounds, counts)
+    least, greatest = 0, 0
+    try:
+        for low, high in map(ranges.of, nodes):
+            least, greatest = min(least, low), max(greatest, high)
+    except SizeOverflowError:
+        return None
+    return Interval(least, greatest)

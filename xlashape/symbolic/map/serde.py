@@ -29,7 +29,7 @@ from xlashape.symbolic.expr.expression import (
     Variable,
     VariableKind,
 )
-from xlashape.symbolic.expr.ranges import Interval
+from xlashape.symbolic.expr.ranges import Interval, extent
 from xlashape.symbolic.map.parts import MapParts, Var
 
 _STATES = {
@@ -71,6 +71,9 @@ def parts_to_proto(parts: MapParts) -> v1.IndexingMap:
         message.results.append(_add_nodes(result, indices, message))
     for expr, bounds in parts.constraints:
         message.constraints.add(expression=_add_nodes(expr, indices, message), bounds=_interval(bounds))
+    counts = (len(parts.dims), len(parts.ranges), len(parts.runtime))
+    values = extent(indices, [var.bounds for var in (*parts.dims, *parts.ranges, *parts.runtime)], counts)
+    message.fits_int64 = parts.kind == "empty" or (parts.kind == "map" and values is not None and values.fits_int64)
     return message
 
 
