@@ -95,6 +95,7 @@ func ExampleEvaluableMap() {
 		expressions { kind: KIND_CONSTANT value: 4 }
 		expressions { kind: KIND_FLOOR_DIVIDE operands: [0, 1] }
 		results: 2
+		fits_int64: true
 	`), answer); err != nil {
 		log.Fatal(err)
 	}

@@ -1,10 +1,7 @@
 package xlashape
 
 import (
-	"errors"
-	"fmt"
-	"math/big"
-	"math/bits"
+	"slices"
 	"strconv"
 
 	"github.com/xlashape/xlashape/clients/go/xlashapev1"
@@ -12,114 +9,76 @@ import (
 
 // An EvaluableMap is an indexing map that can be evaluated without a server. It is safe for use by several goroutines at once.
 type EvaluableMap struct {
-	message     *xlashapev1.IndexingMap
-	isEmpty     bool
-	variables   []bounds      // dimensions, ranges, runtime; their values are the first registers
-	constants   map[int]int64 // by register
-	steps       []step
-	registers   int
-	constraints []bounds
-	results     []int // registers
+	message *xlashapev1.IndexingMap
+	bounds  []*xlashapev1.Interval // of the variables: dimensions, ranges, runtime
+	nodes   []node
 }
 
-type bounds struct {
-	register     int
-	lower, upper int64
+// A node is an expression. The value of a variable is its index in a point.
+type node struct {
+	kind     xlashapev1.Expression_Kind
+	value    int64
+	operands []uint32
 }
 
-// A step computes registers[target] = registers[left] kind registers[right].
-type step struct {
-	kind                xlashapev1.Expression_Kind
-	target, left, right int
-}
-
-// NewEvaluableMap checks a map, such as one of an answer of the server, and prepares it for evaluation. The Reason of the error is INVALID_MAP if the map is
-// undefined, or if an expression uses a later one, a variable that does not exist, a divisor that is not a positive constant, or too few operands.
+// NewEvaluableMap checks a map, such as one of an answer of the server, and prepares it for evaluation with int64. The message must not change afterwards.
+// The Reason of the error is SIZE_OVERFLOW if the map is not marked as one that fits int64, for which there is Client.EvaluateMap, and INVALID_MAP if
+// the map is undefined or its fields contradict the schema.
 func NewEvaluableMap(message *xlashapev1.IndexingMap) (*EvaluableMap, error) {
 	if state := message.GetState(); state < xlashapev1.IndexingMap_STATE_UNSPECIFIED || state >= xlashapev1.IndexingMap_STATE_UNDEFINED {
 		return nil, mistake("INVALID_MAP", "state", "a map in state %v cannot be evaluated", state)
 	}
-	m := &EvaluableMap{message: message, isEmpty: message.GetState() == xlashapev1.IndexingMap_STATE_KNOWN_EMPTY, constants: map[int]int64{}}
+	if !message.GetFitsInt64() {
+		return nil, mistake("SIZE_OVERFLOW", "fits_int64", "values of the map may not fit int64: ask the server with EvaluateMap")
+	}
+	m := &EvaluableMap{message: message}
 	groups := [][]*xlashapev1.Variable{message.GetDimensions(), message.GetRanges(), message.GetRuntime()}
-	var first [3]int // variable of each group
-	for i, group := range groups {
-		first[i] = m.registers
-		for _, variable := range group {
-			m.variables = append(m.variables, bounds{m.register(), variable.GetBounds().GetLower(), variable.GetBounds().GetUpper()})
-		}
+	first := [3]int64{0, int64(len(groups[0])), int64(len(groups[0]) + len(groups[1]))} // variable of each group
+	for _, variable := range slices.Concat(groups...) {
+		m.bounds = append(m.bounds, variable.GetBounds())
 	}
-	registers := make([]int, 0, len(message.GetExpressions())) // of the expressions
 	for i, expression := range message.GetExpressions() {
-		kind, operands := expression.GetKind(), expression.GetOperands()
-		invalid := func(what string) error {
-			return mistake("INVALID_MAP", "expressions["+strconv.Itoa(i)+"]", "%s", what)
-		}
-		switch {
-		case kind == xlashapev1.Expression_KIND_CONSTANT:
-			registers = append(registers, m.register())
-			m.constants[registers[i]] = expression.GetValue()
-			continue
-		case kind <= xlashapev1.Expression_KIND_UNSPECIFIED || kind > xlashapev1.Expression_KIND_MAXIMUM:
-			return nil, invalid("is of an unknown kind")
-		case kind <= xlashapev1.Expression_KIND_RUNTIME:
-			number, group := expression.GetValue(), kind-xlashapev1.Expression_KIND_DIMENSION
-			if number < 0 || number >= int64(len(groups[group])) {
-				return nil, invalid("is a variable that the map does not have")
-			}
-			registers = append(registers, first[group]+int(number))
-			continue
-		}
-		if len(operands) < 2 || divides(kind) && len(operands) > 2 {
-			return nil, invalid("has too few operands, or too many")
-		}
-		for _, operand := range operands {
-			if int64(operand) >= int64(i) {
-				return nil, invalid("uses itself or a later expression")
+		n := node{expression.GetKind(), expression.GetValue(), expression.GetOperands()}
+		isValid := n.kind == xlashapev1.Expression_KIND_CONSTANT
+		if n.kind >= xlashapev1.Expression_KIND_DIMENSION && n.kind <= xlashapev1.Expression_KIND_RUNTIME {
+			group := n.kind - xlashapev1.Expression_KIND_DIMENSION
+			isValid = n.value >= 0 && n.value < int64(len(groups[group]))
+			n.value += first[group]
+		} else if n.kind >= xlashapev1.Expression_KIND_ADD && n.kind <= xlashapev1.Expression_KIND_MAXIMUM {
+			isValid = len(n.operands) >= 2 && !slices.ContainsFunc(n.operands, func(operand uint32) bool { return int64(operand) >= int64(i) })
+			if isValid && n.kind >= xlashapev1.Expression_KIND_FLOOR_DIVIDE && n.kind <= xlashapev1.Expression_KIND_MODULO {
+				divisor := m.nodes[n.operands[1]]
+				isValid = len(n.operands) == 2 && divisor.kind == xlashapev1.Expression_KIND_CONSTANT && divisor.value > 0
 			}
 		}
-		if divides(kind) && m.constants[registers[operands[1]]] <= 0 {
-			return nil, invalid("divides by what is not a positive constant")
+		if !isValid {
+			return nil, mistake("INVALID_MAP", "expressions["+strconv.Itoa(i)+"]", "is not an expression of the schema on variables and earlier expressions")
 		}
-		left := registers[operands[0]]
-		for _, operand := range operands[1:] {
-			m.steps = append(m.steps, step{kind, m.registers, left, registers[operand]})
-			left = m.register()
-		}
-		registers = append(registers, left)
+		m.nodes = append(m.nodes, n)
 	}
-	for i, result := range message.GetResults() {
-		if int64(result) >= int64(len(registers)) {
-			return nil, mistake("INVALID_MAP", "results["+strconv.Itoa(i)+"]", "there is no expression %d", result)
-		}
-		m.results = append(m.results, registers[result])
+	used := slices.Clone(message.GetResults())
+	for _, constraint := range message.GetConstraints() {
+		used = append(used, constraint.GetExpression())
 	}
-	for i, constraint := range message.GetConstraints() {
-		if int64(constraint.GetExpression()) >= int64(len(registers)) {
-			return nil, mistake("INVALID_MAP", "constraints["+strconv.Itoa(i)+"]", "there is no expression %d", constraint.GetExpression())
+	for _, expression := range used {
+		if int64(expression) >= int64(len(m.nodes)) {
+			return nil, mistake("INVALID_MAP", "", "there is no expression %d", expression)
 		}
-		interval := constraint.GetBounds()
-		m.constraints = append(m.constraints, bounds{registers[constraint.GetExpression()], interval.GetLower(), interval.GetUpper()})
 	}
 	return m, nil
-}
-
-func (m *EvaluableMap) register() int {
-	m.registers++
-	return m.registers - 1
 }
 
 // Message returns the message that the map was made of.
 func (m *EvaluableMap) Message() *xlashapev1.IndexingMap { return m.message }
 
 // Variables returns how many numbers a point has: one for each dimension, range and runtime variable, in this order.
-func (m *EvaluableMap) Variables() int { return len(m.variables) }
+func (m *EvaluableMap) Variables() int { return len(m.bounds) }
 
 // Results returns how many numbers the map gives for a point.
-func (m *EvaluableMap) Results() int { return len(m.results) }
+func (m *EvaluableMap) Results() int { return len(m.message.GetResults()) }
 
 // Evaluate returns the results at a point, and whether the point is in the domain; without results if it is not. The Reason of the error is
-// INVALID_INDEX for a point of too few or too many numbers, SIZE_OVERFLOW for a result that does not fit int64, and for a value on the way to the results
-// or to a constraint that does not fit 128 bits.
+// INVALID_INDEX for a point of too few or too many numbers.
 func (m *EvaluableMap) Evaluate(point ...int64) (results []int64, inDomain bool, err error) {
 	all, in, err := m.EvaluateBatch(point, 1)
 	if err != nil || !in[0] {
@@ -129,165 +88,81 @@ func (m *EvaluableMap) Evaluate(point ...int64) (results []int64, inDomain bool,
 }
 
 // EvaluateBatch returns the results at `count` points, which stand one after another, and for each point whether it is in the domain. The results for
-// a point outside the domain are 0. Errors are those of Evaluate; the Field names the first number of the point.
+// a point outside the domain are 0. Errors are those of Evaluate.
 func (m *EvaluableMap) EvaluateBatch(points []int64, count int) (results []int64, inDomain []bool, err error) {
-	width, height := len(m.variables), len(m.results)
+	width := m.Variables()
 	if count < 0 || len(points) != count*width {
 		return nil, nil, mistake("INVALID_INDEX", "points", "%d points of %d variables have %d numbers, found %d", count, width, count*width, len(points))
 	}
-	results, inDomain = make([]int64, count*height), make([]bool, count)
-	registers := make([]int64, m.registers)
-	for i, value := range m.constants {
-		registers[i] = value
-	}
+	results, inDomain = make([]int64, 0, count*m.Results()), make([]bool, count)
+	values := make([]int64, len(m.nodes))
 	for i := range count {
-		point, result := points[i*width:(i+1)*width], results[i*height:(i+1)*height]
-		if !m.inBounds(point) {
-			continue
-		}
-		copy(registers, point)
-		in, fits := m.evaluate(registers, result)
-		if !fits {
-			if in, err = m.evaluateExactly(registers, result); err != nil {
-				field := "map"
-				if width > 0 {
-					field = "points[" + strconv.Itoa(i*width) + "]"
-				}
-				return nil, nil, mistake("SIZE_OVERFLOW", field, "%s", err.Error())
+		inDomain[i] = m.evaluate(points[i*width:(i+1)*width], values)
+		for _, expression := range m.message.GetResults() {
+			if inDomain[i] {
+				results = append(results, values[expression])
+			} else {
+				results = append(results, 0)
 			}
 		}
-		inDomain[i] = in
 	}
 	return results, inDomain, nil
 }
 
-func (m *EvaluableMap) inBounds(point []int64) bool {
-	for i, value := range point {
-		if value < m.variables[i].lower || value > m.variables[i].upper {
+// evaluate computes the values of all expressions, and returns whether the point is in the domain.
+func (m *EvaluableMap) evaluate(point, values []int64) bool {
+	for i, bounds := range m.bounds {
+		if point[i] < bounds.GetLower() || point[i] > bounds.GetUpper() {
 			return false
 		}
 	}
-	return !m.isEmpty
-}
-
-// evaluate works with int64; fits is false if a value on the way does not fit.
-func (m *EvaluableMap) evaluate(registers, result []int64) (in, fits bool) {
-	for i := range m.steps {
-		s := &m.steps[i]
-		value, right := registers[s.left], registers[s.right]
-		switch s.kind {
-		case xlashapev1.Expression_KIND_ADD:
-			sum := value + right
-			if (sum < value) != (right < 0) {
-				return false, false
-			}
-			value = sum
-		case xlashapev1.Expression_KIND_MULTIPLY:
-			// The product of the numbers as unsigned ones has 2⁶⁴ times the other factor too much in its upper half for each that is negative.
-			high, low := bits.Mul64(uint64(value), uint64(right))
-			if int64(high)-(value>>63&right)-(right>>63&value) != int64(low)>>63 {
-				return false, false
-			}
-			value = int64(low)
-		case xlashapev1.Expression_KIND_FLOOR_DIVIDE:
-			quotient := value / right
-			if value%right < 0 {
-				quotient--
-			}
-			value = quotient
-		case xlashapev1.Expression_KIND_CEIL_DIVIDE:
-			quotient := value / right
-			if value%right > 0 {
-				quotient++
-			}
-			value = quotient
-		case xlashapev1.Expression_KIND_MODULO:
-			if value %= right; value < 0 {
-				value += right
-			}
-		case xlashapev1.Expression_KIND_MINIMUM:
-			value = min(value, right)
+	for i := range m.nodes {
+		switch n := &m.nodes[i]; {
+		case n.kind == xlashapev1.Expression_KIND_CONSTANT:
+			values[i] = n.value
+		case n.kind <= xlashapev1.Expression_KIND_RUNTIME:
+			values[i] = point[n.value]
 		default:
-			value = max(value, right)
-		}
-		registers[s.target] = value
-	}
-	for _, constraint := range m.constraints {
-		if value := registers[constraint.register]; value < constraint.lower || value > constraint.upper {
-			return false, true
+			value := values[n.operands[0]]
+			for _, operand := range n.operands[1:] {
+				value = combined(n.kind, value, values[operand])
+			}
+			values[i] = value
 		}
 	}
-	for i, register := range m.results {
-		result[i] = registers[register]
+	for _, constraint := range m.message.GetConstraints() {
+		value, bounds := values[constraint.GetExpression()], constraint.GetBounds()
+		if value < bounds.GetLower() || value > bounds.GetUpper() {
+			return false
+		}
 	}
-	return true, true
+	return m.message.GetState() != xlashapev1.IndexingMap_STATE_KNOWN_EMPTY
 }
 
-var (
-	leastOf128Bits    = new(big.Int).Lsh(big.NewInt(-1), 127)
-	greatestOf128Bits = new(big.Int).Not(leastOf128Bits)
-)
-
-// evaluateExactly works with integers of 128 bits. A value that does not fit is nil, and so is what is computed from it.
-func (m *EvaluableMap) evaluateExactly(inputs, result []int64) (bool, error) {
-	registers := make([]*big.Int, m.registers)
-	for i, value := range inputs {
-		registers[i] = big.NewInt(value)
-	}
-	for _, s := range m.steps {
-		left, right := registers[s.left], registers[s.right]
-		registers[s.target] = nil
-		if left == nil || right == nil {
-			continue
-		}
-		value := exactly(s.kind, left, right)
-		if value.Cmp(leastOf128Bits) >= 0 && value.Cmp(greatestOf128Bits) <= 0 {
-			registers[s.target] = value
-		}
-	}
-	isTooLarge := false
-	for _, constraint := range m.constraints {
-		value := registers[constraint.register]
-		if value != nil && (value.Cmp(big.NewInt(constraint.lower)) < 0 || value.Cmp(big.NewInt(constraint.upper)) > 0) {
-			return false, nil
-		}
-		isTooLarge = isTooLarge || value == nil
-	}
-	for _, register := range m.results {
-		isTooLarge = isTooLarge || registers[register] == nil
-	}
-	if isTooLarge {
-		return false, errors.New("an expression takes a value of more than 128 bits")
-	}
-	for i, register := range m.results {
-		if !registers[register].IsInt64() {
-			return false, fmt.Errorf("result %d does not fit int64: %s", i, registers[register])
-		}
-		result[i] = registers[register].Int64()
-	}
-	return true, nil
-}
-
-func exactly(kind xlashapev1.Expression_Kind, left, right *big.Int) *big.Int {
-	value := new(big.Int)
+// combined is the value of an operation. Divisors are positive.
+func combined(kind xlashapev1.Expression_Kind, a, b int64) int64 {
 	switch kind {
 	case xlashapev1.Expression_KIND_ADD:
-		return value.Add(left, right)
+		return a + b
 	case xlashapev1.Expression_KIND_MULTIPLY:
-		return value.Mul(left, right)
-	case xlashapev1.Expression_KIND_FLOOR_DIVIDE: // Div and Mod are Euclidean, which for positive divisors is the floor
-		return value.Div(left, right)
+		return a * b
+	case xlashapev1.Expression_KIND_FLOOR_DIVIDE:
+		if a%b < 0 {
+			return a/b - 1
+		}
+		return a / b
 	case xlashapev1.Expression_KIND_CEIL_DIVIDE:
-		return value.Neg(value.Div(value.Neg(left), right))
+		if a%b > 0 {
+			return a/b + 1
+		}
+		return a / b
 	case xlashapev1.Expression_KIND_MODULO:
-		return value.Mod(left, right)
+		if a%b < 0 {
+			return a%b + b
+		}
+		return a % b
+	case xlashapev1.Expression_KIND_MINIMUM:
+		return min(a, b)
 	}
-	if (right.Cmp(left) < 0) == (kind == xlashapev1.Expression_KIND_MINIMUM) {
-		return right
-	}
-	return left
-}
-
-func divides(kind xlashapev1.Expression_Kind) bool {
-	return kind >= xlashapev1.Expression_KIND_FLOOR_DIVIDE && kind <= xlashapev1.Expression_KIND_MODULO
+	return max(a, b)
 }
