@@ -186,7 +186,8 @@ func (c *Client) ComposeMaps(ctx context.Context, chain ...*xlashapev1.MapInput)
 
 // EvaluateMap lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It
 // returns the results one after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent as a
-// stream. A map without variables is not for this method, since its points have no numbers. [EvaluableMap] does the same without the server.
+// stream. A map without variables is not for this method, since its points have no numbers. [EvaluableMap] does so for maps that fit int64 without
+// the server.
 func (c *Client) EvaluateMap(ctx context.Context, input *xlashapev1.MapInput, points []int64) ([]int64, []bool, error) {
 	if len(points) <= unaryAnswers {
 		answer, err := c.Indexing.EvaluateMap(ctx, &xlashapev1.EvaluateMapRequest{Map: input, Points: points})

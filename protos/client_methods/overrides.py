@@ -85,7 +85,7 @@ RPCS = {
             " the results one after another, 0 for points outside the domain, and for each point whether it is in the "
             "domain. Many points are sent"
             " {in_parts}. A map without variables is not for this method, since its points have no numbers. {map} does "
-            "the same without the server."
+            "so for maps that fit int64 without the server."
         ),
     ),
 }

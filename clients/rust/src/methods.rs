@@ -240,8 +240,8 @@ impl Client {
 
     /// Lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It returns the
     /// results one after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent as a stream.
-    /// A map without variables is not for this method, since its points have no numbers. [`EvaluableMap`](crate::EvaluableMap) does the same without
-    /// the server.
+    /// A map without variables is not for this method, since its points have no numbers. [`EvaluableMap`](crate::EvaluableMap) does so for maps that
+    /// fit int64 without the server.
     pub async fn evaluate_map(&self, map: impl Into<MapInput>, points: Vec<i64>) -> Result<(Vec<i64>, Vec<bool>)> {
         let map = map.into();
         if points.len() <= UNARY_ANSWERS {

@@ -190,7 +190,7 @@ export abstract class ClientMethods {
   /**
    * Lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It returns the results one
    * after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent as a stream, or in several calls. A
-   * map without variables is not for this method, since its points have no numbers. {@link EvaluableMap} does the same without the server.
+   * map without variables is not for this method, since its points have no numbers. {@link EvaluableMap} does so for maps that fit int64 without the server.
    */
   async evaluateMap(map: MapLike, points: Integers, options?: CallOptions): Promise<Evaluated<BigInt64Array>> {
     const input = mapInput(map);

@@ -93,7 +93,7 @@ class ClientMethods {
 
   /// Lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It returns the
   /// results one after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent as a stream. A map
-  /// without variables is not for this method, since its points have no numbers. EvaluableMap does the same without the server.
+  /// without variables is not for this method, since its points have no numbers. EvaluableMap does so for maps that fit int64 without the server.
   Values EvaluateMap(const AnyMap& map, const std::vector<std::int64_t>& points) const;
 
   /// @}

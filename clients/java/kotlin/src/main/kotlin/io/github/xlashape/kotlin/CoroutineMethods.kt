@@ -239,7 +239,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * Lets the server evaluate a map at any number of points, which stand one after another, each with one number for
      * every variable. It returns the results one after another, 0 for points outside the domain, and for each point
      * whether it is in the domain. Many points are sent as a stream. A map without variables is not for this method,
-     * since its points have no numbers. [io.github.xlashape.EvaluableMap] does the same without the server.
+     * since its points have no numbers. [io.github.xlashape.EvaluableMap] does so for maps that fit int64 without the
+     * server.
      *
      * @param map the map
      * @param points the points one after another, each with one number for every variable of the map: dimensions,
