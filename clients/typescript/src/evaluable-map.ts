@@ -1,11 +1,11 @@
 /** Indexing maps that are evaluated here, without a server. */
 
 import { present } from "./answers.js";
-import { mistake } from "./errors.js";
-import { evaluateAll, evaluateExactly } from "./evaluation.js";
-import type { IndexingMap, MapOutput } from "./gen/xlashape/v1/types_pb.js";
+import { check } from "./errors.js";
+import {
+  Expression_Kind as Kind, type IndexingMap, IndexingMap_State as State, type Interval, type MapOutput,
+} from "./gen/xlashape/v1/types_pb.js";
 import { type Integers, toInt64Array } from "./integers.js";
-import { type Plan, planOf } from "./plan.js";
 
 /** The results at many points. */
 export interface Evaluated<Numbers> {
@@ -14,6 +14,22 @@ export interface Evaluated<Numbers> {
   /** For each point whether it is in the domain. */
   inDomain: boolean[];
 }
+
+type Operation = Exclude<Kind, Kind.UNSPECIFIED | Kind.CONSTANT | Kind.DIMENSION | Kind.RANGE | Kind.RUNTIME>;
+
+const VARIABLES = [Kind.DIMENSION, Kind.RANGE, Kind.RUNTIME];
+const DIVISIONS = [Kind.FLOOR_DIVIDE, Kind.CEIL_DIVIDE, Kind.MODULO];
+
+/** The values of operations. Divisors are positive. BigInts divide towards zero, and the remainder has the sign of the dividend. */
+const OPERATIONS: Record<Operation, (a: bigint, b: bigint) => bigint> = {
+  [Kind.ADD]: (a, b) => BigInt.asIntN(64, a + b),
+  [Kind.MULTIPLY]: (a, b) => BigInt.asIntN(64, a * b),
+  [Kind.FLOOR_DIVIDE]: (a, b) => (a % b < 0n ? a / b - 1n : a / b),
+  [Kind.CEIL_DIVIDE]: (a, b) => (a % b > 0n ? a / b + 1n : a / b),
+  [Kind.MODULO]: (a, b) => (a % b < 0n ? (a % b) + b : a % b),
+  [Kind.MINIMUM]: (a, b) => (a < b ? a : b),
+  [Kind.MAXIMUM]: (a, b) => (a > b ? a : b),
+};
 
 /**
  * An indexing map that is evaluated here: a function from the points of a domain to tuples of integers.
@@ -24,7 +40,7 @@ export interface Evaluated<Numbers> {
  * map.evaluate([9]); // undefined: outside the domain
  * ```
  *
- * Divisions round towards minus infinity, or up for `ceildiv`, and a remainder is never negative. Values between may have 128 bits.
+ * Divisions round towards minus infinity, or up for `ceildiv`, and a remainder is never negative.
  */
 export class EvaluableMap {
   /** The message that the map was made of. It must not be changed. */
@@ -33,30 +49,46 @@ export class EvaluableMap {
   readonly variableCount: number;
   /** How many numbers the map gives for a point. */
   readonly resultCount: number;
-  private readonly plan: Plan;
+  private readonly bounds: (Interval | undefined)[];
+  /** What each expression is. The value of a variable is its index in a point. */
+  private readonly nodes: { kind: Kind; value: bigint; operands: number[] }[];
 
   /**
    * Checks a map, such as one of an answer, and prepares it for evaluation.
    *
-   * Throws an {@link XlashapeError} with reason `INVALID_MAP` if the map is undefined, or if an expression uses itself, a later one, a variable that does not
-   * exist, a divisor that is not a positive constant, or too few operands.
+   * Throws an {@link XlashapeError} with reason `SIZE_OVERFLOW` if the map is not marked as one that fits 64 bits, for which there is
+   * {@link Client.evaluateMap}, and with reason `INVALID_MAP` if it is undefined or its fields contradict the schema.
    */
   constructor(map: IndexingMap | MapOutput) {
     this.message = map.$typeName === "xlashape.v1.MapOutput" ? present(map.map) : map;
-    this.plan = planOf(this.message);
-    this.variableCount = this.plan.bounds.length;
-    this.resultCount = this.plan.results.length;
+    const { state, fitsInt64, dimensions, ranges, runtime, expressions, results, constraints } = this.message;
+    check(state !== State.UNDEFINED && state in State, "INVALID_MAP", "state", `a map in state ${State[state] ?? state} cannot be evaluated`);
+    check(fitsInt64, "SIZE_OVERFLOW", "fits_int64", "values of the map may not fit int64: ask the server with EvaluateMap");
+    const groups = [dimensions, ranges, runtime];
+    this.bounds = groups.flat().map(({ bounds }) => bounds);
+    this.nodes = expressions.map(({ kind, value, operands }, i) => {
+      const group = VARIABLES.indexOf(kind);
+      const divisor = DIVISIONS.includes(kind) && operands[1]! < i ? expressions[operands[1]!] : undefined;
+      const isValid = group >= 0 ? value >= 0n && value < groups[group]!.length
+        : kind === Kind.CONSTANT || kind in OPERATIONS && operands.length >= 2 && operands.every((operand) => operand < i)
+          && (!divisor || operands.length === 2 && divisor.kind === Kind.CONSTANT && divisor.value > 0n);
+      check(isValid, "INVALID_MAP", `expressions[${i}]`, "is not an expression of the schema on variables and earlier expressions");
+      return { kind, value: group >= 0 ? BigInt(groups.slice(0, group).flat().length) + value : value, operands };
+    });
+    const missing = [...results, ...constraints.map(({ expression }) => expression)].find((used) => used >= expressions.length);
+    check(missing === undefined, "INVALID_MAP", "", `there is no expression ${missing}`);
+    this.variableCount = this.bounds.length;
+    this.resultCount = results.length;
   }
 
   /**
    * The results at a point; undefined if the point is not in the domain.
    *
-   * Throws an {@link XlashapeError} with reason `INVALID_INDEX` for a point of too few or too many numbers, `SIZE_OVERFLOW` for a result of more than 64 bits, and for a value on
-   * the way to the results or to a constraint of more than 128 bits.
+   * Throws an {@link XlashapeError} with reason `INVALID_INDEX` for a point of too few or too many numbers.
    */
   evaluate(point: Integers): bigint[] | undefined {
-    this.checkLength(point, 1);
-    return evaluateExactly(this.plan, point, 0);
+    const { results, inDomain } = this.evaluateBatch(point, 1);
+    return inDomain[0] ? [...results] : undefined;
   }
 
   /**
@@ -64,32 +96,35 @@ export class EvaluableMap {
    *
    * The errors are those of {@link EvaluableMap.evaluate}.
    */
-  evaluateBatch(points: Integers, count = this.countOf(points)): Evaluated<BigInt64Array> {
-    this.checkLength(points, count);
-    const results = new BigInt64Array(count * this.resultCount);
-    return { results, inDomain: evaluateAll(this.plan, toInt64Array(points, "points"), results, count) };
-  }
-
-  /**
-   * The same with numbers alone: `points` holds safe integers, and so do the results.
-   *
-   * Throws an {@link XlashapeError} with reason `SIZE_OVERFLOW` too if a result is not a safe integer, and `INVALID_ARGUMENT` if a number of a point is not an integer.
-   */
-  evaluateNumbers(points: ArrayLike<number>, count = this.countOf(points)): Evaluated<Float64Array> {
-    this.checkLength(points, count);
-    const results = new Float64Array(count * this.resultCount);
-    return { results, inDomain: evaluateAll(this.plan, points, results, count) };
-  }
-
-  private countOf(points: ArrayLike<unknown>): number {
-    return this.variableCount === 0 ? 1 : points.length / this.variableCount;
-  }
-
-  private checkLength(points: ArrayLike<unknown>, count: number): void {
+  evaluateBatch(points: Integers, count = this.variableCount === 0 ? 1 : points.length / this.variableCount): Evaluated<BigInt64Array> {
     const width = this.variableCount;
-    if (!Number.isSafeInteger(count) || count < 0 || points.length !== count * width) {
-      const expected = `${Number.isSafeInteger(count) ? `${count} points` : "points"} of ${width} variables`;
-      throw mistake("INVALID_INDEX", "points", `${expected} do not have ${points.length} numbers`);
-    }
+    const isWhole = Number.isSafeInteger(count) && count >= 0 && points.length === count * width;
+    check(isWhole, "INVALID_INDEX", "points", `points of ${width} variables do not have ${points.length} numbers`);
+    const numbers = toInt64Array(points, "points");
+    const results = new BigInt64Array(count * this.resultCount);
+    const inDomain = Array.from({ length: count }, (_, i) => {
+      const values = this.valuesAt(numbers.subarray(i * width, (i + 1) * width));
+      this.message.results.forEach((expression, k) => (results[i * this.resultCount + k] = values?.[expression] ?? 0n));
+      return values !== undefined;
+    });
+    return { results, inDomain };
   }
+
+  /** The values of all expressions at a point; undefined if it is not in the domain. */
+  private valuesAt(point: BigInt64Array): bigint[] | undefined {
+    if (this.message.state === State.KNOWN_EMPTY || !this.bounds.every((bounds, i) => isWithin(point[i]!, bounds))) {
+      return undefined;
+    }
+    const values: bigint[] = [];
+    for (const { kind, value, operands } of this.nodes) {
+      const combined = OPERATIONS[kind as Operation];
+      values.push(combined ? operands.map((operand) => values[operand]!).reduce(combined)
+        : kind === Kind.CONSTANT ? value : point[Number(value)]!);
+    }
+    return this.message.constraints.every(({ expression, bounds }) => isWithin(values[expression]!, bounds)) ? values : undefined;
+  }
+}
+
+function isWithin(value: bigint, bounds: Interval | undefined): boolean {
+  return value >= (bounds?.lower ?? 0n) && value <= (bounds?.upper ?? 0n);
 }

@@ -11,10 +11,7 @@ export type Integer = number | bigint;
 /** Integers that are given to this package: an array of numbers or bigints, a `BigInt64Array`, an `Int32Array`, a `Float64Array`, … */
 export type Integers = ArrayLike<Integer>;
 
-/** 2^32: the weight of the upper half of an integer. */
-const HALF = 4294967296;
 const IS_LITTLE_ENDIAN = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
-const [LOW, HIGH] = IS_LITTLE_ENDIAN ? [0, 1] : [1, 0];
 
 /** An integer as a bigint. The error names `field`. */
 export function toInt64(value: Integer, field: string): bigint {
@@ -32,36 +29,7 @@ export function toInt64(value: Integer, field: string): bigint {
 
 /** Integers in one array; the array itself if it is a `BigInt64Array` already. The error names the first wrong one: `indices[3]`. */
 export function toInt64Array(values: Integers, field: string): BigInt64Array {
-  if (values instanceof BigInt64Array) {
-    return values;
-  }
-  const all = new BigInt64Array(values.length);
-  const halves = halvesOf(all);
-  for (let i = 0; i < values.length; i++) {
-    const value = values[i];
-    if (typeof value === "number" && Number.isSafeInteger(value)) {
-      writeNumber(halves, i, value);
-    } else {
-      all[i] = toInt64(value as Integer, `${field}[${i}]`);
-    }
-  }
-  return all;
-}
-
-/** The memory of a BigInt64Array, for the next two functions. */
-export function halvesOf(values: BigInt64Array): Int32Array {
-  return new Int32Array(values.buffer, values.byteOffset, 2 * values.length);
-}
-
-/** Writes a safe integer into a BigInt64Array whose memory `halves` is, without making a bigint. */
-export function writeNumber(halves: Int32Array, position: number, value: number): void {
-  halves[2 * position + LOW!] = value;
-  halves[2 * position + HIGH!] = Math.floor(value * (1 / HALF));
-}
-
-/** The number of a BigInt64Array whose memory `halves` is. It is exact if it is a safe integer, and otherwise it is not a safe integer. */
-export function readNumber(halves: Int32Array, position: number): number {
-  return halves[2 * position + HIGH!]! * HALF + (halves[2 * position + LOW!]! >>> 0);
+  return values instanceof BigInt64Array ? values : BigInt64Array.from(values, (value, i) => toInt64(value, `${field}[${i}]`));
 }
 
 /**

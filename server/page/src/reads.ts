@@ -68,13 +68,13 @@ export function readsOf(maps: Source["maps"], index: readonly number[]): Reads {
       points.push(...index, ...digits, ...lowest);
     }
     if (shown === 0) continue;
-    const { results, inDomain } = map.evaluateNumbers(points, shown);
+    const { results, inDomain } = map.evaluateBatch(points, shown);
     inDomain.forEach((isIn, k) => {
       if (!isIn) {
         count--;
         return;
       }
-      const found = Array.from(results.slice(k * map.resultCount, (k + 1) * map.resultCount));
+      const found = Array.from(results.slice(k * map.resultCount, (k + 1) * map.resultCount), Number);
       const word = found.join();
       if (!seen.has(word)) {
         seen.add(word);
