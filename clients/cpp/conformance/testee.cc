@@ -26,9 +26,7 @@
 #include "xlashape/client.h"
 #include "xlashape/v1/hlo_service.grpc.pb.h"
 #include "xlashape/v1/indexing_service.grpc.pb.h"
-#include "xlashape/v1/report_service.grpc.pb.h"
 #include "xlashape/v1/shape_service.grpc.pb.h"
-#include "xlashape/v1/view_service.grpc.pb.h"
 
 namespace {
 
@@ -112,6 +110,14 @@ Make Unary(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Req
   };
 }
 
+/// A method of the client that takes the request and returns the answer.
+template <class Request, class Answer>
+Make Public(Answer (xlashape::ClientMethods::*method)(const Request&) const) {
+  return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
+    Add((client.WithTimeout(std::chrono::milliseconds(call.timeout_ms())).*method)(Parsed<Request>(call.requests(0))), response);
+  };
+}
+
 template <class Service, class Request, class Answer>
 Make Requests(std::unique_ptr<grpc::ClientWriter<Request>> (Service::Stub::*method)(grpc::ClientContext*, Answer*)) {
   return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
@@ -155,8 +161,7 @@ const std::map<std::string, Make>& Rpcs() {
   using S = v1::ShapeService;
   using H = v1::HloService;
   using I = v1::IndexingService;
-  using R = v1::ReportService;
-  using V = v1::ViewService;
+  using C = xlashape::Client;
   static const std::map<std::string, Make> rpcs = {
       {"ShapeService/DescribeShape", Unary<S>(&S::Stub::DescribeShape)},
       {"ShapeService/ByteSize", Unary<S>(&S::Stub::ByteSize)},
@@ -169,27 +174,27 @@ const std::map<std::string, Make>& Rpcs() {
       {"HloService/GetModule", Unary<H>(&H::Stub::GetModule)},
       {"HloService/DeleteModule", Unary<H>(&H::Stub::DeleteModule)},
       {"HloService/ListInstructions", Unary<H>(&H::Stub::ListInstructions)},
-      {"IndexingService/IndexingMaps", Unary<I>(&I::Stub::IndexingMaps)},
+      {"IndexingService/IndexingMaps", Public(&C::IndexingMaps)},
       {"IndexingService/ParseMap", Unary<I>(&I::Stub::ParseMap)},
       {"IndexingService/SimplifyMap", Unary<I>(&I::Stub::SimplifyMap)},
       {"IndexingService/ComposeMaps", Unary<I>(&I::Stub::ComposeMaps)},
       {"IndexingService/EvaluateMap", Unary<I>(&I::Stub::EvaluateMap)},
       {"IndexingService/EvaluateMapBatch", BothWays<I>(&I::Stub::EvaluateMapBatch)},
-      {"ReportService/Collectives", Unary<R>(&R::Stub::Collectives)},
-      {"ReportService/Copies", Unary<R>(&R::Stub::Copies)},
-      {"ReportService/Cost", Unary<R>(&R::Stub::Cost)},
-      {"ReportService/Reads", Unary<R>(&R::Stub::Reads)},
-      {"ReportService/Diff", Unary<R>(&R::Stub::Diff)},
-      {"ReportService/Tile", Unary<R>(&R::Stub::Tile)},
-      {"ReportService/Verify", Unary<R>(&R::Stub::Verify)},
-      {"ReportService/Why", Unary<R>(&R::Stub::Why)},
-      {"ReportService/Size", Unary<R>(&R::Stub::Size)},
-      {"ReportService/Profile", Unary<R>(&R::Stub::Profile)},
-      {"ReportService/Memory", Unary<R>(&R::Stub::Memory)},
-      {"ViewService/Recognize", Unary<V>(&V::Stub::Recognize)},
-      {"ViewService/Draw", Unary<V>(&V::Stub::Draw)},
-      {"ViewService/GetText", Unary<V>(&V::Stub::GetText)},
-      {"ViewService/Graph", Unary<V>(&V::Stub::Graph)},
+      {"ReportService/Collectives", Public(&C::Collectives)},
+      {"ReportService/Copies", Public(&C::Copies)},
+      {"ReportService/Cost", Public(&C::Cost)},
+      {"ReportService/Reads", Public(&C::Reads)},
+      {"ReportService/Diff", Public(&C::Diff)},
+      {"ReportService/Tile", Public(&C::Tile)},
+      {"ReportService/Verify", Public(&C::Verify)},
+      {"ReportService/Why", Public(&C::Why)},
+      {"ReportService/Size", Public(&C::Size)},
+      {"ReportService/Profile", Public(&C::Profile)},
+      {"ReportService/Memory", Public(&C::Memory)},
+      {"ViewService/Recognize", Public(&C::Recognize)},
+      {"ViewService/Draw", Public(&C::Draw)},
+      {"ViewService/GetText", Public(&C::GetText)},
+      {"ViewService/Graph", Public(&C::Graph)},
   };
   return rpcs;
 }
@@ -227,8 +232,13 @@ v1::EvaluateMapResponse Filled(const xlashape::Values& values) {
 
 void Evaluate(const xlashape::Client& client, const conformance::Evaluation& evaluation, conformance::Response* response) {
   const bool is_text = evaluation.map_case() == conformance::Evaluation::kText;  // which the server reads
-  const xlashape::EvaluableMap map(is_text ? client.ParseMap(evaluation.text()).map() : Parsed<v1::IndexingMap>(evaluation.message()));
+  const v1::IndexingMap message = is_text ? client.ParseMap(evaluation.text()).map() : Parsed<v1::IndexingMap>(evaluation.message());
   const std::vector<std::int64_t> points(evaluation.points().begin(), evaluation.points().end());
+  if (!message.fits_int64()) {
+    Add(Filled(client.EvaluateMap(message, points)), response);
+    return;
+  }
+  const xlashape::EvaluableMap map(message);
   if (evaluation.batch()) {
     Add(Filled(map.EvaluateBatch(points, evaluation.count())), response);
     return;
