@@ -35,6 +35,5 @@ pub use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
 /// The messages and the generated clients of the package `xlashape.v1`.
 #[allow(missing_docs, clippy::all)]
-pub mod v1 {
-    tonic::include_proto!("xlashape.v1");
-}
+#[rustfmt::skip]
+pub mod v1;
