@@ -23,15 +23,16 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 import org.jspecify.annotations.Nullable;
 
 /** Calls of all kinds, whose errors are {@link XlashapeException}s. Cancelling a future cancels its call. */
-record Calls(Channel channel, Duration timeout, Duration streamTimeout) {
+record Calls(Channel channel, Duration timeout, Duration streamTimeout, UnaryOperator<CallOptions> change) {
 
-  private static CallOptions within(Duration timeout) {
-    return timeout.isZero() ? CallOptions.DEFAULT : CallOptions.DEFAULT.withDeadlineAfter(timeout.toNanos(), TimeUnit.NANOSECONDS);
+  private CallOptions within(Duration timeout) {
+    return change.apply(timeout.isZero() ? CallOptions.DEFAULT : CallOptions.DEFAULT.withDeadlineAfter(timeout.toNanos(), TimeUnit.NANOSECONDS));
   }
 
   /** The result of `read` on the answer. */

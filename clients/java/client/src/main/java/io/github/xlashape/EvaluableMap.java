@@ -6,11 +6,9 @@ import io.github.xlashape.v1.Expression.Kind;
 import io.github.xlashape.v1.IndexingMap;
 import io.github.xlashape.v1.Interval;
 import io.github.xlashape.v1.Variable;
-import java.math.BigInteger;
-import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
 import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -22,112 +20,73 @@ import org.jspecify.annotations.Nullable;
  * map.evaluate(9);  // null: outside the domain
  * }</pre>
  *
- * <p>Division rounds towards minus infinity, and a remainder is never negative, as in XLA. Values between may have 128 bits; one that has
- * more, and a result that does not fit {@code long}, is an error.
+ * <p>Division rounds towards minus infinity, and a remainder is never negative, as in XLA.
  */
 public final class EvaluableMap {
-  private static final List<Kind> VARIABLES = List.of(Kind.KIND_DIMENSION, Kind.KIND_RANGE, Kind.KIND_RUNTIME);
-  private static final List<Kind> DIVISIONS = List.of(Kind.KIND_FLOOR_DIVIDE, Kind.KIND_CEIL_DIVIDE, Kind.KIND_MODULO);
-
   private final IndexingMap message;
-  private final Bounds[] bounds; // of each variable: dimensions, ranges, runtime. Their numbers are the first registers
-  private final long[] initial; // what constants hold; 0 for all other registers
-  private final Step[] steps;
-  private final Bounds[] constraints;
-  private final int[] results; // registers
+  private final Interval[] bounds; // of each variable: dimensions, ranges, runtime
+  private final Node[] nodes;
+  private final int[] results; // expressions
 
-  private record Bounds(int register, long lower, long upper) {
-    boolean contain(long value) {
-      return value >= lower && value <= upper;
-    }
-  }
-
-  /** registers[target] = registers[left] kind registers[right]. */
-  private record Step(Kind kind, int target, int left, int right) {}
+  /** An expression. The value of a variable is its index in a point. */
+  private record Node(Kind kind, long value, int[] operands) {}
 
   private EvaluableMap(IndexingMap message) {
     this.message = message;
-    IndexingMap.State state = message.getState();
-    boolean isDefined = state != IndexingMap.State.STATE_UNDEFINED && state != IndexingMap.State.UNRECOGNIZED;
-    String cannot = "a map in state " + message.getStateValue() + " cannot be evaluated";
-    XlashapeException.check(isDefined, "INVALID_MAP", "state", cannot);
+    boolean isKnown = message.getState() != IndexingMap.State.STATE_UNDEFINED && message.getState() != IndexingMap.State.UNRECOGNIZED;
+    XlashapeException.check(isKnown, "INVALID_MAP", "state", "a map in state " + message.getStateValue() + " cannot be evaluated");
+    String large = "values of the map may not fit int64: ask the server with EvaluateMap";
+    XlashapeException.check(message.getFitsInt64(), "SIZE_OVERFLOW", "fits_int64", large);
     List<List<Variable>> groups = List.of(message.getDimensionsList(), message.getRangesList(), message.getRuntimeList());
-    List<Variable> variables = groups.stream().flatMap(List::stream).toList();
-    bounds = new Bounds[variables.size()];
-    Arrays.setAll(bounds, i -> boundsOf(i, variables.get(i).getBounds()));
-    List<Long> values = new ArrayList<>(variables.stream().map(variable -> 0L).toList());
-    List<Step> computed = new ArrayList<>();
-    int[] registers = new int[message.getExpressionsCount()]; // of the expressions
-    for (int i = 0; i < registers.length; i++) {
-      registers[i] = compiled(i, groups, registers, values, computed);
+    bounds = groups.stream().flatMap(List::stream).map(Variable::getBounds).toArray(Interval[]::new);
+    nodes = new Node[message.getExpressionsCount()];
+    for (int i = 0; i < nodes.length; i++) {
+      Node node = nodeOf(message.getExpressions(i), groups, i);
+      XlashapeException.check(
+          node != null, "INVALID_MAP", "expressions[" + i + "]", "is not an expression of the schema on variables and earlier expressions");
+      nodes[i] = node;
     }
-    initial = values.stream().mapToLong(Long::longValue).toArray();
-    steps = computed.toArray(Step[]::new);
-    results = new int[message.getResultsCount()];
-    Arrays.setAll(results, i -> register("results", i, message.getResults(i), registers));
-    constraints = new Bounds[message.getConstraintsCount()];
-    Arrays.setAll(constraints, i -> {
-      Constraint constraint = message.getConstraints(i);
-      return boundsOf(register("constraints", i, constraint.getExpression(), registers), constraint.getBounds());
-    });
+    results = message.getResultsList().stream().mapToInt(Integer::intValue).toArray();
+    Stream<Integer> used = Stream.concat(message.getResultsList().stream(), message.getConstraintsList().stream().map(Constraint::getExpression));
+    boolean isThere = used.allMatch(expression -> isBefore(expression, nodes.length));
+    XlashapeException.check(isThere, "INVALID_MAP", "", "a result or a constraint is of an expression that is not there");
   }
 
   /**
-   * Checks a map, and prepares it for evaluation.
+   * Checks a map, and prepares it for evaluation with {@code long}.
    *
    * @param message a map, such as one of an answer of the server
    * @return the map
-   * @throws XlashapeException if the map is undefined, or if an expression uses a later one, a variable that does not exist, a divisor that is not a
-   *     positive constant, or too few operands; the reason is INVALID_MAP
+   * @throws XlashapeException if the map is not marked as one that fits, for which there is {@link XlashapeClient#evaluateMap}: the reason is SIZE_OVERFLOW;
+   *     or if it is undefined or its fields contradict the schema: INVALID_MAP
    */
   public static EvaluableMap of(IndexingMap message) {
     return new EvaluableMap(message);
   }
 
-  private static Bounds boundsOf(int register, Interval interval) {
-    return new Bounds(register, interval.getLower(), interval.getUpper());
-  }
-
-  private static int register(String field, int i, int expression, int[] registers) {
-    check(expression >= 0 && expression < registers.length, field, i, "there is no such expression");
-    return registers[expression];
-  }
-
-  private static void check(boolean holds, String field, int i, String what) {
-    if (!holds) {
-      throw XlashapeException.mistake("INVALID_MAP", field + "[" + i + "]", what);
-    }
-  }
-
-  /** The register of expression `i`, whose operands are in `registers`. Adds the steps that compute it. */
-  private int compiled(int i, List<List<Variable>> groups, int[] registers, List<Long> values, List<Step> computed) {
-    Expression expression = message.getExpressions(i);
-    Kind kind = expression.getKind();
+  /** The node of expression number `i`, whose operands are in `nodes`; null if it cannot be. */
+  private @Nullable Node nodeOf(Expression expression, List<List<Variable>> groups, int i) {
     long value = expression.getValue();
-    List<Integer> operands = expression.getOperandsList();
-    if (kind == Kind.KIND_CONSTANT) {
-      values.add(value);
-      return values.size() - 1;
+    int[] operands = expression.getOperandsList().stream().mapToInt(Integer::intValue).toArray();
+    int group = expression.getKindValue() - Kind.KIND_DIMENSION_VALUE;
+    boolean isValid = switch (expression.getKind()) {
+      case KIND_UNSPECIFIED, UNRECOGNIZED -> false;
+      case KIND_CONSTANT -> true;
+      case KIND_DIMENSION, KIND_RANGE, KIND_RUNTIME -> value >= 0 && value < groups.get(group).size();
+      default -> operands.length >= 2 && IntStream.of(operands).allMatch(operand -> isBefore(operand, i));
+    };
+    if (isValid && group >= 0 && group < groups.size()) {
+      value += groups.subList(0, group).stream().mapToInt(List::size).sum();
     }
-    int group = VARIABLES.indexOf(kind);
-    if (group >= 0) {
-      check(value >= 0 && value < groups.get(group).size(), "expressions", i, "is a variable that the map does not have");
-      return groups.subList(0, group).stream().mapToInt(List::size).sum() + (int) value;
+    if (isValid && List.of(Kind.KIND_FLOOR_DIVIDE, Kind.KIND_CEIL_DIVIDE, Kind.KIND_MODULO).contains(expression.getKind())) {
+      Node divisor = nodes[operands[1]];
+      isValid = operands.length == 2 && divisor.kind == Kind.KIND_CONSTANT && divisor.value > 0;
     }
-    boolean divides = DIVISIONS.contains(kind);
-    check(kind != Kind.KIND_UNSPECIFIED && kind != Kind.UNRECOGNIZED, "expressions", i, "is of an unknown kind");
-    check(divides ? operands.size() == 2 : operands.size() >= 2, "expressions", i, "has too few operands, or too many");
-    check(operands.stream().allMatch(operand -> operand >= 0 && operand < i), "expressions", i, "uses itself or a later expression");
-    Expression divisor = message.getExpressions(operands.get(1));
-    boolean isPositive = divisor.getKind() == Kind.KIND_CONSTANT && divisor.getValue() > 0;
-    check(!divides || isPositive, "expressions", i, "divides by what is not a positive constant");
-    int left = registers[operands.get(0)];
-    for (int operand : operands.subList(1, operands.size())) {
-      computed.add(new Step(kind, values.size(), left, registers[operand]));
-      left = values.size();
-      values.add(0L);
-    }
-    return left;
+    return isValid ? new Node(expression.getKind(), value, operands) : null;
+  }
+
+  private static boolean isBefore(int expression, int end) {
+    return Integer.compareUnsigned(expression, end) < 0;
   }
 
   /**
@@ -154,7 +113,7 @@ public final class EvaluableMap {
    * @return the number of results
    */
   public int results() {
-    return message.getResultsCount();
+    return results.length;
   }
 
   /**
@@ -162,8 +121,7 @@ public final class EvaluableMap {
    *
    * @param point one number for each variable: dimensions, ranges, runtime variables
    * @return the results; null if the point is outside the domain
-   * @throws XlashapeException if the point has too few or too many numbers: the reason is INVALID_INDEX; or if a result does not fit {@code long},
-   *     or a value on the way to the results or to a constraint does not fit 128 bits: SIZE_OVERFLOW
+   * @throws XlashapeException if the point has too few or too many numbers: the reason is INVALID_INDEX
    */
   public long @Nullable [] evaluate(long... point) {
     MapValues values = evaluateBatch(point, 1);
@@ -176,60 +134,63 @@ public final class EvaluableMap {
    * @param points the points one after another, each with one number for each variable
    * @param count the number of points
    * @return the results, and which points are in the domain
-   * @throws XlashapeException as {@link #evaluate}
+   * @throws XlashapeException as {@link #evaluate}; with the reason SIZE_OVERFLOW if the results are more than an array holds
    */
   public MapValues evaluateBatch(long[] points, int count) {
     int width = bounds.length;
-    if (count < 0 || points.length != (long) count * width) {
-      throw XlashapeException.mistake(
-          "INVALID_INDEX", "points", count + " points of " + width + " variables have " + (long) count * width + " numbers, found " + points.length);
-    }
-    long size = (long) count * results();
-    if (size > Integer.MAX_VALUE - 8) {
-      throw XlashapeException.mistake("SIZE_OVERFLOW", "points", "the results are " + size + " numbers, more than an array has");
-    }
-    MapValues values = new MapValues(new long[(int) size], new boolean[count]);
-    boolean isPossible = message.getState() != IndexingMap.State.STATE_KNOWN_EMPTY;
-    long[] registers = initial.clone();
+    String found = points.length + " numbers are not " + count + " points of " + width + " variables";
+    XlashapeException.check(count >= 0 && points.length == (long) count * width, "INVALID_INDEX", "points", found);
+    long size = (long) count * results.length;
+    XlashapeException.check(size < Integer.MAX_VALUE - 8, "SIZE_OVERFLOW", "points", "an array does not hold " + size + " results");
+    MapValues answer = new MapValues(new long[(int) size], new boolean[count]);
+    long[] values = new long[nodes.length];
     for (int i = 0; i < count; i++) {
-      System.arraycopy(points, i * width, registers, 0, width);
-      values.inDomain()[i] = isPossible && contain(bounds, registers) && evaluate(registers, values.results(), i);
+      answer.inDomain()[i] = evaluate(points, i * width, values);
+      for (int k = 0; answer.inDomain()[i] && k < results.length; k++) {
+        answer.results()[i * results.length + k] = values[results[k]];
+      }
     }
-    return values;
+    return answer;
   }
 
-  private static boolean contain(Bounds[] all, long[] registers) {
-    for (Bounds one : all) {
-      if (!one.contain(registers[one.register])) {
+  /** Computes the values of all expressions at a point, which begins at `first`. Whether it is in the domain. */
+  private boolean evaluate(long[] points, int first, long[] values) {
+    for (int i = 0; i < bounds.length; i++) {
+      if (!contains(bounds[i], points[first + i])) {
         return false;
       }
     }
-    return true;
-  }
-
-  /** Evaluates point number `point`, whose numbers are in the first registers, and writes its results. Whether it is in the domain. */
-  private boolean evaluate(long[] registers, long[] written, int point) {
-    try {
-      for (Step step : steps) {
-        registers[step.target] = combined(step.kind, registers[step.left], registers[step.right]);
+    for (int i = 0; i < nodes.length; i++) {
+      Node node = nodes[i];
+      switch (node.kind) {
+        case KIND_CONSTANT -> values[i] = node.value;
+        case KIND_DIMENSION, KIND_RANGE, KIND_RUNTIME -> values[i] = points[first + (int) node.value];
+        default -> {
+          long value = values[node.operands[0]];
+          for (int k = 1; k < node.operands.length; k++) {
+            value = combined(node.kind, value, values[node.operands[k]]);
+          }
+          values[i] = value;
+        }
       }
-    } catch (ArithmeticException e) {
-      return evaluateExactly(registers, written, point);
     }
-    if (!contain(constraints, registers)) {
-      return false;
+    for (Constraint constraint : message.getConstraintsList()) {
+      if (!contains(constraint.getBounds(), values[constraint.getExpression()])) {
+        return false;
+      }
     }
-    for (int i = 0; i < results.length; i++) {
-      written[point * results.length + i] = registers[results[i]];
-    }
-    return true;
+    return message.getState() != IndexingMap.State.STATE_KNOWN_EMPTY;
   }
 
-  /** The value of an operation, whose divisor is positive. Throws an ArithmeticException if it does not fit. */
+  private static boolean contains(Interval bounds, long value) {
+    return bounds.getLower() <= value && value <= bounds.getUpper();
+  }
+
+  /** The value of an operation, whose divisor is positive. */
   private static long combined(Kind kind, long a, long b) {
     return switch (kind) {
-      case KIND_ADD -> Math.addExact(a, b);
-      case KIND_MULTIPLY -> Math.multiplyExact(a, b);
+      case KIND_ADD -> a + b;
+      case KIND_MULTIPLY -> a * b;
       case KIND_FLOOR_DIVIDE -> Math.floorDiv(a, b);
       case KIND_CEIL_DIVIDE -> a / b + (a % b > 0 ? 1 : 0);
       case KIND_MODULO -> Math.floorMod(a, b);
@@ -238,49 +199,8 @@ public final class EvaluableMap {
     };
   }
 
-  /** The same with integers of 128 bits. A value that does not fit is null, and so is what is computed from it. */
-  private boolean evaluateExactly(long[] inputs, long[] written, int point) {
-    BigInteger[] registers = Arrays.stream(inputs).mapToObj(BigInteger::valueOf).toArray(BigInteger[]::new);
-    for (Step step : steps) {
-      BigInteger a = registers[step.left];
-      BigInteger b = registers[step.right];
-      BigInteger value = a == null || b == null ? null : combined(step.kind, a, b);
-      registers[step.target] = value == null || value.bitLength() > 127 ? null : value;
-    }
-    for (Bounds constraint : constraints) {
-      BigInteger value = registers[constraint.register];
-      if (value != null && (value.bitLength() > 63 || !constraint.contain(value.longValue()))) {
-        return false;
-      }
-    }
-    String field = bounds.length == 0 ? "map" : "points[" + point * bounds.length + "]";
-    IntStream needed = IntStream.concat(Arrays.stream(results), Arrays.stream(constraints).mapToInt(Bounds::register));
-    boolean fits = needed.allMatch(register -> registers[register] != null);
-    XlashapeException.check(fits, "SIZE_OVERFLOW", field, "an expression takes a value of more than 128 bits");
-    for (int i = 0; i < results.length; i++) {
-      BigInteger value = registers[results[i]];
-      if (value.bitLength() > 63) {
-        throw XlashapeException.mistake("SIZE_OVERFLOW", field, "result " + i + " does not fit int64: " + value);
-      }
-      written[point * results.length + i] = value.longValue();
-    }
-    return true;
-  }
-
-  private static BigInteger combined(Kind kind, BigInteger a, BigInteger b) {
-    return switch (kind) {
-      case KIND_ADD -> a.add(b);
-      case KIND_MULTIPLY -> a.multiply(b);
-      case KIND_FLOOR_DIVIDE -> a.subtract(a.mod(b)).divide(b);
-      case KIND_CEIL_DIVIDE -> a.add(a.negate().mod(b)).divide(b);
-      case KIND_MODULO -> a.mod(b); // never negative
-      case KIND_MINIMUM -> a.min(b);
-      default -> a.max(b);
-    };
-  }
-
   @Override
   public String toString() {
-    return "EvaluableMap(" + bounds.length + " variables, " + message.getExpressionsCount() + " expressions, " + results.length + " results)";
+    return "EvaluableMap(" + bounds.length + " variables, " + nodes.length + " expressions, " + results.length + " results)";
   }
 }

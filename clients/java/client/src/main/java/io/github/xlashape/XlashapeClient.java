@@ -5,6 +5,7 @@ import io.github.xlashape.v1.GetModuleRequest;
 import io.github.xlashape.v1.GetModuleResponse;
 import io.github.xlashape.v1.HloServiceGrpc;
 import io.github.xlashape.v1.ShapeServiceGrpc;
+import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ManagedChannel;
 import io.grpc.Status;
@@ -18,6 +19,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.LongConsumer;
+import java.util.function.UnaryOperator;
 
 /**
  * Asks one server, or several that have the same modules. Methods wait for the answer; {@link #async} gives those that do not. Clients are safe for use by
@@ -29,11 +31,11 @@ public final class XlashapeClient extends ClientMethods implements AutoCloseable
   /** The version of this package, which calls tell the server. */
   static final String VERSION = "0.1.0";
 
-  private final ManagedChannel channel;
+  private final Runnable disconnect;
 
-  private XlashapeClient(ManagedChannel channel, Duration timeout, Duration streamTimeout) {
-    super(new Calls(channel, timeout, streamTimeout));
-    this.channel = channel;
+  private XlashapeClient(Calls calls, Runnable disconnect) {
+    super(calls);
+    this.disconnect = disconnect;
   }
 
   /**
@@ -55,19 +57,33 @@ public final class XlashapeClient extends ClientMethods implements AutoCloseable
    * @throws XlashapeException if an address is not valid, or a certificate or key cannot be read; the reason is INVALID_ARGUMENT
    */
   public static XlashapeClient connect(ConnectionOptions options) {
-    return new XlashapeClient(Channels.open(options), options.settings.timeout(), options.settings.streamTimeout());
+    ManagedChannel channel = Channels.open(options);
+    Calls calls = new Calls(channel, options.settings.timeout(), options.settings.streamTimeout(), UnaryOperator.identity());
+    return new XlashapeClient(calls, channel::shutdownNow);
   }
 
   /**
    * Gives calls another time, with streams and without.
    *
    * @param timeout the time that each call may take; zero for no bound
-   * @return a client with the same connection, which closing either of them ends
+   * @return a client with the connection of this one, which alone closes it
    * @throws XlashapeException if the time is negative; the reason is INVALID_ARGUMENT
    */
   public XlashapeClient withTimeout(Duration timeout) {
     XlashapeException.check(!timeout.isNegative(), "INVALID_ARGUMENT", "timeout", "a call cannot take " + timeout);
-    return new XlashapeClient(channel, timeout, timeout);
+    return new XlashapeClient(new Calls(calls.channel(), timeout, timeout, calls.change()), () -> {});
+  }
+
+  /**
+   * Gives calls options of gRPC's: credentials, a compressor, a limit of size, a deadline. {@code client.withCallOptions(options ->
+   * options.withCallCredentials(mine)).memory(request)} is a call with credentials of its own.
+   *
+   * @param change makes the options of a call of those that it would have
+   * @return a client with the connection of this one, which alone closes it
+   */
+  public XlashapeClient withCallOptions(UnaryOperator<CallOptions> change) {
+    UnaryOperator<CallOptions> all = options -> change.apply(calls.change().apply(options));
+    return new XlashapeClient(new Calls(calls.channel(), calls.timeout(), calls.streamTimeout(), all), () -> {});
   }
 
   /**
@@ -109,13 +125,13 @@ public final class XlashapeClient extends ClientMethods implements AutoCloseable
    * @return the channel
    */
   public Channel channel() {
-    return channel;
+    return calls.channel();
   }
 
-  /** Ends the connection and all calls. */
+  /** Ends the connection and all calls. A client that another one gave leaves both as they are. */
   @Override
   public void close() {
-    channel.shutdownNow();
+    disconnect.run();
   }
 
   /**

@@ -197,6 +197,20 @@ class XlashapeClientTest {
   }
 
   @Test
+  void aClientThatAnotherOneGaveDoesNotCloseIt() throws Exception {
+    XlashapeClient client = connect(serve(() -> bytes(1)));
+    try (XlashapeClient patient = client.withTimeout(Duration.ofMinutes(5))) {
+      patient.byteSize(Inputs.shape("f32[]"));
+    }
+    try (XlashapeClient late = client.withCallOptions(options -> options.withDeadlineAfter(-1, TimeUnit.SECONDS))) {
+      assertEquals(Status.Code.DEADLINE_EXCEEDED, refused(late).getCode());
+    }
+    client.byteSize(Inputs.shape("f32[]"));
+    client.close();
+    assertEquals(Status.Code.UNAVAILABLE, refused(client).getCode());
+  }
+
+  @Test
   void cancellingAFutureCancelsItsCall() throws Exception {
     CountDownLatch cancelled = new CountDownLatch(1);
     CountDownLatch begun = new CountDownLatch(1);

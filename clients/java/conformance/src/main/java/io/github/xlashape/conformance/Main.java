@@ -35,6 +35,9 @@ import java.io.BufferedOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
@@ -168,7 +171,31 @@ public final class Main {
     if (!call.getToken().isEmpty()) {
       token = call.getToken();
     }
-    call(method, call, response);
+    Method named = method.getType() == MethodDescriptor.MethodType.UNARY ? named(method) : null;
+    if (named == null) {
+      call(method, call, response);
+      return;
+    }
+    XlashapeClient asked = call.getTimeoutMs() > 0 ? client.withTimeout(Duration.ofMillis(call.getTimeoutMs())) : client;
+    try {
+      Object answer = named.invoke(asked, method.parseRequest(call.getRequests(0).newInput()));
+      response.addAnswers(((MessageLite) answer).toByteString());
+    } catch (InvocationTargetException e) {
+      throw (Exception) e.getCause();
+    }
+  }
+
+  /** The client's method of the name of an RPC that takes the request and returns the answer; null if there is none. */
+  private static Method named(MethodDescriptor<?, ?> rpc) {
+    String name = rpc.getBareMethodName();
+    Class<?> request = ((MethodDescriptor.PrototypeMarshaller<?>) rpc.getRequestMarshaller()).getMessageClass();
+    Class<?> answer = ((MethodDescriptor.PrototypeMarshaller<?>) rpc.getResponseMarshaller()).getMessageClass();
+    try {
+      Method method = XlashapeClient.class.getMethod(Character.toLowerCase(name.charAt(0)) + name.substring(1), request);
+      return method.getReturnType() == answer ? method : null;
+    } catch (NoSuchMethodException e) {
+      return null;
+    }
   }
 
   /** Calls any RPC with messages of the types that the schema declares. */
@@ -214,9 +241,14 @@ public final class Main {
   }
 
   private void evaluate(Evaluation evaluation, Response.Builder response) throws IOException {
-    EvaluableMap map = EvaluableMap.of(evaluation.hasText()
-        ? client.parseMap(Inputs.mapText(evaluation.getText())).getMap() : IndexingMap.parseFrom(evaluation.getMessage()));
+    IndexingMap message = evaluation.hasText()
+        ? client.parseMap(Inputs.mapText(evaluation.getText())).getMap() : IndexingMap.parseFrom(evaluation.getMessage());
     long[] points = longs(evaluation.getPointsCount(), evaluation::getPoints);
+    if (!message.getFitsInt64()) {
+      response.addAnswers(message(client.evaluateMap(Inputs.mapMessage(message), points)).toByteString());
+      return;
+    }
+    EvaluableMap map = EvaluableMap.of(message);
     int count = evaluation.getCount();
     if (evaluation.getBatch()) {
       response.addAnswers(message(map.evaluateBatch(points, count)).toByteString());
