@@ -37,33 +37,26 @@ class ChannelKind(IntEnum):
 
     ASK = 1
     """A request to the RPC of this number, which may take so many seconds."""
-    TAKEN = 2
-    """The payload of the last `PART` was taken out of the shared memory."""
-    READY = 3
+    READY = 2
     """The child waits for calls; the number of its process is the payload."""
-    PART = 4
-    """An answer of a stream; others follow."""
-    DONE = 5
-    """The answer, or the end of a stream. The number is 1 if the child should be replaced."""
-    ERROR = 6
+    DONE = 3
+    """The answer."""
+    ERROR = 4
     """The call ends with the google.rpc.Status in the payload."""
-    MEMORY = 7
+    MEMORY = 5
     """The memory of the child does not suffice."""
-    FAILED = 8
+    FAILED = 6
     """A defect: the payload is the trace."""
 
 
 class ChannelFrame(NamedTuple):
-    """A received frame. `file` is a descriptor that came with it, which the receiver closes; -1 for none. `is_shared`
-    says whether the payload was in the shared memory.
-    """
+    """A received frame. `file` is a descriptor that came with it, which the receiver closes; -1 for none."""
 
     kind: ChannelKind
     number: int
     seconds: float
     payload: bytes
     file: int = -1
-    is_shared: bool = False
 
 
 class Channel:
@@ -78,8 +71,8 @@ class Channel:
 
     def send(
         self, kind: ChannelKind, payload: bytes = b"", number: int = 0, seconds: float = 0.0, file: int = -1
-    ) -> bool:
-        """Sends a frame. True if its payload is in the shared memory: no other may be sent before it was taken.
+    ) -> None:
+        """Sends a frame. No other may be sent before the other end has answered: both ends share the memory.
         ConnectionError if the other end has gone, IndexError if the payload is too long.
         """
         size = len(payload)
@@ -90,7 +83,6 @@ class Channel:
         attached = [] if file < 0 else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))]
         self._connection.settimeout(None)
         self._connection.sendmsg([header] if is_shared else [header, payload], attached)
-        return is_shared
 
     def receive(self, seconds: float | None = None) -> ChannelFrame:
         """The next frame. EOFError if the other end has gone, TimeoutError after so many seconds."""
@@ -112,7 +104,7 @@ class Channel:
             payload = self._exactly(size)
         else:
             payload = data[_HEADER.size :]
-        return ChannelFrame(ChannelKind(kind), number, frame_seconds, payload, file, is_shared)
+        return ChannelFrame(ChannelKind(kind), number, frame_seconds, payload, file)
 
     def _exactly(self, size: int) -> bytes:
         data = bytearray()

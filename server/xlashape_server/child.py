@@ -84,9 +84,7 @@ def _warm(config: Config) -> None:
         fields = rpc.method.input_type.fields_by_name
         request = getattr(v1, rpc.method.input_type.name)(**{k: v for k, v in requests.items() if k in fields})
         try:
-            answer = rpc.handler(request.SerializeToString(), time.monotonic() + 60)
-            if rpc.method.server_streaming:
-                list(answer)
+            rpc.handler(request.SerializeToString(), time.monotonic() + 60)
         except XlashapeError:
             continue
     caches.clear()
@@ -112,8 +110,8 @@ def _serve(channel: Channel, config: Config) -> None:
     store = Store.of(config, config.store)
     modules = Modules(config, store)
     answered = rpcs(config, modules)
-    handlers = [(rpc.handler, rpc.method.server_streaming) for rpc in answered]
-    handlers += [(partial(_in_json, rpc, config.max_json_bytes), False) for rpc in answered]
+    handlers: list[Handler] = [rpc.handler for rpc in answered]
+    handlers += [partial(_in_json, rpc, config.max_json_bytes) for rpc in answered]
 
     def check() -> None:
         if channel.is_cancelled:
@@ -124,7 +122,7 @@ def _serve(channel: Channel, config: Config) -> None:
     while True:
         frame = channel.receive()
         signal.setitimer(signal.ITIMER_REAL, frame.seconds + _MARGIN_SECONDS)
-        kind, answer = _outcome(channel, frame, *handlers[frame.number])
+        kind, answer = _outcome(channel, frame, handlers[frame.number])
         signal.setitimer(signal.ITIMER_REAL, 0)
         channel.counts = store.evicted["age"], store.evicted["space"], store.damaged
         channel.send(kind, answer)
@@ -141,40 +139,28 @@ def _in_json(rpc: Rpc, most: int, data: bytes, deadline: float) -> bytes:
     return proto_to_json(rpc.handler(json_to_proto(data, request, most), deadline), response, most)
 
 
-def _outcome(channel: Channel, frame: ChannelFrame, handler: Handler, is_stream: bool) -> tuple[ChannelKind, bytes]:
-    """How a call ends. The answers of a stream are sent."""
+def _outcome(channel: Channel, frame: ChannelFrame, handler: Handler) -> tuple[ChannelKind, bytes]:
+    """How a call ends."""
     deadline = time.monotonic() + frame.seconds
     request = frame.payload if frame.file < 0 else messages_of(frame.file)
     try:
-        if not is_stream:
-            answer = handler(request, deadline)
-            _check_size(channel, answer)
+        answer = handler(request, deadline)
+        if len(answer) <= channel.most:
             return ChannelKind.DONE, answer
-        for part in handler(request, deadline):
-            _check_size(channel, part)
-            if channel.send(ChannelKind.PART, part):
-                channel.receive()
-        return ChannelKind.DONE, b""
-    except MemoryError:
-        return ChannelKind.MEMORY, b""
-    except XlashapeError as error:
-        if isinstance(error, DecodeError) and "alloc failed" in str(error):  # so protobuf says that memory ran out
-            return ChannelKind.MEMORY, b""
-        return ChannelKind.ERROR, status_of(error).SerializeToString()
-    except (EOFError, ConnectionError):
-        raise
-    except Exception:
-        return ChannelKind.FAILED, traceback.format_exc().encode()[-(32 << 10) :]
-
-
-def _check_size(channel: Channel, answer: bytes) -> None:
-    if len(answer) > channel.most:
         raise LimitExceededError(
             f"the answer would have {len(answer)} bytes, of {channel.most} allowed",
             limit="response_bytes",
             maximum=channel.most,
             value=len(answer),
         )
+    except MemoryError:
+        return ChannelKind.MEMORY, b""
+    except XlashapeError as error:
+        if isinstance(error, DecodeError) and "alloc failed" in str(error):  # so protobuf says that memory ran out
+            return ChannelKind.MEMORY, b""
+        return ChannelKind.ERROR, status_of(error).SerializeToString()
+    except Exception:
+        return ChannelKind.FAILED, traceback.format_exc().encode()[-(32 << 10) :]
 
 
 def _limited(most: int) -> int:

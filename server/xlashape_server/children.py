@@ -101,10 +101,8 @@ class _Child:
         self.is_closed = False
         self.counts: tuple[int, ...] = (0, 0, 0)
 
-    def ask(self, question: Question, end: float, part: Callable[[bytes], None]) -> bytes:
-        """The answer; the answers of a stream go to `part`. `end` is the time of time.monotonic() by which the answer
-        must be there.
-        """
+    def ask(self, question: Question, end: float) -> bytes:
+        """The answer, which must be there at the time `end` of time.monotonic()."""
         channel, is_told = self.channel, 0.0
         self.calls += 1
         try:
@@ -114,6 +112,7 @@ class _Child:
             while True:
                 try:
                     frame = channel.receive(_LOOK_SECONDS)
+                    break
                 except TimeoutError:
                     now = time.monotonic()
                     if now > end + _GRACE_SECONDS or (is_told and now > is_told + _GRACE_SECONDS):
@@ -122,12 +121,6 @@ class _Child:
                     if question.is_over() and not is_told:
                         is_told = now
                         channel.cancel()
-                    continue
-                if frame.kind is not ChannelKind.PART:
-                    break
-                part(frame.payload)
-                if frame.is_shared:
-                    channel.send(ChannelKind.TAKEN)
         except (EOFError, ConnectionError):
             self.close()
             raise _EndedError from None
@@ -215,26 +208,16 @@ class Children:
         """The process ids of the children."""
         return [child.pid for child in list(self._all)]
 
-    def ask(self, question: Question, part: Callable[[bytes], None] = lambda _: None) -> bytes:
-        """The answer of a child; the answers of a stream go to `part`, and the result is empty. RefusedError for an
-        error of the library, DefectError, DeadlineExceededError, or LimitExceededError if the call takes too much.
+    def ask(self, question: Question) -> bytes:
+        """The answer of a child. RefusedError for an error of the library, DefectError, DeadlineExceededError, or
+        LimitExceededError if the call takes too much.
         """
         self._check_remembered(question.key)
         end = time.monotonic() + question.seconds
-        given = 0
-
-        def count(answer: bytes, skipped: int = 0) -> None:
-            nonlocal given, seen
-            seen += 1
-            if seen > skipped:
-                given += 1
-                part(answer)
-
         for attempt in (1, 2):
-            seen, before = 0, given
             child = self._take(question, end, is_fresh=attempt == 2)
             try:
-                return child.ask(question, end, lambda answer, before=before: count(answer, before))
+                return child.ask(question, end)
             except _EndedError:
                 self.ended["killed"] += 1
                 if attempt == 2:

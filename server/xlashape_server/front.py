@@ -11,8 +11,8 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections import OrderedDict, deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Generator, Iterable, Iterator
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -38,7 +38,6 @@ _MAP_SECONDS = 0.02
 _MOST_FIELDS = 64  # fields of a request with packed numbers; protobuf would make an object of each number of more
 _BULK_CALLS = 2  # calls with many numbers that compute here at a time
 _NAMED = 4096  # bytes of a request in which names of modules are looked for
-_MOST_BUFFERED = 64 << 20  # bytes of a stream of answers that wait for their caller while a child computes
 _PART_OF_KEPT = 8  # kept answers may take an eighth of the memory, and one an eighth of that
 _ENTRY_BYTES = 300  # bytes of memory of a kept answer beside its content
 
@@ -52,8 +51,6 @@ _NUMBERS: Final = {
 """RPCs that are answered here whatever the size of this field, which has packed numbers."""
 _SHAPES: Final = ("DescribeShape", "ByteSize", "GetModule", "DeleteModule")
 _MAPS: Final = ("ParseMap", "SimplifyMap", "ComposeMaps", "EvaluateMap")
-
-Answer = bytes | tuple[bytes, ...]
 
 
 class _Asked(NamedTuple):
@@ -101,12 +98,12 @@ class Front:
         about = digests_in(data) if len(data) <= _NAMED else ()
         if asked.keeps:
             kept = self.kept.get(key)
-            if isinstance(kept, bytes) and self._are_there(about):
+            if kept is not None and self._are_there(about):
                 return kept
         found = self._children.ask(self._question(number + is_json * len(self._asked), call, data, key, about))
         call.hold(len(found))
         if asked.keeps:
-            self.kept.put(key, found, len(found))
+            self.kept.put(key, found)
         return found
 
     def _here(self, asked: _Asked, call: Call, data: bytes, *, is_json: bool) -> bytes:
@@ -126,28 +123,6 @@ class Front:
                 answer = asked.rpc.handler(data, deadline)
         call.hold(len(answer))
         return answer
-
-    def answers(self, number: int, call: Call, data: bytes) -> Iterator[bytes]:
-        """The answers to one request. They wait here for their caller, so that a slow one holds no child."""
-        asked = self._asked[number]
-        key = blake2b(data, digest_size=16, key=b"%d" % number).digest()
-        about = digests_in(data) if len(data) <= _NAMED else ()
-        kept = self.kept.get(key)
-        if isinstance(kept, tuple) and self._are_there(about):
-            yield from kept
-            return
-        arrived = _Arrived(lambda: call.is_over)
-        question = self._question(number, call, data, key, about)
-        threading.Thread(target=arrived.fill, args=(self._children, question), daemon=True).start()
-        found: list[bytes] = []
-        size = 0
-        for part in arrived:
-            size += len(part) + _ENTRY_BYTES
-            if size <= self.kept.most_of_one:
-                found.append(part)
-            yield part
-        if asked.keeps and size <= self.kept.most_of_one:
-            self.kept.put(key, tuple(found), size)
 
     def conversation(self, number: int, call: Call, messages: Generator[bytes]) -> Iterator[bytes]:
         """The answers to a stream of requests, which is answered here."""
@@ -256,60 +231,16 @@ class _Turn:
         self.end()
 
 
-class _Arrived:
-    """The answers of a stream that a thread has taken from a child."""
-
-    def __init__(self, is_over: Callable[[], bool]) -> None:
-        self._is_over = is_over
-        self._changed = threading.Condition()
-        self._parts: deque[bytes] = deque()
-        self._bytes = 0
-        self._end: Exception | None = None
-        self._is_complete = False
-
-    def fill(self, children: Children, question: Question) -> None:
-        """Asks a child, until all answers are there."""
-        try:
-            children.ask(question, self._add)
-        except Exception as error:
-            self._end = error
-        with self._changed:
-            self._is_complete = True
-            self._changed.notify()
-
-    def _add(self, part: bytes) -> None:
-        with self._changed:
-            self._parts.append(part)
-            self._bytes += len(part)
-            self._changed.notify()
-            while self._bytes > _MOST_BUFFERED and not self._is_over():
-                self._changed.wait(0.1)
-
-    def __iter__(self) -> Iterator[bytes]:
-        while True:
-            with self._changed:
-                while not self._parts and not self._is_complete:
-                    self._changed.wait()
-                if not self._parts:
-                    break
-                part = self._parts.popleft()
-                self._bytes -= len(part)
-                self._changed.notify()
-            yield part
-        if self._end is not None:
-            raise self._end
-
-
 class KeptAnswers:
     """Finished answers by the digests of their questions: `most` bytes of them, the least recently used are dropped."""
 
     def __init__(self, most: int) -> None:
         self.most, self.most_of_one = most, most // _PART_OF_KEPT
         self.bytes = self.hits = self.misses = 0
-        self._answers: OrderedDict[bytes, tuple[int, Answer]] = OrderedDict()
+        self._answers: OrderedDict[bytes, bytes] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: bytes) -> Answer | None:
+    def get(self, key: bytes) -> bytes | None:
         """The answer, or None."""
         with self._lock:
             found = self._answers.get(key)
@@ -318,20 +249,20 @@ class KeptAnswers:
                 return None
             self.hits += 1
             self._answers.move_to_end(key)
-            return found[1]
+            return found
 
-    def put(self, key: bytes, answer: Answer, size: int) -> None:
-        """Keeps an answer of `size` bytes, unless it is large."""
-        size += _ENTRY_BYTES
+    def put(self, key: bytes, answer: bytes) -> None:
+        """Keeps an answer, unless it is large."""
+        size = len(answer) + _ENTRY_BYTES
         if size > self.most_of_one:
             return
         with self._lock:
             if key in self._answers:
                 return
-            self._answers[key] = size, answer
+            self._answers[key] = answer
             self.bytes += size
             while self.bytes > self.most:
-                self.bytes -= self._answers.popitem(last=False)[1][0]
+                self.bytes -= len(self._answers.popitem(last=False)[1]) + _ENTRY_BYTES
 
 
 def _asked(rpc: Rpc) -> _Asked:

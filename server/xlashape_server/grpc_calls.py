@@ -109,8 +109,6 @@ def add_services(
         elif method.client_streaming:
             answer = calls.client_stream(name, partial(front.upload, number), (guard.places, guard.uploads))
             handler = grpc.stream_unary_rpc_method_handler(answer)
-        elif method.server_streaming:
-            handler = grpc.unary_stream_rpc_method_handler(calls.server_stream(name, partial(front.answers, number)))
         else:
             handler = grpc.unary_unary_rpc_method_handler(calls.unary(name, partial(front.answer, number)))
         by_service.setdefault(method.containing_service.full_name, {})[method.name] = handler

@@ -115,9 +115,9 @@ def test_answers_are_kept_while_their_module_is_in_the_store(ask: Callable[..., 
     name = v1.PutModuleResponse.FromString(ask("PutModule", v1.PutModuleRequest(data=TEXT))).module.name
     request = v1.ListInstructionsRequest(module=v1.ModuleInput(name=name))
     first = ask("ListInstructions", request)
-    maps = ask("IndexingMaps", v1.IndexingMapsRequest(module=request.module), "answers")
+    maps = ask("IndexingMaps", v1.IndexingMapsRequest(module=request.module))
     assert ask("ListInstructions", request) == first
-    assert ask("IndexingMaps", v1.IndexingMapsRequest(module=request.module), "answers") == maps
+    assert ask("IndexingMaps", v1.IndexingMapsRequest(module=request.module)) == maps
     assert asked.asked == ["PutModule", "ListInstructions", "IndexingMaps"]
     ask("PutModule", v1.PutModuleRequest(data=TEXT))  # writes, so it is never answered by what was kept
     ask("DeleteModule", v1.DeleteModuleRequest(name=name))
@@ -129,10 +129,10 @@ def test_answers_are_kept_while_their_module_is_in_the_store(ask: Callable[..., 
 def test_kept_answers_are_bounded() -> None:
     kept = KeptAnswers(8000)
     for number in range(20):
-        kept.put(b"%d" % number, bytes(500), 500)
+        kept.put(b"%d" % number, bytes(500))
     assert [kept.get(b"%d" % number) is not None for number in (9, 10, 19)] == [False, True, True]
     assert kept.bytes == 8000
-    kept.put(b"large", bytes(1000), 1000)
+    kept.put(b"large", bytes(1000))
     assert kept.get(b"large") is None
     assert (kept.hits, kept.misses) == (2, 2)
 
