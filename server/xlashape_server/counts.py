@@ -17,8 +17,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from google.rpc import code_pb2
-
 OTHER = "other"
 """The label of a metric for everything that has no label of its own, such as methods that do not exist."""
 
@@ -91,7 +89,6 @@ SUM = "sum"
 Key = tuple[str, ...]
 """The name of a metric, and the values of its labels; of a histogram the method, and then the number of the bucket."""
 
-_CODES = {number: name for name, number in code_pb2.Code.items()}
 _MAX_LIMITS = 64  # limits with a label of their own; further ones count as "other"
 
 
@@ -130,9 +127,12 @@ class Recorder:
         """Counts a call that has ended with a code of google.rpc. `seconds` is how long it took; None if the call was
         not admitted, or may last as long as its caller likes.
         """
+        # Not at the top: the parent of workers imports this file, also where gRPC is missing, which it then says.
+        from google.rpc import code_pb2
+
         if method not in self._methods:
             method, seconds = OTHER, None
-        self.add(CALLS, method, _CODES[code])
+        self.add(CALLS, method, code_pb2.Code.Name(code))
         if seconds is not None:
             self.add(DURATION, method, str(bisect_left(BUCKETS, seconds)))
             self.add(DURATION, method, SUM, by=seconds)
