@@ -132,7 +132,10 @@ def java(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
         "java.nio.file.Path",
         "java.util.Arrays",
     ]
-    used += [f"io.github.xlashape.v1.{name}" for name in ("MapOutput", "MemoryRequest", "MemoryResponse", "MemoryRow")]
+    used += [
+        f"io.github.xlashape.v1.{name}"
+        for name in ("MapInput", "MapOutput", "MemoryRequest", "MemoryResponse", "MemoryRow")
+    ]
     used += [
         "io.github.xlashape.ConnectionOptions",
         "io.opentelemetry.instrumentation.grpc.v1_6.GrpcTelemetry",
