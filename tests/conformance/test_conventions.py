@@ -25,7 +25,7 @@ SOURCES = {
 FOLDERS = sorted({path.parent for package in PACKAGES for path in package.rglob("*.py")})
 MAX_LINES = 700
 LANGUAGES = {".c", ".cc", ".go", ".h", ".java", ".js", ".py", ".rs", ".sh", ".ts"}
-GENERATED = re.compile("(//|#) ?(Code generated|@generated)")
+GENERATED = re.compile("(//|#) ?(Code generated|(This file is )?@generated)")
 
 
 def _name(path: Path) -> str:
