@@ -31,13 +31,14 @@ from xlashape_server.callers import Caller
 from xlashape_server.channel import Channel, ChannelKind, mapped, shared_file, socket_pair
 from xlashape_server.config import Config
 from xlashape_server.modules import MOST_MODULES
-from xlashape_server.store import digests_in
+from xlashape_server.store import digests_in, faults
 
 _log = logging.getLogger("xlashape_server.children")
 
 _MOST = 8  # children of a front
 _OF_ADDRESS, _OF_CONNECTION = 7, 6  # of them that compute for one caller
 _WAIT_SECONDS = 0.05  # how long a call waits for the child that has its module, or for any, before one is forked
+_STARTS = 3  # attempts to start the first child, since processes that start may be killed too
 _START_SECONDS = 60.0  # the most seconds for a zygote to import, or a child to be forked
 _LOOK_SECONDS = 0.1  # how often a call looks whether its caller is still there
 _GRACE_SECONDS = 1.0  # how long a child may go on after a deadline or a cancellation before it is killed
@@ -186,11 +187,13 @@ class Children:
 
     def start(self) -> None:
         """Starts the zygote and the first child. UnavailableError if they cannot start."""
-        with self._changed:
-            self._starting += 1
-        self._grow()
-        if not self._all:
-            raise UnavailableError("no compute child could be started")
+        for _ in range(_STARTS):
+            with self._changed:
+                self._starting += 1
+            self._grow()
+            if self._all:
+                return
+        raise UnavailableError("no compute child could be started")
 
     def stop(self) -> None:
         """Ends all children."""
@@ -352,9 +355,9 @@ class Children:
             with self._zygote_lock:
                 if not self._is_stopped:
                     child = self._forked()
-        except (OSError, EOFError, UnavailableError) as error:
+        except XlashapeError as error:
             if not self._is_stopped:
-                _log.error("a compute child cannot be started: %s", error)
+                _log.error("%s", error.message)
         with self._changed:
             self._starting -= 1
             if child is not None:
@@ -363,23 +366,30 @@ class Children:
             self._changed.notify_all()
 
     def _forked(self) -> _Child:
-        own, other = socket_pair()
-        memory = shared_file(self._most_bytes)
-        try:
+        """A new child. UnavailableError if it, or the zygote, does not start or is killed; LimitExceededError if no
+        more files can be opened.
+        """
+        with faults():
+            own, other = socket_pair()
+            memory = shared_file(self._most_bytes)
             channel = Channel(own, mapped(os.dup(memory)))
+        try:
             for is_last in (False, True):
-                control = self._control()
                 try:
-                    socket.send_fds(control, [b"fork"], [other.fileno(), memory])
+                    socket.send_fds(self._control(), [b"fork"], [other.fileno(), memory])
                     break
-                except OSError:  # the zygote was killed
+                except (OSError, UnavailableError):  # the zygote was killed
                     self._end_zygote()
                     if is_last:
                         raise
+            other.close()  # so that a child that is killed ends the wait for it
+            return _Child(channel, int(channel.receive(_START_SECONDS).payload))
+        except (OSError, EOFError, UnavailableError) as error:
+            channel.close()
+            raise UnavailableError(f"a compute child cannot be started: {error or type(error).__name__}") from error
         finally:
             other.close()
             os.close(memory)
-        return _Child(channel, int(channel.receive(_START_SECONDS).payload))
 
     def _control(self) -> socket.socket:
         """The socket of the zygote, which is started if there is none. Call it under the lock."""

@@ -8,13 +8,14 @@ modules that they are about are in the store.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Generator, Iterable, Iterator
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
@@ -155,7 +156,10 @@ class Front:
         """The answer to a stream of requests that come as slowly as their caller likes. They go to a file, and then to
         a child.
         """
-        with tempfile.TemporaryFile(dir=self.store.incoming) as file:
+        with contextlib.ExitStack() as closing:
+            with self.store.noting_space(0):
+                file = tempfile.TemporaryFile(dir=self.store.incoming)  # noqa: SIM115  # closed at the end of the block
+            closing.callback(_close, file)
             size = 0
             for message in messages:
                 size += len(message)
@@ -201,6 +205,12 @@ class Front:
         except DecodeError:
             return False
         return rest <= asked.content
+
+
+def _close(file: IO[bytes]) -> None:
+    """Closes a file that is not needed any more, whatever of it cannot be written."""
+    with contextlib.suppress(OSError):
+        file.close()
 
 
 class _Turn:
