@@ -23,7 +23,6 @@ from xlashape_server.modules import Modules
 from xlashape_server.store import Store
 
 NUMBERS = {}
-NEVER = lambda: False  # noqa: E731
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +41,7 @@ def children(config: Config) -> Iterator[Children]:
 
 
 def question(rpc: str, request: object, seconds: float = 30, **more: object) -> Question:
-    return Question(NUMBERS[rpc], request.SerializeToString(), seconds, more.pop("is_over", NEVER), **more)
+    return Question(NUMBERS[rpc], request.SerializeToString(), seconds, more.pop("is_over", bool), **more)
 
 
 def module_text(count: int) -> str:

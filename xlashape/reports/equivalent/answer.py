@@ -67,6 +67,8 @@ class Equivalent(Answer[PassStage]):
         difference, instruction = verdict.difference, verdict.instruction
         self.verdict = verdict.verdict
         self.reasons = tuple(verdict.reasons)
+        self.is_sampled = verdict.is_sampled
+        """Whether of large parts some elements alone were compared."""
         self.stages = stages
         self.first = first
         self.output = None if difference is None else difference.output
@@ -86,6 +88,8 @@ class Equivalent(Answer[PassStage]):
 
     def headline(self) -> str:
         lines = [_HEADLINES[self.verdict].format(count=len(self.stages) or 2, chance=f"{2 / P:.0e}")]
+        if self.is_sampled and self.is_equal:
+            lines.append("of large parts some elements alone were compared: what only a few others show may be missed")
         if self.stages:
             lines[0] = f"{len(self.stages)} stages: {lines[0]}"
         if self.first is not None:

@@ -62,6 +62,8 @@ class Verdict:
     reasons: list[str] = field(default_factory=list[str])
     difference: Difference | None = None
     instruction: HloInstruction | None = None
+    is_sampled: bool = False
+    """Whether of large parts some elements alone were compared."""
 
 
 class ComparedProgram:
@@ -268,11 +270,11 @@ class Comparison:
             roots.append(program.outline)
             names.append(program.named)
         if roots[0] == roots[1]:
-            return Verdict(EQUAL)
+            return Verdict(EQUAL, is_sampled=outline.is_sampled)
         named = [(names[0][name], value) for name, value in names[1].items() if name in names[0]]
         unequal = outline.unequal(roots[0], roots[1], named)
         if unequal is None:
-            return Verdict(OVER_REALS)
+            return Verdict(OVER_REALS, is_sampled=outline.is_sampled)
         instruction = outline.values[unequal[1]].instruction
         try:
             found = self._shown(a, b, self.draws[0])

@@ -71,6 +71,7 @@ def _stages(directory: Any, seed: int) -> Equivalent:
     comparison = Comparison([first], seed)
     before, text, stages = comparison.whole, texts[0], list[PassStage]()
     shown: Verdict | None = None
+    is_sampled = False
     broken: PassStage | None = None
     for dump, data in zip(dumps[1:], texts[1:], strict=True):
         found = Verdict(EQUAL)
@@ -81,6 +82,7 @@ def _stages(directory: Any, seed: int) -> Equivalent:
                 before, text = this, data
             except UnsupportedError as error:
                 found = Verdict(UNKNOWN, [error.message])
+        is_sampled = is_sampled or found.is_sampled
         name = dump.pipeline if dump.after == "pipeline-start" or dump.pipeline == "copy-insertion" else dump.after
         instruction = found.instruction
         named = None if instruction is None else instruction.name
@@ -91,4 +93,4 @@ def _stages(directory: Any, seed: int) -> Equivalent:
     verdicts = {stage.verdict for stage in stages}
     worst = next((v for v in (DIFFERS, UNKNOWN, OVER_REALS) if v in verdicts), EQUAL)
     reasons = list(dict.fromkeys(reason for stage in stages for reason in stage.reasons))
-    return Equivalent(shown or Verdict(worst, reasons), tuple(stages), broken)
+    return Equivalent(shown or Verdict(worst, reasons, is_sampled=is_sampled), tuple(stages), broken)

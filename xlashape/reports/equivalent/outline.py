@@ -77,6 +77,8 @@ class Outline(Terms):
         self._forms: dict[tuple[Any, ...], bool] = {}
         self.reasons: dict[str, None] = {}
         """What could not be evaluated."""
+        self.is_sampled = False
+        """Whether values were taken as equal of which some elements alone were evaluated."""
 
     def parameter(self, number: int, shape: Shape, key: Any) -> int:
         """The value of an array of the parameters."""
@@ -236,6 +238,7 @@ class Outline(Terms):
         goal = every(self.values[one].shape)
         if sum([self._cost(value, every(self.values[value].shape)) for value in region]) > _WHOLE:
             goal = self._sample(goal, region)
+            self.is_sampled = True
         grids = self._needed((one, other), region, goal)
         if sum([self._cost(value, grids[value]) for value in region]) > _MOST:
             return False
