@@ -265,3 +265,24 @@ COLLECTIVE_FINDINGS: Final = Vocabulary(
         "small": "several small ones do not depend on each other, and one could do",
     },
 )
+MEASURES: Final = Vocabulary(
+    "Measure",
+    "What a finding costs a part of",
+    {
+        "peak": "the bytes at the peak of memory",
+        "traffic": "the bytes that instructions read and write in a run",
+        "least time": "the least time of a run on the target",
+        "communication": "the bytes that the busiest device sends in a run",
+    },
+)
+FINDINGS: Final = Vocabulary(
+    "FindingKind",
+    "The report that has the details of a finding",
+    {
+        "memory": "what lives at the peak",
+        "copies": "what only moves data",
+        "reads": "what is read, and how well",
+        "cost": "what is computed and moved",
+        "collectives": "what is sent between devices",
+    },
+)

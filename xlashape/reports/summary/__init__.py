@@ -1,0 +1,21 @@
+"""The report `summary`: what stands out in a program, first what costs most, and what is fine.
+
+It asks the other reports, and adds nothing of its own to what they know: each finding names the report (`kind`) that
+has the details.
+
+>>> report = summary('''HloModule m
+... ENTRY e { p = f32[1024,1024]{1,0} parameter(0) ROOT t = f32[1024,1024]{1,0} transpose(p), dimensions={1,0} }''')
+>>> [(row.kind, row.where, row.share) for row in report.rows][:1]
+[('copies', 't', 1.0)]
+
+The files. Each imports only from those above it:
+
+    answer.py     `Summary`, the answer: its findings, and the declaration of their columns
+    findings.py   the findings of each report
+    summarize.py  the function `summary`
+"""
+
+from xlashape.reports.summary.answer import REPORT, Fine, Finding, Summary
+from xlashape.reports.summary.summarize import summary
+
+__all__ = ["REPORT", "Fine", "Finding", "Summary", "summary"]

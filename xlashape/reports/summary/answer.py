@@ -1,0 +1,147 @@
+"""The answer of `summary`: its findings, what is fine, and the declaration of their columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final, NamedTuple
+
+from xlashape.base.math import counted
+from xlashape.base.tables import Column, ColumnKind
+from xlashape.reports import vocabularies
+from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report, Section
+from xlashape.reports.text import cell_text, short_bytes
+from xlashape.shape.parts.target import TARGET_NAMES
+
+_SHARE: Final = Column("share", ColumnKind.NUMBER, "the part of the measure that it costs, and that its change saves where it has one", "fraction", rank=1)  # fmt: skip
+
+REPORT: Final = Report(
+    name="summary",
+    summary="What stands out in a program, first what costs most, each with what mends it; and what is fine.",
+    columns=(
+        _SHARE,
+        Column("measure", ColumnKind.TEXT, "what it is a part of", rank=1, heading="of", choices=vocabularies.MEASURES),
+        Column("kind", ColumnKind.TEXT, "the report that has the details", rank=2, choices=vocabularies.FINDINGS),
+        Column("text", ColumnKind.TEXT, "what was found, in a sentence", rank=1),
+        Column("fix", ColumnKind.TEXT, "the change of the program that mends it; empty where none is known that was tried", rank=2),
+        Column("bytes", ColumnKind.INTEGER, "the bytes that it costs in a run of the program, or holds at the peak", "bytes", rank=2),
+        Column("times", ColumnKind.INTEGER, "how many instructions it is about", rank=3),
+        Column("where", ColumnKind.TEXT, "the layer, with repeated layers as one, or else the instruction", rank=3),
+        Column("instruction", ColumnKind.TEXT, "the instruction that costs most of them"),
+        Column("source", ColumnKind.TEXT, "the line of the program", rank=3),
+    ),
+    totals=(
+        Column("module", ColumnKind.TEXT, "the name of the module"),
+        Column("instructions", ColumnKind.INTEGER, "the instructions of the module"),
+        Column("peak_bytes", ColumnKind.INTEGER, "the peak of the memory of a run", "bytes"),
+        Column("is_estimate", ColumnKind.BOOLEAN, "whether the peak is estimated"),
+        Column("bytes", ColumnKind.INTEGER, "what instructions read and write in a run", "bytes"),
+        Column("flops", ColumnKind.INTEGER, "the FLOPs of a run", "flops"),
+        Column("least_time", ColumnKind.NUMBER, "the least time of a run on the target", "seconds"),
+        Column("sent_bytes", ColumnKind.INTEGER, "what the busiest device sends in a run", "bytes"),
+        Column("target", ColumnKind.TEXT, "the device that was asked for", choices=TARGET_NAMES),
+        NOTES,
+    ),
+    sections=(
+        Section("fine", (
+            Column("kind", ColumnKind.TEXT, "the report that has the details", rank=1, choices=vocabularies.FINDINGS),
+            Column("text", ColumnKind.TEXT, "what is fine, in a sentence", rank=1),
+        ), "what was looked at and costs little"),
+    ),
+    options=(
+        Option("target", ColumnKind.TEXT, "the chip whose peaks and links give the least times", None, TARGET_NAMES),
+        FRAMES,
+        STRICT,
+    ),
+    compute="xlashape.reports.summary:summary",
+)  # fmt: skip
+
+
+class Finding(NamedTuple):
+    """Something that costs much. The columns of `REPORT` say what the fields are."""
+
+    share: float
+    measure: str
+    kind: str
+    text: str
+    fix: str | None
+    bytes: int | None
+    times: int
+    where: str
+    instruction: str | None
+    source: str | None
+
+
+class Fine(NamedTuple):
+    """Something that was looked at and costs little."""
+
+    kind: str
+    text: str
+
+
+class Totals(NamedTuple):
+    """What the program takes as a whole."""
+
+    module: str
+    instructions: int
+    peak_bytes: int | None
+    is_estimate: bool
+    bytes: int
+    flops: int
+    least_time: float | None
+    sent_bytes: int
+    target: str | None
+
+
+class Summary(Answer[Finding]):
+    """What stands out in a program. `str()` is the text for people."""
+
+    report: ClassVar[Report] = REPORT
+    rows: Sequence[Finding]
+    fine: Sequence[Fine]
+
+    def __init__(self, about: Totals, rows: Sequence[Finding], fine: Sequence[Fine]) -> None:
+        self.about = about
+        self.rows = rows
+        self.fine = fine
+
+    def __getattr__(self, name: str) -> Any:
+        if name in Totals._fields:
+            return getattr(self.about, name)
+        raise AttributeError(name)
+
+    def headline(self) -> str:
+        """What the program takes: instructions, memory, work, time and communication."""
+        about = self.about
+        parts = [counted(about.instructions, "instruction")]
+        if about.peak_bytes is not None:
+            parts.append(f"peak {short_bytes(about.peak_bytes)}{' (estimated)' if about.is_estimate else ''}")
+        parts.append(f"{short_bytes(about.bytes)} read and written")
+        if about.least_time is not None:
+            parts.append(f"at least {_cell('least_time', about.least_time)} a run on {about.target}")
+        if about.sent_bytes:
+            parts.append(f"{short_bytes(about.sent_bytes)} sent by each device")
+        return f"{about.module}: {'; '.join(parts)}"
+
+    def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
+        """The findings as numbered paragraphs, the first the one that costs most, and a line for what is fine. The
+        arguments are those of every report.
+        """
+        del hint
+        room = max(width or 120, 40)
+        lines = [self.headline(), *self.notes]
+        for number, row in enumerate(self.rows if limit is None else self.rows[:limit], 1):
+            share = f"{cell_text(_SHARE, row.share)} of the {row.measure}"
+            first = f"{number}. {share}: {row.text}"
+            lines += ["", *textwrap.wrap(first, room, subsequent_indent="   ", break_long_words=False)]
+            if row.fix:
+                lines += textwrap.wrap(row.fix, room, initial_indent="   → ", subsequent_indent="     ")
+            places = dict.fromkeys(filter(None, (row.source, row.instruction, f"xlashape {row.kind}")))
+            lines.append(f"   {' · '.join(places)}")
+        if self.fine:
+            lines += ["", f"Fine: {'; '.join(each.text for each in self.fine)}."]
+        return "\n".join(lines)
+
+
+def _cell(name: str, value: Any) -> str:
+    return cell_text(next(each for each in REPORT.totals if each.name == name), value)
