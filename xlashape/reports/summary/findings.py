@@ -21,6 +21,7 @@ LEAST_SHARE: Final = 0.01
 """What costs a smaller part is no finding."""
 _MOST_OF_A_KIND: Final = 2
 _NUMBER: Final = re.compile(r"\d+")
+_LAST_NUMBER: Final = re.compile(r"(?:\.\d+)+$")
 
 _SECONDS: Final = Column("time", ColumnKind.NUMBER, "", "seconds")
 
@@ -28,9 +29,9 @@ T = TypeVar("T")
 
 
 class _Group(NamedTuple):
-    """Rows of a report in one layer, the most costly one first, and what they cost together."""
+    """Rows of a report with something in common, the most costly one first, and what they cost together."""
 
-    where: str
+    key: str | None
     rows: list[Any]
     cost: float
 
@@ -51,7 +52,7 @@ def of_memory(memory: ProgramMemory) -> list[Finding | Fine]:
     held = _groups(memory.peak_buffers, _holder, lambda row: row.bytes)
     if held:
         group = held[0]
-        what = f"{group.where} {'hold' if group.where.endswith('s') else 'holds'}"
+        what = f"{group.key} {'hold' if str(group.key).endswith('s') else 'holds'}"
         text = f"{what} {short_bytes(int(group.cost))} of the {short_bytes(peak)} at the peak, in {counted(len(group.rows), 'buffer')}"
         found.append(_of_group(group, peak, "peak", "memory", text, None, "name"))
     padding = sum(each.padding_bytes or 0 for each in memory.peak_buffers)
@@ -68,7 +69,7 @@ def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
     found: list[Finding | Fine] = []
     edits = {name: each for each in reversed(copies.suggestions) if each.is_exact for name in each.removes}
     rows = [row for row in copies.rows if row.total_bytes]
-    for group in _groups(rows, lambda row: (_layer(row, row.name), row.cause_kind), lambda row: row.total_bytes):
+    for group in _groups(rows, lambda row: row.cause_kind, lambda row: row.total_bytes):
         kind = group.rows[0].cause_kind
         edit = edits.get(group.rows[0].name)
         text = f"{counted(len(group.rows), 'instruction')} of the kind {kind} only move data: {short_bytes(int(group.cost))}"
@@ -83,27 +84,32 @@ def of_reads(reads: Reads, traffic: int) -> list[Finding | Fine]:
         return [Fine("reads", f"{_percent(total / traffic) if traffic else '0%'} of the bytes are fetched in vain")]
     found: list[Finding | Fine] = []
     rows = [row for row in reads.reads if row.wasted_bytes]
-    for group in _groups(rows, lambda row: (_layer(row, row.instruction), row.mend), lambda row: row.wasted_bytes * (row.runs or 1)):
+    for group in _groups(rows, lambda row: row.mend, lambda row: row.wasted_bytes * (row.runs or 1)):
         text = f"{counted(len(group.rows), 'read')} fetch {short_bytes(int(group.cost))} in vain, {reads.unit} counted"
         found.append(_of_group(group, traffic, "traffic", "reads", text, group.rows[0].mend, "instruction"))
     return found
 
 
 def of_cost(cost: Cost) -> list[Finding | Fine]:
-    """The layer that takes most."""
+    """The layer that takes most of the least times that are known, or without a target most of the traffic."""
     groups = _groups([row for row in cost.rows if row.share], lambda row: _layer(row, row.name), lambda row: row.share)
     found: list[Finding | Fine] = []
     for group in groups[:1]:
         moved = sum(row.bytes * row.times for row in group.rows)
-        measure = "traffic" if cost.least_time is None else "least time"
-        text = f"{group.where} reads and writes {short_bytes(moved)} in {counted(len(group.rows), 'instruction')}"
-        if cost.least_time is not None:
-            text += f", {cell_text(_SECONDS, group.cost * cost.least_time)} at least"
+        text = f"{group.key} reads and writes {short_bytes(moved)} in {counted(len(group.rows), 'instruction')}"
+        if cost.target is not None:
+            text += f", {cell_text(_SECONDS, _seconds(group.rows))} at least"
+        measure = "traffic" if cost.target is None else "least time"
         found.append(_of_group(group, 1, measure, "cost", text, None, "name")._replace(bytes=moved))
     return found
 
 
-def of_collectives(collectives: Collectives, least_time: float | None) -> list[Finding | Fine]:
+def _seconds(rows: Iterable[Any]) -> float:
+    """The least time of all executions of instructions, as far as it is known."""
+    return sum((row.least_time or 0) * row.times for row in rows)
+
+
+def of_collectives(collectives: Collectives, cost: Cost) -> list[Finding | Fine]:
     """What sends more than it has to, and what communication takes of the least time."""
     if not collectives.count:
         return [Fine("collectives", "nothing is sent between devices")]
@@ -115,9 +121,10 @@ def of_collectives(collectives: Collectives, least_time: float | None) -> list[F
             place = each.names[0] if each.names else ""
             found.append(Finding(share, "communication", "collectives", each.text, each.fix, each.saved_bytes, each.count, place, place or None, None))
     time = collectives.least_time
-    if time and least_time:
+    if time:
+        whole = max(time, _seconds(cost.rows))
         text = f"{counted(collectives.executions, 'collective')} send {short_bytes(sent)} from each device, {cell_text(_SECONDS, time)} at least"
-        found.append(Finding(min(1.0, time / least_time), "least time", "collectives", text, None, sent, collectives.count, "", None, None))
+        found.append(Finding(time / whole, "least time", "collectives", text, None, sent, collectives.count, "", None, None))
     return found
 
 
@@ -129,21 +136,20 @@ def ranked(found: Iterable[Finding | Fine], most: int) -> tuple[list[Finding], l
     return findings[:most], [each for each in all_found if isinstance(each, Fine)]
 
 
-def _groups(rows: Iterable[T], key: Callable[[T], Any], cost: Callable[[T], float]) -> list[_Group]:
-    """Rows by layer and what else is in the key; the group that costs most first."""
-    found: dict[Any, list[T]] = {}
+def _groups(rows: Iterable[T], key: Callable[[T], str | None], cost: Callable[[T], float]) -> list[_Group]:
+    """Rows by what they have in common; the group that costs most first."""
+    found: dict[str | None, list[T]] = {}
     for row in rows:
         found.setdefault(key(row), []).append(row)
-    groups = [
-        _Group(named[0] if isinstance(named, tuple) else named, sorted(each, key=cost, reverse=True), sum(map(cost, each)))
-        for named, each in found.items()
-    ]
+    groups = [_Group(name, sorted(each, key=cost, reverse=True), sum(map(cost, each))) for name, each in found.items()]
     return sorted(groups, key=lambda group: group.cost, reverse=True)[:_MOST_OF_A_KIND]
 
 
 def _layer(row: Any, name: str) -> str:
-    """The layer of a row, with the numbers of repeated layers as `*`; the name of its instruction where it has none."""
-    return _NUMBER.sub("*", layer_of(row.op_name)) if row.op_name else name
+    """The layer of a row, with the numbers of repeated layers as `*`; where it has none, the name of its instruction
+    without the number at the end.
+    """
+    return _NUMBER.sub("*", layer_of(row.op_name)) if row.op_name else _LAST_NUMBER.sub("", name)
 
 
 def _holder(row: Any) -> str:
@@ -154,9 +160,12 @@ def _holder(row: Any) -> str:
 
 def _of_group(group: _Group, whole: float, measure: str, kind: str, text: str, fix: str | None, name: str) -> Finding:
     first = group.rows[0]
+    instruction = getattr(first, name)
+    layers = {_layer(row, getattr(row, name)) for row in group.rows}
+    where = layers.pop() if len(layers) == 1 else ""
     return Finding(
-        group.cost / whole, measure, kind, text, fix or None, int(group.cost), len(group.rows), group.where,
-        getattr(first, name), first.source or None,
+        group.cost / whole, measure, kind, text, fix or None, int(group.cost), len(group.rows), where, instruction,
+        first.source or None,
     )  # fmt: skip
 
 

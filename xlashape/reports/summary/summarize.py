@@ -38,7 +38,7 @@ def summary(
             *findings.of_copies(copies(module), traffic),
             *findings.of_reads(reads(module), traffic),
             *findings.of_cost(moved),
-            *findings.of_collectives(sent, moved.least_time),
+            *findings.of_collectives(sent, moved),
         ]
         about = Totals(
             module.name, sum(len(each.instructions) for each in module.computations), held.peak_bytes, held.is_estimate, traffic, moved.flops, moved.least_time,
