@@ -114,6 +114,7 @@ _HOMES: dict[str, tuple[str, str]] = {
     "shape_util": ("xlashape.shape.xla_util.shape_util", ""),
     "symbolic": ("xlashape.symbolic", ""),
     "tiling": ("xlashape.shape.tiling", ""),
+    "summary": ("xlashape.reports.summary", "summary"),
     "why": ("xlashape.reports.why", "why"),
 }
 

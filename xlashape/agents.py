@@ -190,6 +190,9 @@ class Agent:
         lines.append("filters: tests such as opcode=fusion or bytes>=10MiB that all rows pass; sort: a column")
         kind = Parameter.POSITIONAL_OR_KEYWORD
         parameters = [Parameter(name, kind, annotation=str) for name in subjects]
+        if len(subjects) == 2 and report.asks_directories:
+            lines[1] += "; without b, a is a directory of dumps, whose stages are compared"
+            parameters[1] = Parameter("b", kind, default=None, annotation=str | None)
         parameters += [Parameter(each.name, kind, default=each.default, annotation=_type(each)) for each in arguments]
         parameters.append(Parameter("filters", kind, default=None, annotation=list[str] | None))
         parameters.append(Parameter("sort", kind, default=None, annotation=str | None))
@@ -197,7 +200,7 @@ class Agent:
 
         def tool(*args: Any, **kwargs: Any) -> dict[str, Any]:
             given = taken.bind(*args, **kwargs).arguments
-            about = [given.pop(name) for name in subjects]
+            about = [given.pop(name) for name in subjects if given.get(name) is not None]
             selection = Selection(tuple(given.pop("filters", None) or ()), given.pop("sort", None) or None, 0)
             chosen = {each.name: each for each in arguments if given.get(each.name, each.default) != each.default}
             values = {name: _value(each, given[name]) for name, each in chosen.items()}

@@ -24,6 +24,7 @@ const retriedMethods = `[{"service": "xlashape.v1.ShapeService", "method": "Desc
 	{"service": "xlashape.v1.IndexingService", "method": "SimplifyMap"},
 	{"service": "xlashape.v1.IndexingService", "method": "ComposeMaps"},
 	{"service": "xlashape.v1.IndexingService", "method": "EvaluateMap"},
+	{"service": "xlashape.v1.ReportService", "method": "Summary"},
 	{"service": "xlashape.v1.ReportService", "method": "Why"},
 	{"service": "xlashape.v1.ReportService", "method": "Size"},
 	{"service": "xlashape.v1.ReportService", "method": "Memory"},
@@ -33,6 +34,7 @@ const retriedMethods = `[{"service": "xlashape.v1.ShapeService", "method": "Desc
 	{"service": "xlashape.v1.ReportService", "method": "Reads"},
 	{"service": "xlashape.v1.ReportService", "method": "Profile"},
 	{"service": "xlashape.v1.ReportService", "method": "Diff"},
+	{"service": "xlashape.v1.ReportService", "method": "Equivalent"},
 	{"service": "xlashape.v1.ReportService", "method": "Tile"},
 	{"service": "xlashape.v1.ReportService", "method": "Verify"},
 	{"service": "xlashape.v1.ViewService", "method": "Recognize"},
@@ -210,6 +212,34 @@ func (c *Client) EvaluateMap(ctx context.Context, input *xlashapev1.MapInput, po
 	return results, inDomain, err
 }
 
+// Summary reports what stands out in a program, first what costs most, each with what mends it; and what is fine.
+func (c *Client) Summary(ctx context.Context, request *xlashapev1.SummaryRequest) (*xlashapev1.SummaryResponse, error) {
+	return c.Reports.Summary(ctx, request)
+}
+
+// SummaryRows returns the rows of the table `rows` of Summary. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) SummaryRows(ctx context.Context, request *xlashapev1.SummaryRequest) iter.Seq2[*xlashapev1.SummaryRow, error] {
+	return pages(func(token string) ([]*xlashapev1.SummaryRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.SummaryTable_SUMMARY_TABLE_ROWS
+		answer, err := c.Reports.Summary(ctx, asked)
+		return answer.GetRows(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// SummaryFine returns the rows of the table `fine` of Summary. What was looked at and costs little. The iterator fetches pages as they are needed,
+// and ends after the first error.
+func (c *Client) SummaryFine(ctx context.Context, request *xlashapev1.SummaryRequest) iter.Seq2[*xlashapev1.SummaryFineRow, error] {
+	return pages(func(token string) ([]*xlashapev1.SummaryFineRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.SummaryTable_SUMMARY_TABLE_FINE
+		answer, err := c.Reports.Summary(ctx, asked)
+		return answer.GetFine(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
 // Why reports why buffers are as large as they are, and what would make them smaller.
 func (c *Client) Why(ctx context.Context, request *xlashapev1.WhyRequest) (*xlashapev1.WhyResponse, error) {
 	return c.Reports.Why(ctx, request)
@@ -284,8 +314,21 @@ func (c *Client) SizeRows(ctx context.Context, request *xlashapev1.SizeRequest) 
 	return pages(func(token string) ([]*xlashapev1.SizeRow, string, error) {
 		asked := proto.CloneOf(request)
 		asked.PageToken = token
+		asked.Table = xlashapev1.SizeTable_SIZE_TABLE_BUFFERS
 		answer, err := c.Reports.Size(ctx, asked)
 		return answer.GetBuffers(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// SizeBy returns the rows of the table `by` of Size. Sums of buffers with something in common. The iterator fetches pages as they are needed, and
+// ends after the first error.
+func (c *Client) SizeBy(ctx context.Context, request *xlashapev1.SizeRequest) iter.Seq2[*xlashapev1.SizeByRow, error] {
+	return pages(func(token string) ([]*xlashapev1.SizeByRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.SizeTable_SIZE_TABLE_BY
+		answer, err := c.Reports.Size(ctx, asked)
+		return answer.GetBy(), answer.GetNextPageToken(), err
 	}, request.GetPageToken())
 }
 
@@ -329,8 +372,8 @@ func (c *Client) MemorySpaces(ctx context.Context, request *xlashapev1.MemoryReq
 	}, request.GetPageToken())
 }
 
-// MemoryBy returns the rows of the table `by` of Memory. What lives at the peak, by group. The iterator fetches pages as they are needed, and ends
-// after the first error.
+// MemoryBy returns the rows of the table `by` of Memory. Sums of buffers with something in common. The iterator fetches pages as they are needed, and
+// ends after the first error.
 func (c *Client) MemoryBy(ctx context.Context, request *xlashapev1.MemoryRequest) iter.Seq2[*xlashapev1.MemoryByRow, error] {
 	return pages(func(token string) ([]*xlashapev1.MemoryByRow, string, error) {
 		asked := proto.CloneOf(request)
@@ -390,6 +433,18 @@ func (c *Client) CopiesCauses(ctx context.Context, request *xlashapev1.CopiesReq
 		asked.Table = xlashapev1.CopiesTable_COPIES_TABLE_CAUSES
 		answer, err := c.Reports.Copies(ctx, asked)
 		return answer.GetCauses(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// CopiesBy returns the rows of the table `by` of Copies. Sums of copies with something in common. The iterator fetches pages as they are needed, and
+// ends after the first error.
+func (c *Client) CopiesBy(ctx context.Context, request *xlashapev1.CopiesRequest) iter.Seq2[*xlashapev1.CopiesByRow, error] {
+	return pages(func(token string) ([]*xlashapev1.CopiesByRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.CopiesTable_COPIES_TABLE_BY
+		answer, err := c.Reports.Copies(ctx, asked)
+		return answer.GetBy(), answer.GetNextPageToken(), err
 	}, request.GetPageToken())
 }
 
@@ -525,6 +580,18 @@ func (c *Client) ReadsWrites(ctx context.Context, request *xlashapev1.ReadsReque
 	}, request.GetPageToken())
 }
 
+// ReadsBy returns the rows of the table `by` of Reads. Sums of reads with something in common. The iterator fetches pages as they are needed, and
+// ends after the first error.
+func (c *Client) ReadsBy(ctx context.Context, request *xlashapev1.ReadsRequest) iter.Seq2[*xlashapev1.ReadsByRow, error] {
+	return pages(func(token string) ([]*xlashapev1.ReadsByRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.ReadsTable_READS_TABLE_BY
+		answer, err := c.Reports.Reads(ctx, asked)
+		return answer.GetBy(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
 // Profile reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
 func (c *Client) Profile(ctx context.Context, request *xlashapev1.ProfileRequest) (*xlashapev1.ProfileResponse, error) {
 	return c.Reports.Profile(ctx, request)
@@ -541,7 +608,7 @@ func (c *Client) ProfileRows(ctx context.Context, request *xlashapev1.ProfileReq
 	}, request.GetPageToken())
 }
 
-// ProfileBy returns the rows of the table `by` of Profile. The time of instructions with something in common. The iterator fetches pages as they are
+// ProfileBy returns the rows of the table `by` of Profile. Sums of instructions with something in common. The iterator fetches pages as they are
 // needed, and ends after the first error.
 func (c *Client) ProfileBy(ctx context.Context, request *xlashapev1.ProfileRequest) iter.Seq2[*xlashapev1.ProfileByRow, error] {
 	return pages(func(token string) ([]*xlashapev1.ProfileByRow, string, error) {
@@ -590,6 +657,33 @@ func (c *Client) DiffMeasures(ctx context.Context, request *xlashapev1.DiffReque
 		asked.Table = xlashapev1.DiffTable_DIFF_TABLE_MEASURES
 		answer, err := c.Reports.Diff(ctx, asked)
 		return answer.GetMeasures(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// DiffBy returns the rows of the table `by` of Diff. Sums of changes with something in common. The iterator fetches pages as they are needed, and
+// ends after the first error.
+func (c *Client) DiffBy(ctx context.Context, request *xlashapev1.DiffRequest) iter.Seq2[*xlashapev1.DiffByRow, error] {
+	return pages(func(token string) ([]*xlashapev1.DiffByRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.DiffTable_DIFF_TABLE_BY
+		answer, err := c.Reports.Diff(ctx, asked)
+		return answer.GetBy(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// Equivalent reports whether two modules compute the same, and where they differ.
+func (c *Client) Equivalent(ctx context.Context, request *xlashapev1.EquivalentRequest) (*xlashapev1.EquivalentResponse, error) {
+	return c.Reports.Equivalent(ctx, request)
+}
+
+// EquivalentRows returns the rows of the table `stages` of Equivalent. The iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) EquivalentRows(ctx context.Context, request *xlashapev1.EquivalentRequest) iter.Seq2[*xlashapev1.EquivalentRow, error] {
+	return pages(func(token string) ([]*xlashapev1.EquivalentRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		answer, err := c.Reports.Equivalent(ctx, asked)
+		return answer.GetStages(), answer.GetNextPageToken(), err
 	}, request.GetPageToken())
 }
 

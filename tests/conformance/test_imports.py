@@ -36,7 +36,6 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.agents", "xlashape.agents"): "start-up time: few calls need it",
     ("xlashape.cli.scanning", "xlashape.scan"): "start-up time: few calls need it",
     ("xlashape.cli.comparing", "xlashape.reports.equivalent"): "it loads NumPy, and few diffs ask for it",
-    ("xlashape.cli.equivalence", "xlashape.reports.equivalent"): "it loads NumPy",
     ("xlashape.pytest_plugin", "xlashape.reports.equivalent"): "every run of pytest loads the plugin",
     ("xlashape.cli.reporting", "xlashape.drawing.draw"): "few commands draw",
     ("xlashape.drawing.draw", "xlashape.drawing.memory_map"): "few commands draw",

@@ -3,7 +3,6 @@
 shapes       `shape`, `index`: one shape
 drawing      `draw`: pictures
 comparing    `diff`, `fingerprint`: modules beside each other
-equivalence  `equivalent`: whether programs compute the same
 converting   `convert`: modules from one form to another
 scanning     `scan`: many dumps as tables
 agents       `mcp`: tools for agents
@@ -51,6 +50,7 @@ def main(context: click.Context) -> None:
     and indexing maps, without XLA.
 
     \b
+    xlashape DUMP.hlo.pb                        what stands out in a program
     xlashape why 'f32[1024,3]{1,0:T(8,128)}'    why a buffer is as large as it is
     xlashape memory DUMP.hlo.pb                 what lives at the peak of a program
     xlashape diff BEFORE.hlo AFTER.hlo          what changed between two programs
@@ -66,7 +66,6 @@ main.places = {
     ),
     "draw": CommandPlace("xlashape.cli.drawing:draw", "A picture of a layout, or of what an instruction reads."),
     "diff": CommandPlace("xlashape.cli.comparing:diff", "What changed from one program to another."),
-    "equivalent": CommandPlace("xlashape.cli.equivalence:equivalent", "Whether programs compute the same."),
     "fingerprint": CommandPlace("xlashape.cli.comparing:fingerprint", "Whether modules are the same program."),
     "convert": CommandPlace(
         "xlashape.cli.converting:convert", "A module in another form: text, proto, JSON, compressed or not."
@@ -87,7 +86,7 @@ main.places = {
 main.sections = (
     ("Shapes and layouts", ("shape", "index", "draw")),
     ("Memory", ("size", "why", "memory")),
-    ("Whole programs", ("copies", "cost", "collectives", "profile", "diff", "equivalent", "fingerprint")),
+    ("Whole programs", ("summary", "copies", "cost", "collectives", "profile", "diff", "equivalent", "fingerprint")),
     ("What instructions read", ("reads", "map", "tile")),
     ("Modules", ("convert", "verify", "scan")),
     ("In a browser", ("open", "report")),

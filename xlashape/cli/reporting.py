@@ -50,11 +50,10 @@ def report_command(name: str) -> click.Command:
     report = report_of(name)
     in_section = [each.argument._replace(name=each.name) for each in report.sections if each.argument is not None]
     plain_sections = [each.name for each in report.sections if each.argument is None]
+    is_pair = report.inputs == ("a", "b")
 
     def run(
         what: tuple[str, ...],
-        stage: str,
-        jobs: int,
         show: str | None,
         form: str | None,
         limit: int | None,
@@ -63,6 +62,8 @@ def report_command(name: str) -> click.Command:
         server: ServerAddress | None,
         timeout: float,
         as_json: bool,
+        stage: str = "last",
+        jobs: int = 1,
         picture_file: Path | None = None,
         **values: Any,
     ) -> int:
@@ -81,21 +82,25 @@ def report_command(name: str) -> click.Command:
         options |= positional
         form = "json" if as_json else form or "table"
         selection = Selection(filters, sort, limit)
-        if is_many(what) and not (report.asks_directories and len(what) == 1 and Path(what[0]).is_dir()):
+        if is_pair and len(what) > 2:
+            raise click.UsageError(f"{name} takes A and B, or a directory: {len(what)} names are given")
+        is_one = is_pair or (report.asks_directories and len(what) == 1 and Path(what[0]).is_dir())
+        if is_many(what) and not is_one:
             if server is not None:
                 raise click.UsageError("--server answers about one module; leave it out for several files")
             return _write_many(report, what, stage, jobs, options, section, argument, form, selection)
         tables = ([section] if section else ["", *plain_sections] if form == "json" else [""], argument)
-        answer = _answer(report, what[0], options, tables, server, timeout)
+        answer = (_answer_of_pair if is_pair else _answer)(report, what, options, tables, server, timeout)
         if picture_file is not None:
             _save_picture(answer, picture_file)
             return 0
-        _write(answer, what[0], section, argument, form, selection)
+        _write(answer, " ".join(what), section, argument, form, selection)
         return int(bool(report.failures and getattr(answer, report.failures)))
 
     command: Callable[..., Any] = query_options(run)  # --help shows them last
     positional = [each.name for each in report.options if each.positional]
-    metavar = " ".join(["X...", *[f"[{each.upper()}]" for each in positional]])
+    subjects = ["A", "[B]"] if is_pair else ["X..."]
+    metavar = " ".join([*subjects, *[f"[{each.upper()}]" for each in positional]])
     command = click.argument(
         "what", nargs=-1, required=True, metavar=metavar, shell_complete=_complete if positional else complete_files
     )(command)
@@ -104,11 +109,12 @@ def report_command(name: str) -> click.Command:
             "-o", "--picture", "picture_file", type=click.Path(path_type=Path, dir_okay=False), default=None,
             help="Draw the answer into a file instead: .svg, .html, .png or .txt.",
         )(command)  # fmt: skip
-    command = jobs_option("For several files: how many processes compute the answers.")(command)
-    command = stage_option(
-        "For directories of dumps: which dumps of a module are read: the one before or after the optimizations, all of "
-        "them, or the one after a pass; without it the last."
-    )(command)
+    if not is_pair:
+        command = jobs_option("For several files: how many processes compute the answers.")(command)
+        command = stage_option(
+            "For directories of dumps: which dumps of a module are read: the one before or after the optimizations, "
+            "all of them, or the one after a pass; without it the last."
+        )(command)
     command = row_options(report.shown, "rows", examples(report.columns))(command)
     shown = ["totals, a row of numbers about the whole"]
     shown += [f"{each.name}, {each.meaning}" for each in report.sections if each.argument is None]
@@ -169,18 +175,19 @@ def _value(option: Option, value: Any) -> Any:
 
 
 def _answer(
-    report: Report, what: str, options: dict[str, Any], tables: tuple[list[str], Any], server: ServerAddress | None,
-    timeout: float,
+    report: Report, names: tuple[str, ...], options: dict[str, Any], tables: tuple[list[str], Any],
+    server: ServerAddress | None, timeout: float,
 ) -> Answer:  # fmt: skip
     """The answer, computed in this process or by a server. `tables`: the names of the sections that a server is asked
     for, and the argument of the section that takes one.
     """
+    what = names[0]
     named = _naming_profile(what, tables[1]) if report.inputs == ("profile",) else naming(what)
     # Reports that take shapes too are computed in this process; the server only gives it modules.
     if server is not None and "shape" not in report.inputs:
         with named, connected(server, timeout) as service:
             progress("asking the server")
-            return _asked(service, report, what, options, tables, timeout)
+            return _asked(service, report, [what], options, tables, timeout)
     progress("reading")
     with named:
         x: Any = what
@@ -192,6 +199,27 @@ def _answer(
             x = loaded(what, server, timeout)
         progress(f"computing {report.name}")
         return report.run(x, **options)
+
+
+def _answer_of_pair(
+    report: Report, names: tuple[str, ...], options: dict[str, Any], tables: tuple[list[str], Any],
+    server: ServerAddress | None, timeout: float,
+) -> Answer:  # fmt: skip
+    """The answer of a report that compares two modules, or the stages of a directory, as `_answer`."""
+    if names == ("-", "-"):
+        raise click.UsageError("standard input can be read once: give a file for A or for B")
+    if len(names) == 1:
+        if server is not None:
+            raise click.UsageError("a directory is compared here: leave --server out, or name two modules")
+        progress(f"computing {report.name}")
+        return report.run(Path(names[0]), **options)
+    if server is not None:
+        with connected(server, timeout) as service:
+            progress("asking the server")
+            return _asked(service, report, names, options, tables, timeout)
+    modules = [loaded(each, server, timeout) for each in names]
+    progress(f"computing {report.name}")
+    return report.run(*modules, **options)
 
 
 @contextmanager
@@ -210,7 +238,7 @@ def _naming_profile(what: str, earlier: Any) -> Generator[None, None, None]:
 def _asked(
     service: Client,
     report: Report,
-    what: str,
+    names: Sequence[str],
     options: dict[str, Any],
     tables: tuple[list[str], Any],
     timeout: float,
@@ -226,10 +254,10 @@ def _asked(
         if of is not None:
             given |= {of.name if of.is_content else "argument": str(argument)}
     ask = getattr(service, report.name)
-    x: Any = what if what != "-" else sys.stdin.buffer.read()
+    subjects = [sys.stdin.buffer.read() if each == "-" else each for each in names]
     # Totals come with every table.
     asked = ["" if name == "totals" else name for name in sections]
-    return ask(x, sections=asked, timeout=timeout, **given)
+    return ask(*subjects, sections=asked, timeout=timeout, **given)
 
 
 def _save_picture(answer: Answer, target: Path) -> None:

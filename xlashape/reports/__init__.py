@@ -4,6 +4,7 @@ declaration says what is in it.
 What all reports share:
 
 report      `Report`, the declaration; `Answer`, what a report returns; `REPORTS`, the register of all reports
+groups      rows by what they have in common, such as the layer of the program
 selection   filters, the order and the limit of a table's rows
 program     the program that a report is asked of, also of text that is no module as it stands
 oom_text    reads reports about memory that has run out
@@ -25,6 +26,7 @@ memory      the memory of a program: its peak, and what lives then
 profile     where the time of a profile goes
 reads       what instructions read, how well, and how many bytes are fetched in vain
 size        how many bytes a shape or the buffers of a program take
+summary     what stands out in a program, of all that these say, what mends it, and what is fine
 tiles       the report `tile`: which tile of each operand a tile of an output reads
 verification  the report `verify`: which of XLA's rules a module breaks
 why         why buffers are as large as they are, and what would make them smaller

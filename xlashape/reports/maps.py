@@ -23,7 +23,7 @@ from xlashape.indexing.walk.analysis import Analysis
 from xlashape.limits import spend
 from xlashape.reports import vocabularies
 from xlashape.reports.program import program
-from xlashape.reports.report import INDEXING, NOTES, STRICT, Answer, Option, Report
+from xlashape.reports.report import INDEXING, NOTES, STRICT, Computed, Option, Report
 
 STYLE: Final = Option("style", ColumnKind.TEXT, "the syntax of the maps", "xla", vocabularies.STYLES)
 
@@ -92,7 +92,7 @@ class MapRow(NamedTuple):
     """The map itself, and where the values of its variables come from."""
 
 
-class Maps(Answer[MapRow]):
+class Maps(Computed[MapRow]):
     """The maps of one instruction, or of all instructions of a module or computation. An instruction whose maps raise
     an error has one row, with the error.
     """

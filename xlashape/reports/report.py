@@ -32,6 +32,7 @@ from xlashape.base.similar import did_you_mean
 from xlashape.base.tables import Column, ColumnKind, Table, Tabular
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.reports import vocabularies
+from xlashape.reports.groups import RowGroup, grouped
 from xlashape.reports.text import alike_together, facts_text, not_shown, table_text
 
 if TYPE_CHECKING:  # Python's own TypeVar has no defaults before 3.13
@@ -124,6 +125,15 @@ class Section(NamedTuple):
     """A function of the answer, the rows and the argument, which returns the text above the table for people."""
     structures: tuple[Structure, ...] = ()
     """Values of the rows that requests to a server may ask for as fields."""
+
+
+def by_section(what: str, columns: Sequence[Column], keys: Sequence[str]) -> Section:
+    """The section of a report whose answers have a method `by`: a row for each group, with these columns behind its
+    name. `what` names the rows, and `keys` are those that the method takes, of `vocabularies.GROUPINGS`.
+    """
+    option = Option("by", ColumnKind.TEXT, "what they have in common", None, vocabularies.GROUPINGS.among(*keys))
+    name = Column("group", ColumnKind.TEXT, f"what {what} have in common", rank=1)
+    return Section("by", (name, *columns), f"sums of {what} with something in common", option)
 
 
 class Report(NamedTuple):
@@ -421,6 +431,35 @@ class Answer(Displayed, Tabular, Generic[Row]):
         return self.objects_of()[number]
 
 
+class Computed(Answer[Row]):
+    """An answer whose rows can be grouped by what they have in common. Those from a server have groups as a table."""
+
+    __slots__ = ()
+
+    def sums_of(self, rows: Sequence[Any]) -> dict[str, Any]:
+        """The totals that are sums over these rows alone, by name."""
+        part = self.selected(rows)
+        return {} if part is None else part.totals
+
+    def by(self, key: str) -> Sequence[RowGroup]:
+        """The rows of the main table in groups, those first whose sums are greatest. Each has `group`, its name,
+        `rows`, `count`, and of the report's totals those that are sums over rows.
+
+        key: what the rows of a group have in common: a choice of the section `by`, or where the report has none a
+        column of text. Raises InvalidArgumentError for another key.
+        """
+        section = next((each for each in self.report.sections if each.name == "by"), None)
+        columns = section.columns[1:] if section is not None else ()
+        texts = [each.name for each in self.report.columns if each.kind is ColumnKind.TEXT]
+        keys = section.argument.choices if section is not None and section.argument is not None else texts
+        made: list[RowGroup] = []
+        for name, rows in grouped(self.objects_of(), key, keys).items():
+            sums = self.sums_of(rows)
+            made.append(RowGroup(name, rows, {"count": len(rows)} | {each.name: sums[each.name] for each in columns}))
+        first = next((each.name for each in columns if each.unit == "bytes"), "count")
+        return sorted(made, key=lambda group: -abs(group.sums[first] or 0))
+
+
 class Entry(NamedTuple):
     """The place of a report in the library."""
 
@@ -433,12 +472,14 @@ class Entry(NamedTuple):
 
 
 REPORTS: Final[dict[str, Entry]] = {
+    "summary": Entry("xlashape.reports.summary", "What stands out in a program, and what mends it."),
     "cost": Entry("xlashape.reports.cost", "FLOPs and bytes of each instruction, and its least time on a chip."),
     "size": Entry("xlashape.reports.size", "How many bytes a shape or the buffers of a program take."),
     "why": Entry("xlashape.reports.why", "Why a buffer is as large as it is, and what would make it smaller."),
     "memory": Entry("xlashape.reports.memory", "The peak of a program's memory, and what lives then."),
     "collectives": Entry("xlashape.reports.collectives", "What a program sends between devices, and what shrinks it."),
     "diff": Entry("xlashape.reports.diff", "What changed from one program to another."),
+    "equivalent": Entry("xlashape.reports.equivalent", "Whether programs compute the same, or which pass changed it."),
     "copies": Entry("xlashape.reports.copies", "What only moves data, why, and what removes it."),
     "map": Entry("xlashape.reports.maps", "What the instructions of a module read, as indexing maps.", "IndexingMaps"),
     "tile": Entry("xlashape.reports.tiles", "The tiles of operands that a tile of an instruction's output reads."),

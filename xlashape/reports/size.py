@@ -15,7 +15,7 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.limits import spend
 from xlashape.reports import vocabularies
-from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report
+from xlashape.reports.report import FRAMES, NOTES, STRICT, Computed, Option, Report, by_section
 from xlashape.reports.why.declaration import ALIKE, BUFFER_COLUMNS, TARGET, facts_lines
 from xlashape.reports.why.explain import why
 from xlashape.reports.why.shapes import Buffer, MemoryAnswer, ranked
@@ -24,6 +24,13 @@ from xlashape.shape.parts.target import TARGET_NAMES
 
 if TYPE_CHECKING:
     from xlashape.hlo.module import HloModule
+
+_SUMS: Final = (
+    Column("element_bytes", ColumnKind.INTEGER, "the sum of the bytes of their elements", "bytes", rank=3),
+    Column("bytes", ColumnKind.INTEGER, "the sum of their bytes, padding included", "bytes", rank=1),
+    Column("padding_bytes", ColumnKind.INTEGER, "the sum of their bytes that are not elements", "bytes", rank=2),
+    Column("count", ColumnKind.INTEGER, "the number of buffers that are summed", rank=3),
+)  # fmt: skip
 
 REPORT: Final = Report(
     name="size",
@@ -35,16 +42,15 @@ REPORT: Final = Report(
         Column("computation", ColumnKind.TEXT, "the computation whose instructions are counted; not set where those of the whole program are"),
         Column("peak_bytes", ColumnKind.INTEGER, "of a module: the most bytes that live at once; not set where that is not known", "bytes"),
         Column("peak_is_estimate", ColumnKind.BOOLEAN, "whether the peak was estimated, since the module has no buffer assignment"),
-        Column("count", ColumnKind.INTEGER, "the number of buffers that are summed"),
+        _SUMS[3],
         Column("of_count", ColumnKind.INTEGER, "the number of all buffers, among which filters chose"),
-        Column("element_bytes", ColumnKind.INTEGER, "the sum of the bytes of their elements", "bytes"),
-        Column("bytes", ColumnKind.INTEGER, "the sum of their bytes, padding included", "bytes"),
-        Column("padding_bytes", ColumnKind.INTEGER, "the sum of their bytes that are not elements", "bytes"),
+        *[each._replace(rank=0) for each in _SUMS[:3]],
         Column("padding_share", ColumnKind.NUMBER, "padding ÷ buffers", "fraction"),
         Column("shared_count", ColumnKind.INTEGER, "the instructions of a module whose results share the buffers of others"),
         Column("fused_count", ColumnKind.INTEGER, "the instructions of a module that are fused or applied to elements, and have no buffers"),
         NOTES,
     ),
+    sections=(by_section("buffers", _SUMS, ("source", "op_name", "opcode", "computation", "shape", "layer", "each_layer")),),
     options=(
         TARGET,
         Option("computation", ColumnKind.TEXT, "of a module, only the instructions of this computation, all of which count", ""),
@@ -63,7 +69,7 @@ REPORT: Final = Report(
 )  # fmt: skip
 
 
-class SizeAnswer(FrozenValue, Answer[Buffer]):
+class SizeAnswer(FrozenValue, Computed[Buffer]):
     """Buffers and the sums of their bytes. The totals of `REPORT` say what each attribute is."""
 
     _fields = ("memory", "buffers", "computation", "shared_count", "fused_count", "of_count")

@@ -16,7 +16,7 @@ from xlashape.indexing import OperandIndexing, TileBox, operand_tiles
 from xlashape.reports import vocabularies
 from xlashape.reports.maps import STYLE, instructions_of
 from xlashape.reports.program import program
-from xlashape.reports.report import INDEXING, NOTES, STRICT, Answer, Option, Report, Structure
+from xlashape.reports.report import INDEXING, NOTES, STRICT, Computed, Option, Report, Structure
 from xlashape.symbolic import SymbolicTile
 
 REPORT: Final = Report(
@@ -88,7 +88,7 @@ class TileRow(NamedTuple):
     """The expressions themselves."""
 
 
-class OperandTiles(Answer[TileRow]):
+class OperandTiles(Computed[TileRow]):
     """The answer of the report. An operand that is read through several maps has a row for each map."""
 
     report: ClassVar[Report] = REPORT

@@ -9,7 +9,7 @@ from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo import HloModule, Problem
 from xlashape.hlo import verify as problems_of
-from xlashape.reports.report import Answer, Option, Report
+from xlashape.reports.report import Computed, Option, Report
 
 REPORT: Final = Report(
     name="verify",
@@ -40,7 +40,7 @@ REPORT: Final = Report(
 )  # fmt: skip
 
 
-class Verification(Answer[Problem]):
+class Verification(Computed[Problem]):
     """The problems of a module, in the order of its instructions. The name and the number of instructions are None for
     a module that was refused before it was verified.
     """

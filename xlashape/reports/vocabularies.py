@@ -66,6 +66,8 @@ GROUPINGS: Final = Vocabulary(
         "module": "the module",
         "step": "the step of the profile",
         "mesh_axes": "the axes of the mesh that a group spans",
+        "layer": "the layer of the program; layers that differ in their number alone are one",
+        "each_layer": "the layer of the program, each by itself",
     },
 )
 SUBJECTS: Final = Vocabulary(
@@ -265,6 +267,16 @@ COLLECTIVE_FINDINGS: Final = Vocabulary(
         "small": "several small ones do not depend on each other, and one could do",
     },
 )
+VERDICTS: Final = Vocabulary(
+    "Verdict",
+    "Whether two programs compute the same",
+    {
+        "equal": "they do, with the same roundings",
+        "equal over the reals": "they do as formulas; rounding, overflow and NaN may differ",
+        "differs": "ordinary inputs show that they do not",
+        "unknown": "neither could be shown",
+    },
+)
 MEASURES: Final = Vocabulary(
     "Measure",
     "What a finding costs a part of",
@@ -273,6 +285,9 @@ MEASURES: Final = Vocabulary(
         "traffic": "the bytes that instructions read and write in a run",
         "least time": "the least time of a run on the target",
         "communication": "the bytes that the busiest device sends in a run",
+        "collectives": "how often collectives run",
+        "FLOPs": "the FLOPs of a run",
+        "measured time": "the time of instructions in the profile",
     },
 )
 FINDINGS: Final = Vocabulary(
@@ -284,5 +299,6 @@ FINDINGS: Final = Vocabulary(
         "reads": "what is read, and how well",
         "cost": "what is computed and moved",
         "collectives": "what is sent between devices",
+        "profile": "what took the time",
     },
 )

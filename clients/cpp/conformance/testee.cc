@@ -185,6 +185,8 @@ const std::map<std::string, Make>& Rpcs() {
       {"ReportService/Cost", Public(&C::Cost)},
       {"ReportService/Reads", Public(&C::Reads)},
       {"ReportService/Diff", Public(&C::Diff)},
+      {"ReportService/Equivalent", Public(&C::Equivalent)},
+      {"ReportService/Summary", Public(&C::Summary)},
       {"ReportService/Tile", Public(&C::Tile)},
       {"ReportService/Verify", Public(&C::Verify)},
       {"ReportService/Why", Public(&C::Why)},

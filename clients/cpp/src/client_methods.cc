@@ -20,6 +20,7 @@ const char* const kRetriedMethods = R"([{"service": "xlashape.v1.ShapeService", 
  {"service": "xlashape.v1.IndexingService", "method": "SimplifyMap"},
  {"service": "xlashape.v1.IndexingService", "method": "ComposeMaps"},
  {"service": "xlashape.v1.IndexingService", "method": "EvaluateMap"},
+ {"service": "xlashape.v1.ReportService", "method": "Summary"},
  {"service": "xlashape.v1.ReportService", "method": "Why"},
  {"service": "xlashape.v1.ReportService", "method": "Size"},
  {"service": "xlashape.v1.ReportService", "method": "Memory"},
@@ -29,6 +30,7 @@ const char* const kRetriedMethods = R"([{"service": "xlashape.v1.ShapeService", 
  {"service": "xlashape.v1.ReportService", "method": "Reads"},
  {"service": "xlashape.v1.ReportService", "method": "Profile"},
  {"service": "xlashape.v1.ReportService", "method": "Diff"},
+ {"service": "xlashape.v1.ReportService", "method": "Equivalent"},
  {"service": "xlashape.v1.ReportService", "method": "Tile"},
  {"service": "xlashape.v1.ReportService", "method": "Verify"},
  {"service": "xlashape.v1.ViewService", "method": "Recognize"},
@@ -192,6 +194,20 @@ Values ClientMethods::EvaluateMap(const AnyMap& map, const std::vector<std::int6
   return found;
 }
 
+v1::SummaryResponse ClientMethods::Summary(const v1::SummaryRequest& request) const {
+  return calls_->Ask(&v1::ReportService::Stub::Summary, request);
+}
+
+Sequence<v1::SummaryRow> ClientMethods::SummaryRows(v1::SummaryRequest request) const {
+  request.set_table(v1::SUMMARY_TABLE_ROWS);
+  return calls_->Pages(&v1::ReportService::Stub::Summary, std::move(request), &v1::SummaryResponse::mutable_rows);
+}
+
+Sequence<v1::SummaryFineRow> ClientMethods::SummaryFine(v1::SummaryRequest request) const {
+  request.set_table(v1::SUMMARY_TABLE_FINE);
+  return calls_->Pages(&v1::ReportService::Stub::Summary, std::move(request), &v1::SummaryResponse::mutable_fine);
+}
+
 v1::WhyResponse ClientMethods::Why(const v1::WhyRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Why, request);
 }
@@ -226,7 +242,13 @@ v1::SizeResponse ClientMethods::Size(const v1::SizeRequest& request) const {
 }
 
 Sequence<v1::SizeRow> ClientMethods::SizeRows(v1::SizeRequest request) const {
+  request.set_table(v1::SIZE_TABLE_BUFFERS);
   return calls_->Pages(&v1::ReportService::Stub::Size, std::move(request), &v1::SizeResponse::mutable_buffers);
+}
+
+Sequence<v1::SizeByRow> ClientMethods::SizeBy(v1::SizeRequest request) const {
+  request.set_table(v1::SIZE_TABLE_BY);
+  return calls_->Pages(&v1::ReportService::Stub::Size, std::move(request), &v1::SizeResponse::mutable_by);
 }
 
 v1::MemoryResponse ClientMethods::Memory(const v1::MemoryRequest& request) const {
@@ -275,6 +297,11 @@ Sequence<v1::CopiesRow> ClientMethods::CopiesRows(v1::CopiesRequest request) con
 Sequence<v1::CopiesCausesRow> ClientMethods::CopiesCauses(v1::CopiesRequest request) const {
   request.set_table(v1::COPIES_TABLE_CAUSES);
   return calls_->Pages(&v1::ReportService::Stub::Copies, std::move(request), &v1::CopiesResponse::mutable_causes);
+}
+
+Sequence<v1::CopiesByRow> ClientMethods::CopiesBy(v1::CopiesRequest request) const {
+  request.set_table(v1::COPIES_TABLE_BY);
+  return calls_->Pages(&v1::ReportService::Stub::Copies, std::move(request), &v1::CopiesResponse::mutable_by);
 }
 
 Sequence<v1::CopiesSuggestionsRow> ClientMethods::CopiesSuggestions(v1::CopiesRequest request) const {
@@ -339,6 +366,11 @@ Sequence<v1::ReadsWritesRow> ClientMethods::ReadsWrites(v1::ReadsRequest request
   return calls_->Pages(&v1::ReportService::Stub::Reads, std::move(request), &v1::ReadsResponse::mutable_writes);
 }
 
+Sequence<v1::ReadsByRow> ClientMethods::ReadsBy(v1::ReadsRequest request) const {
+  request.set_table(v1::READS_TABLE_BY);
+  return calls_->Pages(&v1::ReportService::Stub::Reads, std::move(request), &v1::ReadsResponse::mutable_by);
+}
+
 v1::ProfileResponse ClientMethods::Profile(const v1::ProfileRequest& request) const {
   return calls_->Ask(&v1::ReportService::Stub::Profile, request);
 }
@@ -370,6 +402,19 @@ Sequence<v1::DiffRow> ClientMethods::DiffRows(v1::DiffRequest request) const {
 Sequence<v1::DiffMeasuresRow> ClientMethods::DiffMeasures(v1::DiffRequest request) const {
   request.set_table(v1::DIFF_TABLE_MEASURES);
   return calls_->Pages(&v1::ReportService::Stub::Diff, std::move(request), &v1::DiffResponse::mutable_measures);
+}
+
+Sequence<v1::DiffByRow> ClientMethods::DiffBy(v1::DiffRequest request) const {
+  request.set_table(v1::DIFF_TABLE_BY);
+  return calls_->Pages(&v1::ReportService::Stub::Diff, std::move(request), &v1::DiffResponse::mutable_by);
+}
+
+v1::EquivalentResponse ClientMethods::Equivalent(const v1::EquivalentRequest& request) const {
+  return calls_->Ask(&v1::ReportService::Stub::Equivalent, request);
+}
+
+Sequence<v1::EquivalentRow> ClientMethods::EquivalentRows(v1::EquivalentRequest request) const {
+  return calls_->Pages(&v1::ReportService::Stub::Equivalent, std::move(request), &v1::EquivalentResponse::mutable_stages);
 }
 
 v1::TileResponse ClientMethods::Tile(const v1::TileRequest& request) const {

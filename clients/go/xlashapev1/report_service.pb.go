@@ -189,6 +189,201 @@ func (Frames) EnumDescriptor() ([]byte, []int) {
 	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{1}
 }
 
+// What a finding costs a part of.
+type Measure int32
+
+const (
+	// Not set, or not known.
+	Measure_MEASURE_UNSPECIFIED Measure = 0
+	// The bytes at the peak of memory.
+	Measure_MEASURE_PEAK Measure = 1
+	// The bytes that instructions read and write in a run.
+	Measure_MEASURE_TRAFFIC Measure = 2
+	// The least time of a run on the target.
+	Measure_MEASURE_LEAST_TIME Measure = 3
+	// The bytes that the busiest device sends in a run.
+	Measure_MEASURE_COMMUNICATION Measure = 4
+	// How often collectives run.
+	Measure_MEASURE_COLLECTIVES Measure = 5
+	// The FLOPs of a run.
+	Measure_MEASURE_FLOPS Measure = 6
+	// The time of instructions in the profile.
+	Measure_MEASURE_MEASURED_TIME Measure = 7
+)
+
+// Enum value maps for Measure.
+var (
+	Measure_name = map[int32]string{
+		0: "MEASURE_UNSPECIFIED",
+		1: "MEASURE_PEAK",
+		2: "MEASURE_TRAFFIC",
+		3: "MEASURE_LEAST_TIME",
+		4: "MEASURE_COMMUNICATION",
+		5: "MEASURE_COLLECTIVES",
+		6: "MEASURE_FLOPS",
+		7: "MEASURE_MEASURED_TIME",
+	}
+	Measure_value = map[string]int32{
+		"MEASURE_UNSPECIFIED":   0,
+		"MEASURE_PEAK":          1,
+		"MEASURE_TRAFFIC":       2,
+		"MEASURE_LEAST_TIME":    3,
+		"MEASURE_COMMUNICATION": 4,
+		"MEASURE_COLLECTIVES":   5,
+		"MEASURE_FLOPS":         6,
+		"MEASURE_MEASURED_TIME": 7,
+	}
+)
+
+func (x Measure) Enum() *Measure {
+	p := new(Measure)
+	*p = x
+	return p
+}
+
+func (x Measure) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Measure) Descriptor() protoreflect.EnumDescriptor {
+	return file_xlashape_v1_report_service_proto_enumTypes[2].Descriptor()
+}
+
+func (Measure) Type() protoreflect.EnumType {
+	return &file_xlashape_v1_report_service_proto_enumTypes[2]
+}
+
+func (x Measure) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Measure.Descriptor instead.
+func (Measure) EnumDescriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{2}
+}
+
+// The report that has the details of a finding.
+type FindingKind int32
+
+const (
+	// Not set, or not known.
+	FindingKind_FINDING_KIND_UNSPECIFIED FindingKind = 0
+	// What lives at the peak.
+	FindingKind_FINDING_KIND_MEMORY FindingKind = 1
+	// What only moves data.
+	FindingKind_FINDING_KIND_COPIES FindingKind = 2
+	// What is read, and how well.
+	FindingKind_FINDING_KIND_READS FindingKind = 3
+	// What is computed and moved.
+	FindingKind_FINDING_KIND_COST FindingKind = 4
+	// What is sent between devices.
+	FindingKind_FINDING_KIND_COLLECTIVES FindingKind = 5
+	// What took the time.
+	FindingKind_FINDING_KIND_PROFILE FindingKind = 6
+)
+
+// Enum value maps for FindingKind.
+var (
+	FindingKind_name = map[int32]string{
+		0: "FINDING_KIND_UNSPECIFIED",
+		1: "FINDING_KIND_MEMORY",
+		2: "FINDING_KIND_COPIES",
+		3: "FINDING_KIND_READS",
+		4: "FINDING_KIND_COST",
+		5: "FINDING_KIND_COLLECTIVES",
+		6: "FINDING_KIND_PROFILE",
+	}
+	FindingKind_value = map[string]int32{
+		"FINDING_KIND_UNSPECIFIED": 0,
+		"FINDING_KIND_MEMORY":      1,
+		"FINDING_KIND_COPIES":      2,
+		"FINDING_KIND_READS":       3,
+		"FINDING_KIND_COST":        4,
+		"FINDING_KIND_COLLECTIVES": 5,
+		"FINDING_KIND_PROFILE":     6,
+	}
+)
+
+func (x FindingKind) Enum() *FindingKind {
+	p := new(FindingKind)
+	*p = x
+	return p
+}
+
+func (x FindingKind) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FindingKind) Descriptor() protoreflect.EnumDescriptor {
+	return file_xlashape_v1_report_service_proto_enumTypes[3].Descriptor()
+}
+
+func (FindingKind) Type() protoreflect.EnumType {
+	return &file_xlashape_v1_report_service_proto_enumTypes[3]
+}
+
+func (x FindingKind) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FindingKind.Descriptor instead.
+func (FindingKind) EnumDescriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{3}
+}
+
+// A table of the report `summary`.
+type SummaryTable int32
+
+const (
+	// Not set, or not known.
+	SummaryTable_SUMMARY_TABLE_UNSPECIFIED SummaryTable = 0
+	// The main table.
+	SummaryTable_SUMMARY_TABLE_ROWS SummaryTable = 1
+	// What was looked at and costs little.
+	SummaryTable_SUMMARY_TABLE_FINE SummaryTable = 2
+)
+
+// Enum value maps for SummaryTable.
+var (
+	SummaryTable_name = map[int32]string{
+		0: "SUMMARY_TABLE_UNSPECIFIED",
+		1: "SUMMARY_TABLE_ROWS",
+		2: "SUMMARY_TABLE_FINE",
+	}
+	SummaryTable_value = map[string]int32{
+		"SUMMARY_TABLE_UNSPECIFIED": 0,
+		"SUMMARY_TABLE_ROWS":        1,
+		"SUMMARY_TABLE_FINE":        2,
+	}
+)
+
+func (x SummaryTable) Enum() *SummaryTable {
+	p := new(SummaryTable)
+	*p = x
+	return p
+}
+
+func (x SummaryTable) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SummaryTable) Descriptor() protoreflect.EnumDescriptor {
+	return file_xlashape_v1_report_service_proto_enumTypes[4].Descriptor()
+}
+
+func (SummaryTable) Type() protoreflect.EnumType {
+	return &file_xlashape_v1_report_service_proto_enumTypes[4]
+}
+
+func (x SummaryTable) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SummaryTable.Descriptor instead.
+func (SummaryTable) EnumDescriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{4}
+}
+
 // What the rows of a group have in common.
 type Grouping int32
 
@@ -215,6 +410,10 @@ const (
 	Grouping_GROUPING_STEP Grouping = 9
 	// The axes of the mesh that a group spans.
 	Grouping_GROUPING_MESH_AXES Grouping = 10
+	// The layer of the program; layers that differ in their number alone are one.
+	Grouping_GROUPING_LAYER Grouping = 11
+	// The layer of the program, each by itself.
+	Grouping_GROUPING_EACH_LAYER Grouping = 12
 )
 
 // Enum value maps for Grouping.
@@ -231,6 +430,8 @@ var (
 		8:  "GROUPING_MODULE",
 		9:  "GROUPING_STEP",
 		10: "GROUPING_MESH_AXES",
+		11: "GROUPING_LAYER",
+		12: "GROUPING_EACH_LAYER",
 	}
 	Grouping_value = map[string]int32{
 		"GROUPING_UNSPECIFIED": 0,
@@ -244,6 +445,8 @@ var (
 		"GROUPING_MODULE":      8,
 		"GROUPING_STEP":        9,
 		"GROUPING_MESH_AXES":   10,
+		"GROUPING_LAYER":       11,
+		"GROUPING_EACH_LAYER":  12,
 	}
 )
 
@@ -258,11 +461,11 @@ func (x Grouping) String() string {
 }
 
 func (Grouping) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[2].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[5].Descriptor()
 }
 
 func (Grouping) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[2]
+	return &file_xlashape_v1_report_service_proto_enumTypes[5]
 }
 
 func (x Grouping) Number() protoreflect.EnumNumber {
@@ -271,7 +474,7 @@ func (x Grouping) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Grouping.Descriptor instead.
 func (Grouping) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{2}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{5}
 }
 
 // What FLOPs are known from.
@@ -315,11 +518,11 @@ func (x CostBasis) String() string {
 }
 
 func (CostBasis) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[3].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[6].Descriptor()
 }
 
 func (CostBasis) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[3]
+	return &file_xlashape_v1_report_service_proto_enumTypes[6]
 }
 
 func (x CostBasis) Number() protoreflect.EnumNumber {
@@ -328,7 +531,7 @@ func (x CostBasis) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CostBasis.Descriptor instead.
 func (CostBasis) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{3}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{6}
 }
 
 // What limits an instruction on the target.
@@ -372,11 +575,11 @@ func (x Bound) String() string {
 }
 
 func (Bound) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[4].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[7].Descriptor()
 }
 
 func (Bound) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[4]
+	return &file_xlashape_v1_report_service_proto_enumTypes[7]
 }
 
 func (x Bound) Number() protoreflect.EnumNumber {
@@ -385,7 +588,7 @@ func (x Bound) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Bound.Descriptor instead.
 func (Bound) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{4}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{7}
 }
 
 // A table of the report `cost`.
@@ -429,11 +632,11 @@ func (x CostTable) String() string {
 }
 
 func (CostTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[5].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[8].Descriptor()
 }
 
 func (CostTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[5]
+	return &file_xlashape_v1_report_service_proto_enumTypes[8]
 }
 
 func (x CostTable) Number() protoreflect.EnumNumber {
@@ -442,7 +645,7 @@ func (x CostTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CostTable.Descriptor instead.
 func (CostTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{5}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{8}
 }
 
 // The order of the buffers of a program.
@@ -486,11 +689,11 @@ func (x SizeOrder) String() string {
 }
 
 func (SizeOrder) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[6].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[9].Descriptor()
 }
 
 func (SizeOrder) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[6]
+	return &file_xlashape_v1_report_service_proto_enumTypes[9]
 }
 
 func (x SizeOrder) Number() protoreflect.EnumNumber {
@@ -499,7 +702,60 @@ func (x SizeOrder) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SizeOrder.Descriptor instead.
 func (SizeOrder) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{6}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{9}
+}
+
+// A table of the report `size`.
+type SizeTable int32
+
+const (
+	// Not set, or not known.
+	SizeTable_SIZE_TABLE_UNSPECIFIED SizeTable = 0
+	// The main table.
+	SizeTable_SIZE_TABLE_BUFFERS SizeTable = 1
+	// Sums of buffers with something in common.
+	SizeTable_SIZE_TABLE_BY SizeTable = 2
+)
+
+// Enum value maps for SizeTable.
+var (
+	SizeTable_name = map[int32]string{
+		0: "SIZE_TABLE_UNSPECIFIED",
+		1: "SIZE_TABLE_BUFFERS",
+		2: "SIZE_TABLE_BY",
+	}
+	SizeTable_value = map[string]int32{
+		"SIZE_TABLE_UNSPECIFIED": 0,
+		"SIZE_TABLE_BUFFERS":     1,
+		"SIZE_TABLE_BY":          2,
+	}
+)
+
+func (x SizeTable) Enum() *SizeTable {
+	p := new(SizeTable)
+	*p = x
+	return p
+}
+
+func (x SizeTable) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SizeTable) Descriptor() protoreflect.EnumDescriptor {
+	return file_xlashape_v1_report_service_proto_enumTypes[10].Descriptor()
+}
+
+func (SizeTable) Type() protoreflect.EnumType {
+	return &file_xlashape_v1_report_service_proto_enumTypes[10]
+}
+
+func (x SizeTable) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SizeTable.Descriptor instead.
+func (SizeTable) EnumDescriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{10}
 }
 
 // What was asked about.
@@ -555,11 +811,11 @@ func (x WhySubject) String() string {
 }
 
 func (WhySubject) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[7].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[11].Descriptor()
 }
 
 func (WhySubject) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[7]
+	return &file_xlashape_v1_report_service_proto_enumTypes[11]
 }
 
 func (x WhySubject) Number() protoreflect.EnumNumber {
@@ -568,7 +824,7 @@ func (x WhySubject) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WhySubject.Descriptor instead.
 func (WhySubject) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{7}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{11}
 }
 
 // What makes a buffer larger than its elements.
@@ -636,11 +892,11 @@ func (x WhyCauseKind) String() string {
 }
 
 func (WhyCauseKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[8].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[12].Descriptor()
 }
 
 func (WhyCauseKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[8]
+	return &file_xlashape_v1_report_service_proto_enumTypes[12]
 }
 
 func (x WhyCauseKind) Number() protoreflect.EnumNumber {
@@ -649,7 +905,7 @@ func (x WhyCauseKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WhyCauseKind.Descriptor instead.
 func (WhyCauseKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{8}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{12}
 }
 
 // A change that would make a buffer smaller.
@@ -713,11 +969,11 @@ func (x WhySuggestionKind) String() string {
 }
 
 func (WhySuggestionKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[9].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[13].Descriptor()
 }
 
 func (WhySuggestionKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[9]
+	return &file_xlashape_v1_report_service_proto_enumTypes[13]
 }
 
 func (x WhySuggestionKind) Number() protoreflect.EnumNumber {
@@ -726,7 +982,7 @@ func (x WhySuggestionKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WhySuggestionKind.Descriptor instead.
 func (WhySuggestionKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{9}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{13}
 }
 
 // Whether an output takes over the memory of a parameter.
@@ -766,11 +1022,11 @@ func (x AliasKind) String() string {
 }
 
 func (AliasKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[10].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[14].Descriptor()
 }
 
 func (AliasKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[10]
+	return &file_xlashape_v1_report_service_proto_enumTypes[14]
 }
 
 func (x AliasKind) Number() protoreflect.EnumNumber {
@@ -779,7 +1035,7 @@ func (x AliasKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AliasKind.Descriptor instead.
 func (AliasKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{10}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{14}
 }
 
 // A table of the report `why`.
@@ -831,11 +1087,11 @@ func (x WhyTable) String() string {
 }
 
 func (WhyTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[11].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[15].Descriptor()
 }
 
 func (WhyTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[11]
+	return &file_xlashape_v1_report_service_proto_enumTypes[15]
 }
 
 func (x WhyTable) Number() protoreflect.EnumNumber {
@@ -844,7 +1100,7 @@ func (x WhyTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WhyTable.Descriptor instead.
 func (WhyTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{11}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{15}
 }
 
 // What the memory of a value is for.
@@ -892,11 +1148,11 @@ func (x BufferKind) String() string {
 }
 
 func (BufferKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[12].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[16].Descriptor()
 }
 
 func (BufferKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[12]
+	return &file_xlashape_v1_report_service_proto_enumTypes[16]
 }
 
 func (x BufferKind) Number() protoreflect.EnumNumber {
@@ -905,7 +1161,7 @@ func (x BufferKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BufferKind.Descriptor instead.
 func (BufferKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{12}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{16}
 }
 
 // A change that would make a peak smaller.
@@ -961,11 +1217,11 @@ func (x PeakChangeKind) String() string {
 }
 
 func (PeakChangeKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[13].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[17].Descriptor()
 }
 
 func (PeakChangeKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[13]
+	return &file_xlashape_v1_report_service_proto_enumTypes[17]
 }
 
 func (x PeakChangeKind) Number() protoreflect.EnumNumber {
@@ -974,7 +1230,7 @@ func (x PeakChangeKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PeakChangeKind.Descriptor instead.
 func (PeakChangeKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{13}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{17}
 }
 
 // A table of the report `memory`.
@@ -989,7 +1245,7 @@ const (
 	MemoryTable_MEMORY_TABLE_TIMELINE MemoryTable = 2
 	// Each memory space by itself.
 	MemoryTable_MEMORY_TABLE_SPACES MemoryTable = 3
-	// What lives at the peak, by group.
+	// Sums of buffers with something in common.
 	MemoryTable_MEMORY_TABLE_BY MemoryTable = 4
 	// What lives while an instruction runs.
 	MemoryTable_MEMORY_TABLE_AT MemoryTable = 5
@@ -1030,11 +1286,11 @@ func (x MemoryTable) String() string {
 }
 
 func (MemoryTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[14].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[18].Descriptor()
 }
 
 func (MemoryTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[14]
+	return &file_xlashape_v1_report_service_proto_enumTypes[18]
 }
 
 func (x MemoryTable) Number() protoreflect.EnumNumber {
@@ -1043,7 +1299,7 @@ func (x MemoryTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use MemoryTable.Descriptor instead.
 func (MemoryTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{14}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{18}
 }
 
 // What a collective does.
@@ -1115,11 +1371,11 @@ func (x CollectiveKind) String() string {
 }
 
 func (CollectiveKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[15].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[19].Descriptor()
 }
 
 func (CollectiveKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[15]
+	return &file_xlashape_v1_report_service_proto_enumTypes[19]
 }
 
 func (x CollectiveKind) Number() protoreflect.EnumNumber {
@@ -1128,7 +1384,7 @@ func (x CollectiveKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CollectiveKind.Descriptor instead.
 func (CollectiveKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{15}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{19}
 }
 
 // What the numbers in the groups of a collective mean.
@@ -1176,11 +1432,11 @@ func (x GroupMode) String() string {
 }
 
 func (GroupMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[16].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[20].Descriptor()
 }
 
 func (GroupMode) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[16]
+	return &file_xlashape_v1_report_service_proto_enumTypes[20]
 }
 
 func (x GroupMode) Number() protoreflect.EnumNumber {
@@ -1189,7 +1445,7 @@ func (x GroupMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GroupMode.Descriptor instead.
 func (GroupMode) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{16}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{20}
 }
 
 // Why collectives send more than they have to, or more often.
@@ -1241,11 +1497,11 @@ func (x CollectiveFindingKind) String() string {
 }
 
 func (CollectiveFindingKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[17].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[21].Descriptor()
 }
 
 func (CollectiveFindingKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[17]
+	return &file_xlashape_v1_report_service_proto_enumTypes[21]
 }
 
 func (x CollectiveFindingKind) Number() protoreflect.EnumNumber {
@@ -1254,7 +1510,7 @@ func (x CollectiveFindingKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CollectiveFindingKind.Descriptor instead.
 func (CollectiveFindingKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{17}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{21}
 }
 
 // A table of the report `collectives`.
@@ -1298,11 +1554,11 @@ func (x CollectivesTable) String() string {
 }
 
 func (CollectivesTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[18].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[22].Descriptor()
 }
 
 func (CollectivesTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[18]
+	return &file_xlashape_v1_report_service_proto_enumTypes[22]
 }
 
 func (x CollectivesTable) Number() protoreflect.EnumNumber {
@@ -1311,7 +1567,7 @@ func (x CollectivesTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CollectivesTable.Descriptor instead.
 func (CollectivesTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{18}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{22}
 }
 
 // How an instruction differs between two modules.
@@ -1359,11 +1615,11 @@ func (x ChangeKind) String() string {
 }
 
 func (ChangeKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[19].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[23].Descriptor()
 }
 
 func (ChangeKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[19]
+	return &file_xlashape_v1_report_service_proto_enumTypes[23]
 }
 
 func (x ChangeKind) Number() protoreflect.EnumNumber {
@@ -1372,7 +1628,7 @@ func (x ChangeKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeKind.Descriptor instead.
 func (ChangeKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{19}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{23}
 }
 
 // A table of the report `diff`.
@@ -1385,6 +1641,8 @@ const (
 	DiffTable_DIFF_TABLE_CHANGES DiffTable = 1
 	// What the modules cost as a whole; the names are those that `--fail-if` takes.
 	DiffTable_DIFF_TABLE_MEASURES DiffTable = 2
+	// Sums of changes with something in common.
+	DiffTable_DIFF_TABLE_BY DiffTable = 3
 )
 
 // Enum value maps for DiffTable.
@@ -1393,11 +1651,13 @@ var (
 		0: "DIFF_TABLE_UNSPECIFIED",
 		1: "DIFF_TABLE_CHANGES",
 		2: "DIFF_TABLE_MEASURES",
+		3: "DIFF_TABLE_BY",
 	}
 	DiffTable_value = map[string]int32{
 		"DIFF_TABLE_UNSPECIFIED": 0,
 		"DIFF_TABLE_CHANGES":     1,
 		"DIFF_TABLE_MEASURES":    2,
+		"DIFF_TABLE_BY":          3,
 	}
 )
 
@@ -1412,11 +1672,11 @@ func (x DiffTable) String() string {
 }
 
 func (DiffTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[20].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[24].Descriptor()
 }
 
 func (DiffTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[20]
+	return &file_xlashape_v1_report_service_proto_enumTypes[24]
 }
 
 func (x DiffTable) Number() protoreflect.EnumNumber {
@@ -1425,7 +1685,68 @@ func (x DiffTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use DiffTable.Descriptor instead.
 func (DiffTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{20}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{24}
+}
+
+// Whether two programs compute the same.
+type Verdict int32
+
+const (
+	// Not set, or not known.
+	Verdict_VERDICT_UNSPECIFIED Verdict = 0
+	// They do, with the same roundings.
+	Verdict_VERDICT_EQUAL Verdict = 1
+	// They do as formulas; rounding, overflow and NaN may differ.
+	Verdict_VERDICT_EQUAL_OVER_THE_REALS Verdict = 2
+	// Ordinary inputs show that they do not.
+	Verdict_VERDICT_DIFFERS Verdict = 3
+	// Neither could be shown.
+	Verdict_VERDICT_UNKNOWN Verdict = 4
+)
+
+// Enum value maps for Verdict.
+var (
+	Verdict_name = map[int32]string{
+		0: "VERDICT_UNSPECIFIED",
+		1: "VERDICT_EQUAL",
+		2: "VERDICT_EQUAL_OVER_THE_REALS",
+		3: "VERDICT_DIFFERS",
+		4: "VERDICT_UNKNOWN",
+	}
+	Verdict_value = map[string]int32{
+		"VERDICT_UNSPECIFIED":          0,
+		"VERDICT_EQUAL":                1,
+		"VERDICT_EQUAL_OVER_THE_REALS": 2,
+		"VERDICT_DIFFERS":              3,
+		"VERDICT_UNKNOWN":              4,
+	}
+)
+
+func (x Verdict) Enum() *Verdict {
+	p := new(Verdict)
+	*p = x
+	return p
+}
+
+func (x Verdict) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Verdict) Descriptor() protoreflect.EnumDescriptor {
+	return file_xlashape_v1_report_service_proto_enumTypes[25].Descriptor()
+}
+
+func (Verdict) Type() protoreflect.EnumType {
+	return &file_xlashape_v1_report_service_proto_enumTypes[25]
+}
+
+func (x Verdict) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Verdict.Descriptor instead.
+func (Verdict) EnumDescriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{25}
 }
 
 // Why data is moved.
@@ -1501,11 +1822,11 @@ func (x CopyCauseKind) String() string {
 }
 
 func (CopyCauseKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[21].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[26].Descriptor()
 }
 
 func (CopyCauseKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[21]
+	return &file_xlashape_v1_report_service_proto_enumTypes[26]
 }
 
 func (x CopyCauseKind) Number() protoreflect.EnumNumber {
@@ -1514,7 +1835,7 @@ func (x CopyCauseKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CopyCauseKind.Descriptor instead.
 func (CopyCauseKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{21}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{26}
 }
 
 // How exactly a number of executions is known.
@@ -1562,11 +1883,11 @@ func (x TimesBound) String() string {
 }
 
 func (TimesBound) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[22].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[27].Descriptor()
 }
 
 func (TimesBound) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[22]
+	return &file_xlashape_v1_report_service_proto_enumTypes[27]
 }
 
 func (x TimesBound) Number() protoreflect.EnumNumber {
@@ -1575,7 +1896,7 @@ func (x TimesBound) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TimesBound.Descriptor instead.
 func (TimesBound) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{22}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{27}
 }
 
 // An edit of a program that removes copies.
@@ -1631,11 +1952,11 @@ func (x CopyEditKind) String() string {
 }
 
 func (CopyEditKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[23].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[28].Descriptor()
 }
 
 func (CopyEditKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[23]
+	return &file_xlashape_v1_report_service_proto_enumTypes[28]
 }
 
 func (x CopyEditKind) Number() protoreflect.EnumNumber {
@@ -1644,7 +1965,7 @@ func (x CopyEditKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CopyEditKind.Descriptor instead.
 func (CopyEditKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{23}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{28}
 }
 
 // A table of the report `copies`.
@@ -1657,8 +1978,10 @@ const (
 	CopiesTable_COPIES_TABLE_ROWS CopiesTable = 1
 	// A row for each kind of cause.
 	CopiesTable_COPIES_TABLE_CAUSES CopiesTable = 2
+	// Sums of copies with something in common.
+	CopiesTable_COPIES_TABLE_BY CopiesTable = 3
 	// A row for each set of edits, by what it saves.
-	CopiesTable_COPIES_TABLE_SUGGESTIONS CopiesTable = 3
+	CopiesTable_COPIES_TABLE_SUGGESTIONS CopiesTable = 4
 )
 
 // Enum value maps for CopiesTable.
@@ -1667,13 +1990,15 @@ var (
 		0: "COPIES_TABLE_UNSPECIFIED",
 		1: "COPIES_TABLE_ROWS",
 		2: "COPIES_TABLE_CAUSES",
-		3: "COPIES_TABLE_SUGGESTIONS",
+		3: "COPIES_TABLE_BY",
+		4: "COPIES_TABLE_SUGGESTIONS",
 	}
 	CopiesTable_value = map[string]int32{
 		"COPIES_TABLE_UNSPECIFIED": 0,
 		"COPIES_TABLE_ROWS":        1,
 		"COPIES_TABLE_CAUSES":      2,
-		"COPIES_TABLE_SUGGESTIONS": 3,
+		"COPIES_TABLE_BY":          3,
+		"COPIES_TABLE_SUGGESTIONS": 4,
 	}
 )
 
@@ -1688,11 +2013,11 @@ func (x CopiesTable) String() string {
 }
 
 func (CopiesTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[24].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[29].Descriptor()
 }
 
 func (CopiesTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[24]
+	return &file_xlashape_v1_report_service_proto_enumTypes[29]
 }
 
 func (x CopiesTable) Number() protoreflect.EnumNumber {
@@ -1701,7 +2026,7 @@ func (x CopiesTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use CopiesTable.Descriptor instead.
 func (CopiesTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{24}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{29}
 }
 
 // How the elements of an operand are read.
@@ -1769,11 +2094,11 @@ func (x AccessKind) String() string {
 }
 
 func (AccessKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[25].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[30].Descriptor()
 }
 
 func (AccessKind) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[25]
+	return &file_xlashape_v1_report_service_proto_enumTypes[30]
 }
 
 func (x AccessKind) Number() protoreflect.EnumNumber {
@@ -1782,7 +2107,7 @@ func (x AccessKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AccessKind.Descriptor instead.
 func (AccessKind) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{25}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{30}
 }
 
 // What elements change in the tiles of a TPU between operand and output.
@@ -1830,11 +2155,11 @@ func (x Relayout) String() string {
 }
 
 func (Relayout) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[26].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[31].Descriptor()
 }
 
 func (Relayout) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[26]
+	return &file_xlashape_v1_report_service_proto_enumTypes[31]
 }
 
 func (x Relayout) Number() protoreflect.EnumNumber {
@@ -1843,7 +2168,7 @@ func (x Relayout) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Relayout.Descriptor instead.
 func (Relayout) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{26}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{31}
 }
 
 // A table of the report `reads`.
@@ -1858,6 +2183,8 @@ const (
 	ReadsTable_READS_TABLE_ACCESSES ReadsTable = 2
 	// What the instructions write, in the order of the module.
 	ReadsTable_READS_TABLE_WRITES ReadsTable = 3
+	// Sums of reads with something in common.
+	ReadsTable_READS_TABLE_BY ReadsTable = 4
 )
 
 // Enum value maps for ReadsTable.
@@ -1867,12 +2194,14 @@ var (
 		1: "READS_TABLE_READS",
 		2: "READS_TABLE_ACCESSES",
 		3: "READS_TABLE_WRITES",
+		4: "READS_TABLE_BY",
 	}
 	ReadsTable_value = map[string]int32{
 		"READS_TABLE_UNSPECIFIED": 0,
 		"READS_TABLE_READS":       1,
 		"READS_TABLE_ACCESSES":    2,
 		"READS_TABLE_WRITES":      3,
+		"READS_TABLE_BY":          4,
 	}
 )
 
@@ -1887,11 +2216,11 @@ func (x ReadsTable) String() string {
 }
 
 func (ReadsTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[27].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[32].Descriptor()
 }
 
 func (ReadsTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[27]
+	return &file_xlashape_v1_report_service_proto_enumTypes[32]
 }
 
 func (x ReadsTable) Number() protoreflect.EnumNumber {
@@ -1900,7 +2229,7 @@ func (x ReadsTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReadsTable.Descriptor instead.
 func (ReadsTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{27}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{32}
 }
 
 // A table of the report `profile`.
@@ -1911,7 +2240,7 @@ const (
 	ProfileTable_PROFILE_TABLE_UNSPECIFIED ProfileTable = 0
 	// The main table.
 	ProfileTable_PROFILE_TABLE_ROWS ProfileTable = 1
-	// The time of instructions with something in common.
+	// Sums of instructions with something in common.
 	ProfileTable_PROFILE_TABLE_BY ProfileTable = 2
 	// What became slower since an earlier profile, each for one step or run of the program, and what changed in the
 	// instruction.
@@ -1945,11 +2274,11 @@ func (x ProfileTable) String() string {
 }
 
 func (ProfileTable) Descriptor() protoreflect.EnumDescriptor {
-	return file_xlashape_v1_report_service_proto_enumTypes[28].Descriptor()
+	return file_xlashape_v1_report_service_proto_enumTypes[33].Descriptor()
 }
 
 func (ProfileTable) Type() protoreflect.EnumType {
-	return &file_xlashape_v1_report_service_proto_enumTypes[28]
+	return &file_xlashape_v1_report_service_proto_enumTypes[33]
 }
 
 func (x ProfileTable) Number() protoreflect.EnumNumber {
@@ -1958,7 +2287,519 @@ func (x ProfileTable) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProfileTable.Descriptor instead.
 func (ProfileTable) EnumDescriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{28}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{33}
+}
+
+// The request of the report `summary`: what stands out in a program, first what costs most, each with what mends it;
+// and what is fine.
+type SummaryRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The most rows of the answer; 0, and more than 2,000, stand for 2,000. Fewer rows are returned where their texts are
+	// long, but at least one.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// The next_page_token of the previous answer; all other fields but page_size must be as in the previous request.
+	// Empty: the first page.
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// The module.
+	Module *ModuleInput `protobuf:"bytes,3,opt,name=module,proto3" json:"module,omitempty"`
+	// The table whose rows are returned. Default: SUMMARY_TABLE_ROWS.
+	Table SummaryTable `protobuf:"varint,4,opt,name=table,proto3,enum=xlashape.v1.SummaryTable" json:"table,omitempty"`
+	// The chip whose peaks and links give the least times.
+	Target Target `protobuf:"varint,5,opt,name=target,proto3,enum=xlashape.v1.Target" json:"target,omitempty"`
+	// What `source` names: the line of your own code, or every frame that called an operation, libraries included.
+	Frames Frames `protobuf:"varint,6,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
+	Strict        *bool `protobuf:"varint,7,opt,name=strict,proto3,oneof" json:"strict,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SummaryRequest) Reset() {
+	*x = SummaryRequest{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SummaryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SummaryRequest) ProtoMessage() {}
+
+func (x *SummaryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SummaryRequest.ProtoReflect.Descriptor instead.
+func (*SummaryRequest) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *SummaryRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *SummaryRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *SummaryRequest) GetModule() *ModuleInput {
+	if x != nil {
+		return x.Module
+	}
+	return nil
+}
+
+func (x *SummaryRequest) GetTable() SummaryTable {
+	if x != nil {
+		return x.Table
+	}
+	return SummaryTable_SUMMARY_TABLE_UNSPECIFIED
+}
+
+func (x *SummaryRequest) GetTarget() Target {
+	if x != nil {
+		return x.Target
+	}
+	return Target_TARGET_UNSPECIFIED
+}
+
+func (x *SummaryRequest) GetFrames() Frames {
+	if x != nil {
+		return x.Frames
+	}
+	return Frames_FRAMES_UNSPECIFIED
+}
+
+func (x *SummaryRequest) GetStrict() bool {
+	if x != nil && x.Strict != nil {
+		return *x.Strict
+	}
+	return false
+}
+
+// The answer of the report `summary`: rows of `table`, rows if it is not set.
+type SummaryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The totals of the report.
+	Totals *SummaryTotals `protobuf:"bytes,1,opt,name=totals,proto3" json:"totals,omitempty"`
+	// Rows of the main table, if the request names no other.
+	Rows []*SummaryRow `protobuf:"bytes,2,rep,name=rows,proto3" json:"rows,omitempty"`
+	// The number of rows on all pages.
+	RowCount int64 `protobuf:"varint,3,opt,name=row_count,json=rowCount,proto3" json:"row_count,omitempty"`
+	// The page_token of a request for the next page. Empty if this is the last page.
+	NextPageToken string `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// A summary of the report, as text of a few lines.
+	Headline string `protobuf:"bytes,5,opt,name=headline,proto3" json:"headline,omitempty"`
+	// What was looked at and costs little.
+	Fine          []*SummaryFineRow `protobuf:"bytes,6,rep,name=fine,proto3" json:"fine,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SummaryResponse) Reset() {
+	*x = SummaryResponse{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SummaryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SummaryResponse) ProtoMessage() {}
+
+func (x *SummaryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SummaryResponse.ProtoReflect.Descriptor instead.
+func (*SummaryResponse) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SummaryResponse) GetTotals() *SummaryTotals {
+	if x != nil {
+		return x.Totals
+	}
+	return nil
+}
+
+func (x *SummaryResponse) GetRows() []*SummaryRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *SummaryResponse) GetRowCount() int64 {
+	if x != nil {
+		return x.RowCount
+	}
+	return 0
+}
+
+func (x *SummaryResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *SummaryResponse) GetHeadline() string {
+	if x != nil {
+		return x.Headline
+	}
+	return ""
+}
+
+func (x *SummaryResponse) GetFine() []*SummaryFineRow {
+	if x != nil {
+		return x.Fine
+	}
+	return nil
+}
+
+// The totals of the report `summary`.
+type SummaryTotals struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the module.
+	Module *string `protobuf:"bytes,1,opt,name=module,proto3,oneof" json:"module,omitempty"`
+	// The instructions of the module.
+	Instructions *int64 `protobuf:"varint,2,opt,name=instructions,proto3,oneof" json:"instructions,omitempty"`
+	// The bytes of the arguments.
+	ArgumentBytes *int64 `protobuf:"varint,3,opt,name=argument_bytes,json=argumentBytes,proto3,oneof" json:"argument_bytes,omitempty"`
+	// The peak of the memory of a run; not set before XLA's optimizations, in bytes.
+	PeakBytes *int64 `protobuf:"varint,4,opt,name=peak_bytes,json=peakBytes,proto3,oneof" json:"peak_bytes,omitempty"`
+	// Whether the peak is estimated.
+	IsEstimate *bool `protobuf:"varint,5,opt,name=is_estimate,json=isEstimate,proto3,oneof" json:"is_estimate,omitempty"`
+	// What instructions read and write in a run; not set before XLA's optimizations, in bytes.
+	Bytes *int64 `protobuf:"varint,6,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
+	// The FLOPs of a run.
+	Flops *int64 `protobuf:"varint,7,opt,name=flops,proto3,oneof" json:"flops,omitempty"`
+	// The least time of a run on the target, in seconds.
+	LeastTime *float64 `protobuf:"fixed64,8,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
+	// What the busiest device sends in a run, in bytes.
+	SentBytes *int64 `protobuf:"varint,9,opt,name=sent_bytes,json=sentBytes,proto3,oneof" json:"sent_bytes,omitempty"`
+	// The device that was asked for.
+	Target Target `protobuf:"varint,10,opt,name=target,proto3,enum=xlashape.v1.Target" json:"target,omitempty"`
+	// What must be known of the answer, such as what of the text was left out or assumed.
+	Notes         []string `protobuf:"bytes,11,rep,name=notes,proto3" json:"notes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SummaryTotals) Reset() {
+	*x = SummaryTotals{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SummaryTotals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SummaryTotals) ProtoMessage() {}
+
+func (x *SummaryTotals) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SummaryTotals.ProtoReflect.Descriptor instead.
+func (*SummaryTotals) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *SummaryTotals) GetModule() string {
+	if x != nil && x.Module != nil {
+		return *x.Module
+	}
+	return ""
+}
+
+func (x *SummaryTotals) GetInstructions() int64 {
+	if x != nil && x.Instructions != nil {
+		return *x.Instructions
+	}
+	return 0
+}
+
+func (x *SummaryTotals) GetArgumentBytes() int64 {
+	if x != nil && x.ArgumentBytes != nil {
+		return *x.ArgumentBytes
+	}
+	return 0
+}
+
+func (x *SummaryTotals) GetPeakBytes() int64 {
+	if x != nil && x.PeakBytes != nil {
+		return *x.PeakBytes
+	}
+	return 0
+}
+
+func (x *SummaryTotals) GetIsEstimate() bool {
+	if x != nil && x.IsEstimate != nil {
+		return *x.IsEstimate
+	}
+	return false
+}
+
+func (x *SummaryTotals) GetBytes() int64 {
+	if x != nil && x.Bytes != nil {
+		return *x.Bytes
+	}
+	return 0
+}
+
+func (x *SummaryTotals) GetFlops() int64 {
+	if x != nil && x.Flops != nil {
+		return *x.Flops
+	}
+	return 0
+}
+
+func (x *SummaryTotals) GetLeastTime() float64 {
+	if x != nil && x.LeastTime != nil {
+		return *x.LeastTime
+	}
+	return 0
+}
+
+func (x *SummaryTotals) GetSentBytes() int64 {
+	if x != nil && x.SentBytes != nil {
+		return *x.SentBytes
+	}
+	return 0
+}
+
+func (x *SummaryTotals) GetTarget() Target {
+	if x != nil {
+		return x.Target
+	}
+	return Target_TARGET_UNSPECIFIED
+}
+
+func (x *SummaryTotals) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
+}
+
+// A row of the table `rows`.
+type SummaryRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The part of the measure that it costs, and that its change saves where it has one.
+	Share *float64 `protobuf:"fixed64,1,opt,name=share,proto3,oneof" json:"share,omitempty"`
+	// What it is a part of.
+	Measure Measure `protobuf:"varint,2,opt,name=measure,proto3,enum=xlashape.v1.Measure" json:"measure,omitempty"`
+	// The report that has the details.
+	Kind FindingKind `protobuf:"varint,3,opt,name=kind,proto3,enum=xlashape.v1.FindingKind" json:"kind,omitempty"`
+	// What was found, in a sentence.
+	Text *string `protobuf:"bytes,4,opt,name=text,proto3,oneof" json:"text,omitempty"`
+	// The change of the program that mends it; empty where none is known that was tried.
+	Fix *string `protobuf:"bytes,5,opt,name=fix,proto3,oneof" json:"fix,omitempty"`
+	// The bytes that it costs in a run of the program, or holds at the peak.
+	Bytes *int64 `protobuf:"varint,6,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
+	// How many instructions it is about.
+	Times *int64 `protobuf:"varint,7,opt,name=times,proto3,oneof" json:"times,omitempty"`
+	// The layer, with repeated layers as one, or else the instruction.
+	Where *string `protobuf:"bytes,8,opt,name=where,proto3,oneof" json:"where,omitempty"`
+	// The instruction that costs most of them.
+	Instruction *string `protobuf:"bytes,9,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
+	// The line of the program.
+	Source        *string `protobuf:"bytes,10,opt,name=source,proto3,oneof" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SummaryRow) Reset() {
+	*x = SummaryRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SummaryRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SummaryRow) ProtoMessage() {}
+
+func (x *SummaryRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SummaryRow.ProtoReflect.Descriptor instead.
+func (*SummaryRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SummaryRow) GetShare() float64 {
+	if x != nil && x.Share != nil {
+		return *x.Share
+	}
+	return 0
+}
+
+func (x *SummaryRow) GetMeasure() Measure {
+	if x != nil {
+		return x.Measure
+	}
+	return Measure_MEASURE_UNSPECIFIED
+}
+
+func (x *SummaryRow) GetKind() FindingKind {
+	if x != nil {
+		return x.Kind
+	}
+	return FindingKind_FINDING_KIND_UNSPECIFIED
+}
+
+func (x *SummaryRow) GetText() string {
+	if x != nil && x.Text != nil {
+		return *x.Text
+	}
+	return ""
+}
+
+func (x *SummaryRow) GetFix() string {
+	if x != nil && x.Fix != nil {
+		return *x.Fix
+	}
+	return ""
+}
+
+func (x *SummaryRow) GetBytes() int64 {
+	if x != nil && x.Bytes != nil {
+		return *x.Bytes
+	}
+	return 0
+}
+
+func (x *SummaryRow) GetTimes() int64 {
+	if x != nil && x.Times != nil {
+		return *x.Times
+	}
+	return 0
+}
+
+func (x *SummaryRow) GetWhere() string {
+	if x != nil && x.Where != nil {
+		return *x.Where
+	}
+	return ""
+}
+
+func (x *SummaryRow) GetInstruction() string {
+	if x != nil && x.Instruction != nil {
+		return *x.Instruction
+	}
+	return ""
+}
+
+func (x *SummaryRow) GetSource() string {
+	if x != nil && x.Source != nil {
+		return *x.Source
+	}
+	return ""
+}
+
+// What was looked at and costs little.
+type SummaryFineRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The report that has the details.
+	Kind FindingKind `protobuf:"varint,1,opt,name=kind,proto3,enum=xlashape.v1.FindingKind" json:"kind,omitempty"`
+	// What is fine, in a sentence.
+	Text          *string `protobuf:"bytes,2,opt,name=text,proto3,oneof" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SummaryFineRow) Reset() {
+	*x = SummaryFineRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SummaryFineRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SummaryFineRow) ProtoMessage() {}
+
+func (x *SummaryFineRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SummaryFineRow.ProtoReflect.Descriptor instead.
+func (*SummaryFineRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SummaryFineRow) GetKind() FindingKind {
+	if x != nil {
+		return x.Kind
+	}
+	return FindingKind_FINDING_KIND_UNSPECIFIED
+}
+
+func (x *SummaryFineRow) GetText() string {
+	if x != nil && x.Text != nil {
+		return *x.Text
+	}
+	return ""
 }
 
 // The request of the report `cost`: how much each instruction of a program calculates and moves, and the least time
@@ -1976,7 +2817,7 @@ type CostRequest struct {
 	// The table whose rows are returned. Default: COST_TABLE_ROWS.
 	Table CostTable `protobuf:"varint,4,opt,name=table,proto3,enum=xlashape.v1.CostTable" json:"table,omitempty"`
 	// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_SOURCE,
-	// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_COMPUTATION.
+	// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_COMPUTATION, GROUPING_LAYER, GROUPING_EACH_LAYER.
 	By Grouping `protobuf:"varint,5,opt,name=by,proto3,enum=xlashape.v1.Grouping" json:"by,omitempty"`
 	// Count FLOPs and bytes as XLA's HloCostAnalysis does: loops once, and its other peculiarities.
 	AsXla *bool `protobuf:"varint,6,opt,name=as_xla,json=asXla,proto3,oneof" json:"as_xla,omitempty"`
@@ -1996,7 +2837,7 @@ type CostRequest struct {
 
 func (x *CostRequest) Reset() {
 	*x = CostRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[0]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2008,7 +2849,7 @@ func (x *CostRequest) String() string {
 func (*CostRequest) ProtoMessage() {}
 
 func (x *CostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[0]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2021,7 +2862,7 @@ func (x *CostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CostRequest.ProtoReflect.Descriptor instead.
 func (*CostRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{0}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CostRequest) GetPageSize() int32 {
@@ -2124,7 +2965,7 @@ type CostResponse struct {
 
 func (x *CostResponse) Reset() {
 	*x = CostResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[1]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2136,7 +2977,7 @@ func (x *CostResponse) String() string {
 func (*CostResponse) ProtoMessage() {}
 
 func (x *CostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[1]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2149,7 +2990,7 @@ func (x *CostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CostResponse.ProtoReflect.Descriptor instead.
 func (*CostResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{1}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *CostResponse) GetTotals() *CostTotals {
@@ -2245,7 +3086,7 @@ type CostTotals struct {
 
 func (x *CostTotals) Reset() {
 	*x = CostTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[2]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2257,7 +3098,7 @@ func (x *CostTotals) String() string {
 func (*CostTotals) ProtoMessage() {}
 
 func (x *CostTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[2]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2270,7 +3111,7 @@ func (x *CostTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CostTotals.ProtoReflect.Descriptor instead.
 func (*CostTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{2}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CostTotals) GetName() string {
@@ -2434,7 +3275,7 @@ type CostRow struct {
 
 func (x *CostRow) Reset() {
 	*x = CostRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[3]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +3287,7 @@ func (x *CostRow) String() string {
 func (*CostRow) ProtoMessage() {}
 
 func (x *CostRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[3]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +3300,7 @@ func (x *CostRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CostRow.ProtoReflect.Descriptor instead.
 func (*CostRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{3}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CostRow) GetName() string {
@@ -2619,7 +3460,7 @@ type CostSpacesRow struct {
 
 func (x *CostSpacesRow) Reset() {
 	*x = CostSpacesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[4]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2631,7 +3472,7 @@ func (x *CostSpacesRow) String() string {
 func (*CostSpacesRow) ProtoMessage() {}
 
 func (x *CostSpacesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[4]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2644,7 +3485,7 @@ func (x *CostSpacesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CostSpacesRow.ProtoReflect.Descriptor instead.
 func (*CostSpacesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{4}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CostSpacesRow) GetSpace() int64 {
@@ -2678,8 +3519,8 @@ func (x *CostSpacesRow) GetPaddedBytes() int64 {
 // Sums of instructions with something in common.
 type CostByRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the instructions have in common.
-	Key *string `protobuf:"bytes,1,opt,name=key,proto3,oneof" json:"key,omitempty"`
+	// What instructions have in common.
+	Group *string `protobuf:"bytes,9,opt,name=group,proto3,oneof" json:"group,omitempty"`
 	// How many instructions of the program have the key in common.
 	Instructions *int64 `protobuf:"varint,2,opt,name=instructions,proto3,oneof" json:"instructions,omitempty"`
 	// The FLOPs of these instructions in one run of the program.
@@ -2700,7 +3541,7 @@ type CostByRow struct {
 
 func (x *CostByRow) Reset() {
 	*x = CostByRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[5]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2712,7 +3553,7 @@ func (x *CostByRow) String() string {
 func (*CostByRow) ProtoMessage() {}
 
 func (x *CostByRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[5]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2725,12 +3566,12 @@ func (x *CostByRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CostByRow.ProtoReflect.Descriptor instead.
 func (*CostByRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{5}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *CostByRow) GetKey() string {
-	if x != nil && x.Key != nil {
-		return *x.Key
+func (x *CostByRow) GetGroup() string {
+	if x != nil && x.Group != nil {
+		return *x.Group
 	}
 	return ""
 }
@@ -2800,6 +3641,11 @@ type SizeRequest struct {
 	//	*SizeRequest_Module
 	//	*SizeRequest_Shape
 	Subject isSizeRequest_Subject `protobuf_oneof:"subject"`
+	// The table whose rows are returned. Default: SIZE_TABLE_BUFFERS.
+	Table SizeTable `protobuf:"varint,10,opt,name=table,proto3,enum=xlashape.v1.SizeTable" json:"table,omitempty"`
+	// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_SOURCE,
+	// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_COMPUTATION, GROUPING_SHAPE, GROUPING_LAYER, GROUPING_EACH_LAYER.
+	By Grouping `protobuf:"varint,11,opt,name=by,proto3,enum=xlashape.v1.Grouping" json:"by,omitempty"`
 	// Count as on this device; TPUs give layouts without tiles their own order and tiles.
 	Target Target `protobuf:"varint,5,opt,name=target,proto3,enum=xlashape.v1.Target" json:"target,omitempty"`
 	// Of a module, only the instructions of this computation, all of which count.
@@ -2816,7 +3662,7 @@ type SizeRequest struct {
 
 func (x *SizeRequest) Reset() {
 	*x = SizeRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[6]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +3674,7 @@ func (x *SizeRequest) String() string {
 func (*SizeRequest) ProtoMessage() {}
 
 func (x *SizeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[6]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +3687,7 @@ func (x *SizeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SizeRequest.ProtoReflect.Descriptor instead.
 func (*SizeRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{6}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SizeRequest) GetPageSize() int32 {
@@ -2881,6 +3727,20 @@ func (x *SizeRequest) GetShape() *ShapeInput {
 		}
 	}
 	return nil
+}
+
+func (x *SizeRequest) GetTable() SizeTable {
+	if x != nil {
+		return x.Table
+	}
+	return SizeTable_SIZE_TABLE_UNSPECIFIED
+}
+
+func (x *SizeRequest) GetBy() Grouping {
+	if x != nil {
+		return x.By
+	}
+	return Grouping_GROUPING_UNSPECIFIED
 }
 
 func (x *SizeRequest) GetTarget() Target {
@@ -2936,26 +3796,28 @@ func (*SizeRequest_Module) isSizeRequest_Subject() {}
 
 func (*SizeRequest_Shape) isSizeRequest_Subject() {}
 
-// The answer of the report `size`: rows.
+// The answer of the report `size`: rows of `table`, buffers if it is not set.
 type SizeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The totals of the report.
 	Totals *SizeTotals `protobuf:"bytes,1,opt,name=totals,proto3" json:"totals,omitempty"`
-	// Rows of the main table.
+	// Rows of the main table, if the request names no other.
 	Buffers []*SizeRow `protobuf:"bytes,2,rep,name=buffers,proto3" json:"buffers,omitempty"`
 	// The number of rows on all pages.
 	RowCount int64 `protobuf:"varint,3,opt,name=row_count,json=rowCount,proto3" json:"row_count,omitempty"`
 	// The page_token of a request for the next page. Empty if this is the last page.
 	NextPageToken string `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// A summary of the report, as text of a few lines.
-	Headline      string `protobuf:"bytes,5,opt,name=headline,proto3" json:"headline,omitempty"`
+	Headline string `protobuf:"bytes,5,opt,name=headline,proto3" json:"headline,omitempty"`
+	// Sums of buffers with something in common.
+	By            []*SizeByRow `protobuf:"bytes,6,rep,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SizeResponse) Reset() {
 	*x = SizeResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[7]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2967,7 +3829,7 @@ func (x *SizeResponse) String() string {
 func (*SizeResponse) ProtoMessage() {}
 
 func (x *SizeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[7]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2980,7 +3842,7 @@ func (x *SizeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SizeResponse.ProtoReflect.Descriptor instead.
 func (*SizeResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{7}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SizeResponse) GetTotals() *SizeTotals {
@@ -3016,6 +3878,13 @@ func (x *SizeResponse) GetHeadline() string {
 		return x.Headline
 	}
 	return ""
+}
+
+func (x *SizeResponse) GetBy() []*SizeByRow {
+	if x != nil {
+		return x.By
+	}
+	return nil
 }
 
 // The totals of the report `size`.
@@ -3055,7 +3924,7 @@ type SizeTotals struct {
 
 func (x *SizeTotals) Reset() {
 	*x = SizeTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[8]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3067,7 +3936,7 @@ func (x *SizeTotals) String() string {
 func (*SizeTotals) ProtoMessage() {}
 
 func (x *SizeTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[8]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3080,7 +3949,7 @@ func (x *SizeTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SizeTotals.ProtoReflect.Descriptor instead.
 func (*SizeTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{8}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SizeTotals) GetAbout() string {
@@ -3216,7 +4085,7 @@ type SizeRow struct {
 
 func (x *SizeRow) Reset() {
 	*x = SizeRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[9]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3228,7 +4097,7 @@ func (x *SizeRow) String() string {
 func (*SizeRow) ProtoMessage() {}
 
 func (x *SizeRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[9]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3241,7 +4110,7 @@ func (x *SizeRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SizeRow.ProtoReflect.Descriptor instead.
 func (*SizeRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{9}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SizeRow) GetName() string {
@@ -3335,6 +4204,88 @@ func (x *SizeRow) GetError() string {
 	return ""
 }
 
+// Sums of buffers with something in common.
+type SizeByRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What buffers have in common.
+	Group *string `protobuf:"bytes,1,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	// The sum of the bytes of their elements.
+	ElementBytes *int64 `protobuf:"varint,2,opt,name=element_bytes,json=elementBytes,proto3,oneof" json:"element_bytes,omitempty"`
+	// The sum of their bytes, padding included.
+	Bytes *int64 `protobuf:"varint,3,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
+	// The sum of their bytes that are not elements.
+	PaddingBytes *int64 `protobuf:"varint,4,opt,name=padding_bytes,json=paddingBytes,proto3,oneof" json:"padding_bytes,omitempty"`
+	// The number of buffers that are summed.
+	Count         *int64 `protobuf:"varint,5,opt,name=count,proto3,oneof" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SizeByRow) Reset() {
+	*x = SizeByRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SizeByRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SizeByRow) ProtoMessage() {}
+
+func (x *SizeByRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SizeByRow.ProtoReflect.Descriptor instead.
+func (*SizeByRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *SizeByRow) GetGroup() string {
+	if x != nil && x.Group != nil {
+		return *x.Group
+	}
+	return ""
+}
+
+func (x *SizeByRow) GetElementBytes() int64 {
+	if x != nil && x.ElementBytes != nil {
+		return *x.ElementBytes
+	}
+	return 0
+}
+
+func (x *SizeByRow) GetBytes() int64 {
+	if x != nil && x.Bytes != nil {
+		return *x.Bytes
+	}
+	return 0
+}
+
+func (x *SizeByRow) GetPaddingBytes() int64 {
+	if x != nil && x.PaddingBytes != nil {
+		return *x.PaddingBytes
+	}
+	return 0
+}
+
+func (x *SizeByRow) GetCount() int64 {
+	if x != nil && x.Count != nil {
+		return *x.Count
+	}
+	return 0
+}
+
 // The request of the report `why`: why buffers are as large as they are, and what would make them smaller.
 type WhyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3368,7 +4319,7 @@ type WhyRequest struct {
 
 func (x *WhyRequest) Reset() {
 	*x = WhyRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[10]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3380,7 +4331,7 @@ func (x *WhyRequest) String() string {
 func (*WhyRequest) ProtoMessage() {}
 
 func (x *WhyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[10]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3393,7 +4344,7 @@ func (x *WhyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRequest.ProtoReflect.Descriptor instead.
 func (*WhyRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{10}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WhyRequest) GetPageSize() int32 {
@@ -3531,7 +4482,7 @@ type WhyResponse struct {
 
 func (x *WhyResponse) Reset() {
 	*x = WhyResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[11]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3543,7 +4494,7 @@ func (x *WhyResponse) String() string {
 func (*WhyResponse) ProtoMessage() {}
 
 func (x *WhyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[11]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3556,7 +4507,7 @@ func (x *WhyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyResponse.ProtoReflect.Descriptor instead.
 func (*WhyResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{11}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WhyResponse) GetTotals() *WhyTotals {
@@ -3663,7 +4614,7 @@ type WhyTotals struct {
 
 func (x *WhyTotals) Reset() {
 	*x = WhyTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[12]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3675,7 +4626,7 @@ func (x *WhyTotals) String() string {
 func (*WhyTotals) ProtoMessage() {}
 
 func (x *WhyTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[12]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3688,7 +4639,7 @@ func (x *WhyTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyTotals.ProtoReflect.Descriptor instead.
 func (*WhyTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{12}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WhyTotals) GetKind() WhySubject {
@@ -3838,7 +4789,7 @@ type WhyRow struct {
 
 func (x *WhyRow) Reset() {
 	*x = WhyRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[13]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3850,7 +4801,7 @@ func (x *WhyRow) String() string {
 func (*WhyRow) ProtoMessage() {}
 
 func (x *WhyRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[13]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3863,7 +4814,7 @@ func (x *WhyRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyRow.ProtoReflect.Descriptor instead.
 func (*WhyRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{13}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *WhyRow) GetName() string {
@@ -3980,7 +4931,7 @@ type WhyCausesRow struct {
 
 func (x *WhyCausesRow) Reset() {
 	*x = WhyCausesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[14]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3992,7 +4943,7 @@ func (x *WhyCausesRow) String() string {
 func (*WhyCausesRow) ProtoMessage() {}
 
 func (x *WhyCausesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[14]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4005,7 +4956,7 @@ func (x *WhyCausesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyCausesRow.ProtoReflect.Descriptor instead.
 func (*WhyCausesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{14}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WhyCausesRow) GetName() string {
@@ -4082,7 +5033,7 @@ type WhySuggestionsRow struct {
 
 func (x *WhySuggestionsRow) Reset() {
 	*x = WhySuggestionsRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[15]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4094,7 +5045,7 @@ func (x *WhySuggestionsRow) String() string {
 func (*WhySuggestionsRow) ProtoMessage() {}
 
 func (x *WhySuggestionsRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[15]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4107,7 +5058,7 @@ func (x *WhySuggestionsRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhySuggestionsRow.ProtoReflect.Descriptor instead.
 func (*WhySuggestionsRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{15}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *WhySuggestionsRow) GetName() string {
@@ -4185,7 +5136,7 @@ type WhyDonatedRow struct {
 
 func (x *WhyDonatedRow) Reset() {
 	*x = WhyDonatedRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[16]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4197,7 +5148,7 @@ func (x *WhyDonatedRow) String() string {
 func (*WhyDonatedRow) ProtoMessage() {}
 
 func (x *WhyDonatedRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[16]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4210,7 +5161,7 @@ func (x *WhyDonatedRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyDonatedRow.ProtoReflect.Descriptor instead.
 func (*WhyDonatedRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{16}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WhyDonatedRow) GetOutputIndex() string {
@@ -4267,7 +5218,7 @@ type WhyStatedRow struct {
 
 func (x *WhyStatedRow) Reset() {
 	*x = WhyStatedRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[17]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4279,7 +5230,7 @@ func (x *WhyStatedRow) String() string {
 func (*WhyStatedRow) ProtoMessage() {}
 
 func (x *WhyStatedRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[17]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4292,7 +5243,7 @@ func (x *WhyStatedRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhyStatedRow.ProtoReflect.Descriptor instead.
 func (*WhyStatedRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{17}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WhyStatedRow) GetGroup() string {
@@ -4344,8 +5295,9 @@ type MemoryRequest struct {
 	Module *ModuleInput `protobuf:"bytes,3,opt,name=module,proto3" json:"module,omitempty"`
 	// The table whose rows are returned. Default: MEMORY_TABLE_PEAK_BUFFERS.
 	Table MemoryTable `protobuf:"varint,4,opt,name=table,proto3,enum=xlashape.v1.MemoryTable" json:"table,omitempty"`
-	// Of the table `by`, which needs it, and of no other: what to group by. One of GROUPING_SOURCE, GROUPING_OP_NAME,
-	// GROUPING_OPCODE, GROUPING_COMPUTATION, GROUPING_SHAPE, GROUPING_KIND, GROUPING_SPACE.
+	// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_SOURCE,
+	// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_COMPUTATION, GROUPING_SHAPE, GROUPING_KIND, GROUPING_SPACE,
+	// GROUPING_LAYER, GROUPING_EACH_LAYER.
 	By Grouping `protobuf:"varint,5,opt,name=by,proto3,enum=xlashape.v1.Grouping" json:"by,omitempty"`
 	// Of the table `at`, which needs it, and of no other: the name of the instruction.
 	At *string `protobuf:"bytes,6,opt,name=at,proto3,oneof" json:"at,omitempty"`
@@ -4367,7 +5319,7 @@ type MemoryRequest struct {
 
 func (x *MemoryRequest) Reset() {
 	*x = MemoryRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[18]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4379,7 +5331,7 @@ func (x *MemoryRequest) String() string {
 func (*MemoryRequest) ProtoMessage() {}
 
 func (x *MemoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[18]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4392,7 +5344,7 @@ func (x *MemoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryRequest.ProtoReflect.Descriptor instead.
 func (*MemoryRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{18}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *MemoryRequest) GetPageSize() int32 {
@@ -4489,7 +5441,7 @@ type MemoryResponse struct {
 	Timeline []*MemoryTimelineRow `protobuf:"bytes,6,rep,name=timeline,proto3" json:"timeline,omitempty"`
 	// Each memory space by itself.
 	Spaces []*MemorySpacesRow `protobuf:"bytes,7,rep,name=spaces,proto3" json:"spaces,omitempty"`
-	// What lives at the peak, by group.
+	// Sums of buffers with something in common.
 	By []*MemoryByRow `protobuf:"bytes,8,rep,name=by,proto3" json:"by,omitempty"`
 	// What lives while an instruction runs.
 	At []*MemoryRow `protobuf:"bytes,9,rep,name=at,proto3" json:"at,omitempty"`
@@ -4501,7 +5453,7 @@ type MemoryResponse struct {
 
 func (x *MemoryResponse) Reset() {
 	*x = MemoryResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[19]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4513,7 +5465,7 @@ func (x *MemoryResponse) String() string {
 func (*MemoryResponse) ProtoMessage() {}
 
 func (x *MemoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[19]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4526,7 +5478,7 @@ func (x *MemoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryResponse.ProtoReflect.Descriptor instead.
 func (*MemoryResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{19}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MemoryResponse) GetTotals() *MemoryTotals {
@@ -4654,7 +5606,7 @@ type MemoryTotals struct {
 
 func (x *MemoryTotals) Reset() {
 	*x = MemoryTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[20]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4666,7 +5618,7 @@ func (x *MemoryTotals) String() string {
 func (*MemoryTotals) ProtoMessage() {}
 
 func (x *MemoryTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[20]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4679,7 +5631,7 @@ func (x *MemoryTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryTotals.ProtoReflect.Descriptor instead.
 func (*MemoryTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{20}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MemoryTotals) GetPeakBytes() int64 {
@@ -4882,7 +5834,7 @@ type MemoryRow struct {
 
 func (x *MemoryRow) Reset() {
 	*x = MemoryRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[21]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4894,7 +5846,7 @@ func (x *MemoryRow) String() string {
 func (*MemoryRow) ProtoMessage() {}
 
 func (x *MemoryRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[21]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4907,7 +5859,7 @@ func (x *MemoryRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryRow.ProtoReflect.Descriptor instead.
 func (*MemoryRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{21}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MemoryRow) GetName() string {
@@ -5044,7 +5996,7 @@ type MemoryTimelineRow struct {
 
 func (x *MemoryTimelineRow) Reset() {
 	*x = MemoryTimelineRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[22]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5056,7 +6008,7 @@ func (x *MemoryTimelineRow) String() string {
 func (*MemoryTimelineRow) ProtoMessage() {}
 
 func (x *MemoryTimelineRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[22]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5069,7 +6021,7 @@ func (x *MemoryTimelineRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryTimelineRow.ProtoReflect.Descriptor instead.
 func (*MemoryTimelineRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{22}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MemoryTimelineRow) GetStep() int64 {
@@ -5169,7 +6121,7 @@ type MemorySpacesRow struct {
 
 func (x *MemorySpacesRow) Reset() {
 	*x = MemorySpacesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[23]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5181,7 +6133,7 @@ func (x *MemorySpacesRow) String() string {
 func (*MemorySpacesRow) ProtoMessage() {}
 
 func (x *MemorySpacesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[23]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5194,7 +6146,7 @@ func (x *MemorySpacesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemorySpacesRow.ProtoReflect.Descriptor instead.
 func (*MemorySpacesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{23}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *MemorySpacesRow) GetSpace() int64 {
@@ -5260,10 +6212,10 @@ func (x *MemorySpacesRow) GetTotalAllocationBytes() int64 {
 	return 0
 }
 
-// What lives at the peak, by group.
+// Sums of buffers with something in common.
 type MemoryByRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the buffers have in common.
+	// What buffers have in common.
 	Group *string `protobuf:"bytes,1,opt,name=group,proto3,oneof" json:"group,omitempty"`
 	// The bytes that buffers with the key take at the peak.
 	Bytes *int64 `protobuf:"varint,2,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
@@ -5279,7 +6231,7 @@ type MemoryByRow struct {
 
 func (x *MemoryByRow) Reset() {
 	*x = MemoryByRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[24]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5291,7 +6243,7 @@ func (x *MemoryByRow) String() string {
 func (*MemoryByRow) ProtoMessage() {}
 
 func (x *MemoryByRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[24]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5304,7 +6256,7 @@ func (x *MemoryByRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryByRow.ProtoReflect.Descriptor instead.
 func (*MemoryByRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{24}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *MemoryByRow) GetGroup() string {
@@ -5374,7 +6326,7 @@ type MemoryFitRow struct {
 
 func (x *MemoryFitRow) Reset() {
 	*x = MemoryFitRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[25]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5386,7 +6338,7 @@ func (x *MemoryFitRow) String() string {
 func (*MemoryFitRow) ProtoMessage() {}
 
 func (x *MemoryFitRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[25]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5399,7 +6351,7 @@ func (x *MemoryFitRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoryFitRow.ProtoReflect.Descriptor instead.
 func (*MemoryFitRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{25}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MemoryFitRow) GetChange() PeakChangeKind {
@@ -5494,7 +6446,7 @@ type CollectivesRequest struct {
 	// The table whose rows are returned. Default: COLLECTIVES_TABLE_ROWS.
 	Table CollectivesTable `protobuf:"varint,4,opt,name=table,proto3,enum=xlashape.v1.CollectivesTable" json:"table,omitempty"`
 	// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_MESH_AXES,
-	// GROUPING_KIND, GROUPING_SOURCE, GROUPING_OP_NAME.
+	// GROUPING_KIND, GROUPING_SOURCE, GROUPING_OP_NAME, GROUPING_LAYER, GROUPING_EACH_LAYER.
 	By Grouping `protobuf:"varint,5,opt,name=by,proto3,enum=xlashape.v1.Grouping" json:"by,omitempty"`
 	// The axes of the mesh, such as data=4,model=2, where the program does not name them.
 	Mesh *string `protobuf:"bytes,6,opt,name=mesh,proto3,oneof" json:"mesh,omitempty"`
@@ -5512,7 +6464,7 @@ type CollectivesRequest struct {
 
 func (x *CollectivesRequest) Reset() {
 	*x = CollectivesRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[26]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5524,7 +6476,7 @@ func (x *CollectivesRequest) String() string {
 func (*CollectivesRequest) ProtoMessage() {}
 
 func (x *CollectivesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[26]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5537,7 +6489,7 @@ func (x *CollectivesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectivesRequest.ProtoReflect.Descriptor instead.
 func (*CollectivesRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{26}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CollectivesRequest) GetPageSize() int32 {
@@ -5633,7 +6585,7 @@ type CollectivesResponse struct {
 
 func (x *CollectivesResponse) Reset() {
 	*x = CollectivesResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[27]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5645,7 +6597,7 @@ func (x *CollectivesResponse) String() string {
 func (*CollectivesResponse) ProtoMessage() {}
 
 func (x *CollectivesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[27]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5658,7 +6610,7 @@ func (x *CollectivesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectivesResponse.ProtoReflect.Descriptor instead.
 func (*CollectivesResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{27}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *CollectivesResponse) GetTotals() *CollectivesTotals {
@@ -5743,7 +6695,7 @@ type CollectivesTotals struct {
 
 func (x *CollectivesTotals) Reset() {
 	*x = CollectivesTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[28]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5755,7 +6707,7 @@ func (x *CollectivesTotals) String() string {
 func (*CollectivesTotals) ProtoMessage() {}
 
 func (x *CollectivesTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[28]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5768,7 +6720,7 @@ func (x *CollectivesTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectivesTotals.ProtoReflect.Descriptor instead.
 func (*CollectivesTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{28}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CollectivesTotals) GetModule() string {
@@ -5926,7 +6878,7 @@ type CollectivesRow struct {
 
 func (x *CollectivesRow) Reset() {
 	*x = CollectivesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[29]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5938,7 +6890,7 @@ func (x *CollectivesRow) String() string {
 func (*CollectivesRow) ProtoMessage() {}
 
 func (x *CollectivesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[29]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5951,7 +6903,7 @@ func (x *CollectivesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectivesRow.ProtoReflect.Descriptor instead.
 func (*CollectivesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{29}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CollectivesRow) GetName() string {
@@ -6167,7 +7119,7 @@ func (x *CollectivesRow) GetComputation() string {
 // Sums of collectives with something in common.
 type CollectivesByRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the collectives have in common.
+	// What collectives have in common.
 	Group *string `protobuf:"bytes,1,opt,name=group,proto3,oneof" json:"group,omitempty"`
 	// How many collectives there are; one in a loop counts once.
 	Count *int64 `protobuf:"varint,2,opt,name=count,proto3,oneof" json:"count,omitempty"`
@@ -6187,7 +7139,7 @@ type CollectivesByRow struct {
 
 func (x *CollectivesByRow) Reset() {
 	*x = CollectivesByRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[30]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6199,7 +7151,7 @@ func (x *CollectivesByRow) String() string {
 func (*CollectivesByRow) ProtoMessage() {}
 
 func (x *CollectivesByRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[30]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6212,7 +7164,7 @@ func (x *CollectivesByRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectivesByRow.ProtoReflect.Descriptor instead.
 func (*CollectivesByRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{30}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *CollectivesByRow) GetGroup() string {
@@ -6285,7 +7237,7 @@ type CollectivesFindingsRow struct {
 
 func (x *CollectivesFindingsRow) Reset() {
 	*x = CollectivesFindingsRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[31]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6297,7 +7249,7 @@ func (x *CollectivesFindingsRow) String() string {
 func (*CollectivesFindingsRow) ProtoMessage() {}
 
 func (x *CollectivesFindingsRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[31]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6310,7 +7262,7 @@ func (x *CollectivesFindingsRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectivesFindingsRow.ProtoReflect.Descriptor instead.
 func (*CollectivesFindingsRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{31}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CollectivesFindingsRow) GetKind() CollectiveFindingKind {
@@ -6371,6 +7323,9 @@ type DiffRequest struct {
 	B *ModuleInput `protobuf:"bytes,4,opt,name=b,proto3" json:"b,omitempty"`
 	// The table whose rows are returned. Default: DIFF_TABLE_CHANGES.
 	Table DiffTable `protobuf:"varint,5,opt,name=table,proto3,enum=xlashape.v1.DiffTable" json:"table,omitempty"`
+	// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_SOURCE,
+	// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_KIND, GROUPING_LAYER, GROUPING_EACH_LAYER.
+	By Grouping `protobuf:"varint,9,opt,name=by,proto3,enum=xlashape.v1.Grouping" json:"by,omitempty"`
 	// What does not count, as the column `what` or `kind` has it: `layout`, `sharding`, `moved`, ….
 	Ignore []string `protobuf:"bytes,6,rep,name=ignore,proto3" json:"ignore,omitempty"`
 	// Whether every other schedule is a change; without it, one that makes another peak is.
@@ -6383,7 +7338,7 @@ type DiffRequest struct {
 
 func (x *DiffRequest) Reset() {
 	*x = DiffRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[32]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6395,7 +7350,7 @@ func (x *DiffRequest) String() string {
 func (*DiffRequest) ProtoMessage() {}
 
 func (x *DiffRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[32]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6408,7 +7363,7 @@ func (x *DiffRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRequest.ProtoReflect.Descriptor instead.
 func (*DiffRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{32}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DiffRequest) GetPageSize() int32 {
@@ -6446,6 +7401,13 @@ func (x *DiffRequest) GetTable() DiffTable {
 	return DiffTable_DIFF_TABLE_UNSPECIFIED
 }
 
+func (x *DiffRequest) GetBy() Grouping {
+	if x != nil {
+		return x.By
+	}
+	return Grouping_GROUPING_UNSPECIFIED
+}
+
 func (x *DiffRequest) GetIgnore() []string {
 	if x != nil {
 		return x.Ignore
@@ -6481,14 +7443,16 @@ type DiffResponse struct {
 	// A summary of the report, as text of a few lines.
 	Headline string `protobuf:"bytes,5,opt,name=headline,proto3" json:"headline,omitempty"`
 	// What the modules cost as a whole; the names are those that `--fail-if` takes.
-	Measures      []*DiffMeasuresRow `protobuf:"bytes,6,rep,name=measures,proto3" json:"measures,omitempty"`
+	Measures []*DiffMeasuresRow `protobuf:"bytes,6,rep,name=measures,proto3" json:"measures,omitempty"`
+	// Sums of changes with something in common.
+	By            []*DiffByRow `protobuf:"bytes,7,rep,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DiffResponse) Reset() {
 	*x = DiffResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[33]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6500,7 +7464,7 @@ func (x *DiffResponse) String() string {
 func (*DiffResponse) ProtoMessage() {}
 
 func (x *DiffResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[33]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6513,7 +7477,7 @@ func (x *DiffResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffResponse.ProtoReflect.Descriptor instead.
 func (*DiffResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{33}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DiffResponse) GetTotals() *DiffTotals {
@@ -6554,6 +7518,13 @@ func (x *DiffResponse) GetHeadline() string {
 func (x *DiffResponse) GetMeasures() []*DiffMeasuresRow {
 	if x != nil {
 		return x.Measures
+	}
+	return nil
+}
+
+func (x *DiffResponse) GetBy() []*DiffByRow {
+	if x != nil {
+		return x.By
 	}
 	return nil
 }
@@ -6599,7 +7570,7 @@ type DiffTotals struct {
 
 func (x *DiffTotals) Reset() {
 	*x = DiffTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[34]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6611,7 +7582,7 @@ func (x *DiffTotals) String() string {
 func (*DiffTotals) ProtoMessage() {}
 
 func (x *DiffTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[34]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6624,7 +7595,7 @@ func (x *DiffTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffTotals.ProtoReflect.Descriptor instead.
 func (*DiffTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{34}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DiffTotals) GetSame() bool {
@@ -6803,7 +7774,7 @@ type DiffRow struct {
 
 func (x *DiffRow) Reset() {
 	*x = DiffRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[35]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6815,7 +7786,7 @@ func (x *DiffRow) String() string {
 func (*DiffRow) ProtoMessage() {}
 
 func (x *DiffRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[35]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6828,7 +7799,7 @@ func (x *DiffRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffRow.ProtoReflect.Descriptor instead.
 func (*DiffRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{35}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DiffRow) GetKind() ChangeKind {
@@ -7042,7 +8013,7 @@ type DiffMeasuresRow struct {
 
 func (x *DiffMeasuresRow) Reset() {
 	*x = DiffMeasuresRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[36]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7054,7 +8025,7 @@ func (x *DiffMeasuresRow) String() string {
 func (*DiffMeasuresRow) ProtoMessage() {}
 
 func (x *DiffMeasuresRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[36]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7067,7 +8038,7 @@ func (x *DiffMeasuresRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffMeasuresRow.ProtoReflect.Descriptor instead.
 func (*DiffMeasuresRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{36}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DiffMeasuresRow) GetName() string {
@@ -7112,6 +8083,572 @@ func (x *DiffMeasuresRow) GetNote() string {
 	return ""
 }
 
+// Sums of changes with something in common.
+type DiffByRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What changes have in common.
+	Group *string `protobuf:"bytes,1,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	// How many changes they are.
+	Times *int64 `protobuf:"varint,2,opt,name=times,proto3,oneof" json:"times,omitempty"`
+	// How many more bytes of buffers the second module has.
+	DeltaBytes *int64 `protobuf:"varint,3,opt,name=delta_bytes,json=deltaBytes,proto3,oneof" json:"delta_bytes,omitempty"`
+	// How many more bytes of buffers that are padding the second module has.
+	DeltaPaddingBytes *int64 `protobuf:"varint,4,opt,name=delta_padding_bytes,json=deltaPaddingBytes,proto3,oneof" json:"delta_padding_bytes,omitempty"`
+	// How many more bytes that executed instructions read the second module has.
+	DeltaBytesRead *int64 `protobuf:"varint,5,opt,name=delta_bytes_read,json=deltaBytesRead,proto3,oneof" json:"delta_bytes_read,omitempty"`
+	// How many more bytes that executed instructions write the second module has.
+	DeltaBytesWritten *int64 `protobuf:"varint,6,opt,name=delta_bytes_written,json=deltaBytesWritten,proto3,oneof" json:"delta_bytes_written,omitempty"`
+	// How many more copies the second module has.
+	DeltaCopies *int64 `protobuf:"varint,7,opt,name=delta_copies,json=deltaCopies,proto3,oneof" json:"delta_copies,omitempty"`
+	// How many more bytes that copies read and write, each time that they run, the second module has.
+	DeltaCopyBytes *int64 `protobuf:"varint,8,opt,name=delta_copy_bytes,json=deltaCopyBytes,proto3,oneof" json:"delta_copy_bytes,omitempty"`
+	// How many more collectives the second module has.
+	DeltaCollectives *int64 `protobuf:"varint,9,opt,name=delta_collectives,json=deltaCollectives,proto3,oneof" json:"delta_collectives,omitempty"`
+	// How many more bytes of the results of collectives the second module has.
+	DeltaCollectiveBytes *int64 `protobuf:"varint,10,opt,name=delta_collective_bytes,json=deltaCollectiveBytes,proto3,oneof" json:"delta_collective_bytes,omitempty"`
+	// How many more fusions the second module has.
+	DeltaFusions *int64 `protobuf:"varint,11,opt,name=delta_fusions,json=deltaFusions,proto3,oneof" json:"delta_fusions,omitempty"`
+	// How many more instructions the second module has.
+	DeltaInstructions *int64 `protobuf:"varint,12,opt,name=delta_instructions,json=deltaInstructions,proto3,oneof" json:"delta_instructions,omitempty"`
+	// How many more FLOPs in one run the second module has; none where they are not known.
+	DeltaFlops    *int64 `protobuf:"varint,13,opt,name=delta_flops,json=deltaFlops,proto3,oneof" json:"delta_flops,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffByRow) Reset() {
+	*x = DiffByRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffByRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffByRow) ProtoMessage() {}
+
+func (x *DiffByRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffByRow.ProtoReflect.Descriptor instead.
+func (*DiffByRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *DiffByRow) GetGroup() string {
+	if x != nil && x.Group != nil {
+		return *x.Group
+	}
+	return ""
+}
+
+func (x *DiffByRow) GetTimes() int64 {
+	if x != nil && x.Times != nil {
+		return *x.Times
+	}
+	return 0
+}
+
+func (x *DiffByRow) GetDeltaBytes() int64 {
+	if x != nil && x.DeltaBytes != nil {
+		return *x.DeltaBytes
+	}
+	return 0
+}
+
+func (x *DiffByRow) GetDeltaPaddingBytes() int64 {
+	if x != nil && x.DeltaPaddingBytes != nil {
+		return *x.DeltaPaddingBytes
+	}
+	return 0
+}
+
+func (x *DiffByRow) GetDeltaBytesRead() int64 {
+	if x != nil && x.DeltaBytesRead != nil {
+		return *x.DeltaBytesRead
+	}
+	return 0
+}
+
+func (x *DiffByRow) GetDeltaBytesWritten() int64 {
+	if x != nil && x.DeltaBytesWritten != nil {
+		return *x.DeltaBytesWritten
+	}
+	return 0
+}
+
+func (x *DiffByRow) GetDeltaCopies() int64 {
+	if x != nil && x.DeltaCopies != nil {
+		return *x.DeltaCopies
+	}
+	return 0
+}
+
+func (x *DiffByRow) GetDeltaCopyBytes() int64 {
+	if x != nil && x.DeltaCopyBytes != nil {
+		return *x.DeltaCopyBytes
+	}
+	return 0
+}
+
+func (x *DiffByRow) GetDeltaCollectives() int64 {
+	if x != nil && x.DeltaCollectives != nil {
+		return *x.DeltaCollectives
+	}
+	return 0
+}
+
+func (x *DiffByRow) GetDeltaCollectiveBytes() int64 {
+	if x != nil && x.DeltaCollectiveBytes != nil {
+		return *x.DeltaCollectiveBytes
+	}
+	return 0
+}
+
+func (x *DiffByRow) GetDeltaFusions() int64 {
+	if x != nil && x.DeltaFusions != nil {
+		return *x.DeltaFusions
+	}
+	return 0
+}
+
+func (x *DiffByRow) GetDeltaInstructions() int64 {
+	if x != nil && x.DeltaInstructions != nil {
+		return *x.DeltaInstructions
+	}
+	return 0
+}
+
+func (x *DiffByRow) GetDeltaFlops() int64 {
+	if x != nil && x.DeltaFlops != nil {
+		return *x.DeltaFlops
+	}
+	return 0
+}
+
+// The request of the report `equivalent`: whether two programs compute the same, or after which pass a program no
+// longer does.
+type EquivalentRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The most rows of the answer; 0, and more than 2,000, stand for 2,000. Fewer rows are returned where their texts are
+	// long, but at least one.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// The next_page_token of the previous answer; all other fields but page_size must be as in the previous request.
+	// Empty: the first page.
+	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// The module a.
+	A *ModuleInput `protobuf:"bytes,3,opt,name=a,proto3" json:"a,omitempty"`
+	// The module b.
+	B *ModuleInput `protobuf:"bytes,4,opt,name=b,proto3" json:"b,omitempty"`
+	// Draws other inputs.
+	Seed *int64 `protobuf:"varint,5,opt,name=seed,proto3,oneof" json:"seed,omitempty"`
+	// What `source` names: the line of your own code, or every frame that called an operation, libraries included.
+	Frames        Frames `protobuf:"varint,6,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EquivalentRequest) Reset() {
+	*x = EquivalentRequest{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EquivalentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EquivalentRequest) ProtoMessage() {}
+
+func (x *EquivalentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EquivalentRequest.ProtoReflect.Descriptor instead.
+func (*EquivalentRequest) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{44}
+}
+
+func (x *EquivalentRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *EquivalentRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+func (x *EquivalentRequest) GetA() *ModuleInput {
+	if x != nil {
+		return x.A
+	}
+	return nil
+}
+
+func (x *EquivalentRequest) GetB() *ModuleInput {
+	if x != nil {
+		return x.B
+	}
+	return nil
+}
+
+func (x *EquivalentRequest) GetSeed() int64 {
+	if x != nil && x.Seed != nil {
+		return *x.Seed
+	}
+	return 0
+}
+
+func (x *EquivalentRequest) GetFrames() Frames {
+	if x != nil {
+		return x.Frames
+	}
+	return Frames_FRAMES_UNSPECIFIED
+}
+
+// The answer of the report `equivalent`: rows.
+type EquivalentResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The totals of the report.
+	Totals *EquivalentTotals `protobuf:"bytes,1,opt,name=totals,proto3" json:"totals,omitempty"`
+	// Rows of the main table.
+	Stages []*EquivalentRow `protobuf:"bytes,2,rep,name=stages,proto3" json:"stages,omitempty"`
+	// The number of rows on all pages.
+	RowCount int64 `protobuf:"varint,3,opt,name=row_count,json=rowCount,proto3" json:"row_count,omitempty"`
+	// The page_token of a request for the next page. Empty if this is the last page.
+	NextPageToken string `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// A summary of the report, as text of a few lines.
+	Headline      string `protobuf:"bytes,5,opt,name=headline,proto3" json:"headline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EquivalentResponse) Reset() {
+	*x = EquivalentResponse{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EquivalentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EquivalentResponse) ProtoMessage() {}
+
+func (x *EquivalentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EquivalentResponse.ProtoReflect.Descriptor instead.
+func (*EquivalentResponse) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *EquivalentResponse) GetTotals() *EquivalentTotals {
+	if x != nil {
+		return x.Totals
+	}
+	return nil
+}
+
+func (x *EquivalentResponse) GetStages() []*EquivalentRow {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
+func (x *EquivalentResponse) GetRowCount() int64 {
+	if x != nil {
+		return x.RowCount
+	}
+	return 0
+}
+
+func (x *EquivalentResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *EquivalentResponse) GetHeadline() string {
+	if x != nil {
+		return x.Headline
+	}
+	return ""
+}
+
+// The totals of the report `equivalent`.
+type EquivalentTotals struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether it computes what it is compared with computes.
+	Verdict Verdict `protobuf:"varint,1,opt,name=verdict,proto3,enum=xlashape.v1.Verdict" json:"verdict,omitempty"`
+	// How many comparisons did not end with one of the kinds of equal.
+	UnequalCount *int64 `protobuf:"varint,2,opt,name=unequal_count,json=unequalCount,proto3,oneof" json:"unequal_count,omitempty"`
+	// Whether of large parts some elements alone were compared.
+	IsSampled *bool `protobuf:"varint,3,opt,name=is_sampled,json=isSampled,proto3,oneof" json:"is_sampled,omitempty"`
+	// The file of the first stage that does not compute what the one before computes.
+	First *string `protobuf:"bytes,4,opt,name=first,proto3,oneof" json:"first,omitempty"`
+	// The number of the output that differs.
+	Output *int64 `protobuf:"varint,5,opt,name=output,proto3,oneof" json:"output,omitempty"`
+	// The index of the element that differs most.
+	Element []int64 `protobuf:"varint,6,rep,packed,name=element,proto3" json:"element,omitempty"`
+	// The device on which it differs, of a partitioned program.
+	Device *int64 `protobuf:"varint,7,opt,name=device,proto3,oneof" json:"device,omitempty"`
+	// The value of the element in the first program.
+	AValue *string `protobuf:"bytes,8,opt,name=a_value,json=aValue,proto3,oneof" json:"a_value,omitempty"`
+	// The value of the element in the second program.
+	BValue *string `protobuf:"bytes,9,opt,name=b_value,json=bValue,proto3,oneof" json:"b_value,omitempty"`
+	// The first instruction whose value the program before does not have.
+	Instruction *string `protobuf:"bytes,10,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
+	// The line of the program that the instruction comes from.
+	Source *string `protobuf:"bytes,11,opt,name=source,proto3,oneof" json:"source,omitempty"`
+	// Why a verdict is unknown.
+	Reasons       []string `protobuf:"bytes,12,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EquivalentTotals) Reset() {
+	*x = EquivalentTotals{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EquivalentTotals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EquivalentTotals) ProtoMessage() {}
+
+func (x *EquivalentTotals) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EquivalentTotals.ProtoReflect.Descriptor instead.
+func (*EquivalentTotals) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *EquivalentTotals) GetVerdict() Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return Verdict_VERDICT_UNSPECIFIED
+}
+
+func (x *EquivalentTotals) GetUnequalCount() int64 {
+	if x != nil && x.UnequalCount != nil {
+		return *x.UnequalCount
+	}
+	return 0
+}
+
+func (x *EquivalentTotals) GetIsSampled() bool {
+	if x != nil && x.IsSampled != nil {
+		return *x.IsSampled
+	}
+	return false
+}
+
+func (x *EquivalentTotals) GetFirst() string {
+	if x != nil && x.First != nil {
+		return *x.First
+	}
+	return ""
+}
+
+func (x *EquivalentTotals) GetOutput() int64 {
+	if x != nil && x.Output != nil {
+		return *x.Output
+	}
+	return 0
+}
+
+func (x *EquivalentTotals) GetElement() []int64 {
+	if x != nil {
+		return x.Element
+	}
+	return nil
+}
+
+func (x *EquivalentTotals) GetDevice() int64 {
+	if x != nil && x.Device != nil {
+		return *x.Device
+	}
+	return 0
+}
+
+func (x *EquivalentTotals) GetAValue() string {
+	if x != nil && x.AValue != nil {
+		return *x.AValue
+	}
+	return ""
+}
+
+func (x *EquivalentTotals) GetBValue() string {
+	if x != nil && x.BValue != nil {
+		return *x.BValue
+	}
+	return ""
+}
+
+func (x *EquivalentTotals) GetInstruction() string {
+	if x != nil && x.Instruction != nil {
+		return *x.Instruction
+	}
+	return ""
+}
+
+func (x *EquivalentTotals) GetSource() string {
+	if x != nil && x.Source != nil {
+		return *x.Source
+	}
+	return ""
+}
+
+func (x *EquivalentTotals) GetReasons() []string {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
+// A row of the table `stages`.
+type EquivalentRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The pass that ran last, or the pipeline that has just begun.
+	PassName *string `protobuf:"bytes,1,opt,name=pass_name,json=passName,proto3,oneof" json:"pass_name,omitempty"`
+	// Whether it computes what it is compared with computes.
+	Verdict Verdict `protobuf:"varint,2,opt,name=verdict,proto3,enum=xlashape.v1.Verdict" json:"verdict,omitempty"`
+	// The first instruction whose value the program before does not have.
+	Instruction *string `protobuf:"bytes,3,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
+	// The line of the program that the instruction comes from.
+	Source *string `protobuf:"bytes,4,opt,name=source,proto3,oneof" json:"source,omitempty"`
+	// The file of the stage.
+	File *string `protobuf:"bytes,5,opt,name=file,proto3,oneof" json:"file,omitempty"`
+	// Why a verdict is unknown.
+	Reasons       []string `protobuf:"bytes,6,rep,name=reasons,proto3" json:"reasons,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EquivalentRow) Reset() {
+	*x = EquivalentRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EquivalentRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EquivalentRow) ProtoMessage() {}
+
+func (x *EquivalentRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EquivalentRow.ProtoReflect.Descriptor instead.
+func (*EquivalentRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *EquivalentRow) GetPassName() string {
+	if x != nil && x.PassName != nil {
+		return *x.PassName
+	}
+	return ""
+}
+
+func (x *EquivalentRow) GetVerdict() Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return Verdict_VERDICT_UNSPECIFIED
+}
+
+func (x *EquivalentRow) GetInstruction() string {
+	if x != nil && x.Instruction != nil {
+		return *x.Instruction
+	}
+	return ""
+}
+
+func (x *EquivalentRow) GetSource() string {
+	if x != nil && x.Source != nil {
+		return *x.Source
+	}
+	return ""
+}
+
+func (x *EquivalentRow) GetFile() string {
+	if x != nil && x.File != nil {
+		return *x.File
+	}
+	return ""
+}
+
+func (x *EquivalentRow) GetReasons() []string {
+	if x != nil {
+		return x.Reasons
+	}
+	return nil
+}
+
 // The request of the report `copies`: which instructions move data and compute nothing, what forces them, and the edits
 // that remove them.
 type CopiesRequest struct {
@@ -7126,6 +8663,9 @@ type CopiesRequest struct {
 	Module *ModuleInput `protobuf:"bytes,3,opt,name=module,proto3" json:"module,omitempty"`
 	// The table whose rows are returned. Default: COPIES_TABLE_ROWS.
 	Table CopiesTable `protobuf:"varint,4,opt,name=table,proto3,enum=xlashape.v1.CopiesTable" json:"table,omitempty"`
+	// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_SOURCE,
+	// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_COMPUTATION, GROUPING_LAYER, GROUPING_EACH_LAYER.
+	By Grouping `protobuf:"varint,7,opt,name=by,proto3,enum=xlashape.v1.Grouping" json:"by,omitempty"`
 	// What `source` names: the line of your own code, or every frame that called an operation, libraries included.
 	Frames Frames `protobuf:"varint,5,opt,name=frames,proto3,enum=xlashape.v1.Frames" json:"frames,omitempty"`
 	// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
@@ -7136,7 +8676,7 @@ type CopiesRequest struct {
 
 func (x *CopiesRequest) Reset() {
 	*x = CopiesRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[37]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7148,7 +8688,7 @@ func (x *CopiesRequest) String() string {
 func (*CopiesRequest) ProtoMessage() {}
 
 func (x *CopiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[37]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7161,7 +8701,7 @@ func (x *CopiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesRequest.ProtoReflect.Descriptor instead.
 func (*CopiesRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{37}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CopiesRequest) GetPageSize() int32 {
@@ -7190,6 +8730,13 @@ func (x *CopiesRequest) GetTable() CopiesTable {
 		return x.Table
 	}
 	return CopiesTable_COPIES_TABLE_UNSPECIFIED
+}
+
+func (x *CopiesRequest) GetBy() Grouping {
+	if x != nil {
+		return x.By
+	}
+	return Grouping_GROUPING_UNSPECIFIED
 }
 
 func (x *CopiesRequest) GetFrames() Frames {
@@ -7221,6 +8768,8 @@ type CopiesResponse struct {
 	Headline string `protobuf:"bytes,5,opt,name=headline,proto3" json:"headline,omitempty"`
 	// A row for each kind of cause.
 	Causes []*CopiesCausesRow `protobuf:"bytes,6,rep,name=causes,proto3" json:"causes,omitempty"`
+	// Sums of copies with something in common.
+	By []*CopiesByRow `protobuf:"bytes,8,rep,name=by,proto3" json:"by,omitempty"`
 	// A row for each set of edits, by what it saves.
 	Suggestions   []*CopiesSuggestionsRow `protobuf:"bytes,7,rep,name=suggestions,proto3" json:"suggestions,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -7229,7 +8778,7 @@ type CopiesResponse struct {
 
 func (x *CopiesResponse) Reset() {
 	*x = CopiesResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[38]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7241,7 +8790,7 @@ func (x *CopiesResponse) String() string {
 func (*CopiesResponse) ProtoMessage() {}
 
 func (x *CopiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[38]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7254,7 +8803,7 @@ func (x *CopiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesResponse.ProtoReflect.Descriptor instead.
 func (*CopiesResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{38}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CopiesResponse) GetTotals() *CopiesTotals {
@@ -7299,6 +8848,13 @@ func (x *CopiesResponse) GetCauses() []*CopiesCausesRow {
 	return nil
 }
 
+func (x *CopiesResponse) GetBy() []*CopiesByRow {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
 func (x *CopiesResponse) GetSuggestions() []*CopiesSuggestionsRow {
 	if x != nil {
 		return x.Suggestions
@@ -7327,7 +8883,7 @@ type CopiesTotals struct {
 
 func (x *CopiesTotals) Reset() {
 	*x = CopiesTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[39]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7339,7 +8895,7 @@ func (x *CopiesTotals) String() string {
 func (*CopiesTotals) ProtoMessage() {}
 
 func (x *CopiesTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[39]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7352,7 +8908,7 @@ func (x *CopiesTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesTotals.ProtoReflect.Descriptor instead.
 func (*CopiesTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{39}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CopiesTotals) GetModule() string {
@@ -7466,7 +9022,7 @@ type CopiesRow struct {
 
 func (x *CopiesRow) Reset() {
 	*x = CopiesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[40]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7478,7 +9034,7 @@ func (x *CopiesRow) String() string {
 func (*CopiesRow) ProtoMessage() {}
 
 func (x *CopiesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[40]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7491,7 +9047,7 @@ func (x *CopiesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesRow.ProtoReflect.Descriptor instead.
 func (*CopiesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{40}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CopiesRow) GetName() string {
@@ -7716,7 +9272,7 @@ type CopiesCausesRow struct {
 
 func (x *CopiesCausesRow) Reset() {
 	*x = CopiesCausesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[41]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7728,7 +9284,7 @@ func (x *CopiesCausesRow) String() string {
 func (*CopiesCausesRow) ProtoMessage() {}
 
 func (x *CopiesCausesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[41]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7741,7 +9297,7 @@ func (x *CopiesCausesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesCausesRow.ProtoReflect.Descriptor instead.
 func (*CopiesCausesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{41}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CopiesCausesRow) GetCauseKind() CopyCauseKind {
@@ -7779,6 +9335,79 @@ func (x *CopiesCausesRow) GetSavedBytes() int64 {
 	return 0
 }
 
+// Sums of copies with something in common.
+type CopiesByRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What copies have in common.
+	Group *string `protobuf:"bytes,1,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	// How many instructions only move data, or are fusions that copy an array while they compute.
+	Copies *int64 `protobuf:"varint,2,opt,name=copies,proto3,oneof" json:"copies,omitempty"`
+	// What copies read and write in one execution of the module, padding included, in bytes.
+	TotalBytes *int64 `protobuf:"varint,3,opt,name=total_bytes,json=totalBytes,proto3,oneof" json:"total_bytes,omitempty"`
+	// What the suggestions save of it that are exact, in bytes.
+	SavedBytes    *int64 `protobuf:"varint,4,opt,name=saved_bytes,json=savedBytes,proto3,oneof" json:"saved_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopiesByRow) Reset() {
+	*x = CopiesByRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopiesByRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopiesByRow) ProtoMessage() {}
+
+func (x *CopiesByRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopiesByRow.ProtoReflect.Descriptor instead.
+func (*CopiesByRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *CopiesByRow) GetGroup() string {
+	if x != nil && x.Group != nil {
+		return *x.Group
+	}
+	return ""
+}
+
+func (x *CopiesByRow) GetCopies() int64 {
+	if x != nil && x.Copies != nil {
+		return *x.Copies
+	}
+	return 0
+}
+
+func (x *CopiesByRow) GetTotalBytes() int64 {
+	if x != nil && x.TotalBytes != nil {
+		return *x.TotalBytes
+	}
+	return 0
+}
+
+func (x *CopiesByRow) GetSavedBytes() int64 {
+	if x != nil && x.SavedBytes != nil {
+		return *x.SavedBytes
+	}
+	return 0
+}
+
 // A row for each set of edits, by what it saves.
 type CopiesSuggestionsRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -7804,7 +9433,7 @@ type CopiesSuggestionsRow struct {
 
 func (x *CopiesSuggestionsRow) Reset() {
 	*x = CopiesSuggestionsRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[42]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7816,7 +9445,7 @@ func (x *CopiesSuggestionsRow) String() string {
 func (*CopiesSuggestionsRow) ProtoMessage() {}
 
 func (x *CopiesSuggestionsRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[42]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7829,7 +9458,7 @@ func (x *CopiesSuggestionsRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesSuggestionsRow.ProtoReflect.Descriptor instead.
 func (*CopiesSuggestionsRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{42}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CopiesSuggestionsRow) GetText() string {
@@ -7919,7 +9548,7 @@ type IndexingMapsRequest struct {
 
 func (x *IndexingMapsRequest) Reset() {
 	*x = IndexingMapsRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7931,7 +9560,7 @@ func (x *IndexingMapsRequest) String() string {
 func (*IndexingMapsRequest) ProtoMessage() {}
 
 func (x *IndexingMapsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7944,7 +9573,7 @@ func (x *IndexingMapsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexingMapsRequest.ProtoReflect.Descriptor instead.
 func (*IndexingMapsRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{43}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *IndexingMapsRequest) GetPageSize() int32 {
@@ -8057,7 +9686,7 @@ type IndexingMapsResponse struct {
 
 func (x *IndexingMapsResponse) Reset() {
 	*x = IndexingMapsResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8069,7 +9698,7 @@ func (x *IndexingMapsResponse) String() string {
 func (*IndexingMapsResponse) ProtoMessage() {}
 
 func (x *IndexingMapsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8082,7 +9711,7 @@ func (x *IndexingMapsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexingMapsResponse.ProtoReflect.Descriptor instead.
 func (*IndexingMapsResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{44}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *IndexingMapsResponse) GetTotals() *MapTotals {
@@ -8141,7 +9770,7 @@ type MapTotals struct {
 
 func (x *MapTotals) Reset() {
 	*x = MapTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8153,7 +9782,7 @@ func (x *MapTotals) String() string {
 func (*MapTotals) ProtoMessage() {}
 
 func (x *MapTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8166,7 +9795,7 @@ func (x *MapTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapTotals.ProtoReflect.Descriptor instead.
 func (*MapTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{45}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *MapTotals) GetDirection() Direction {
@@ -8246,7 +9875,7 @@ type MapRow struct {
 
 func (x *MapRow) Reset() {
 	*x = MapRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8258,7 +9887,7 @@ func (x *MapRow) String() string {
 func (*MapRow) ProtoMessage() {}
 
 func (x *MapRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8271,7 +9900,7 @@ func (x *MapRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapRow.ProtoReflect.Descriptor instead.
 func (*MapRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{46}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *MapRow) GetInstruction() string {
@@ -8401,7 +10030,7 @@ type TileRequest struct {
 
 func (x *TileRequest) Reset() {
 	*x = TileRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8413,7 +10042,7 @@ func (x *TileRequest) String() string {
 func (*TileRequest) ProtoMessage() {}
 
 func (x *TileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8426,7 +10055,7 @@ func (x *TileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileRequest.ProtoReflect.Descriptor instead.
 func (*TileRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{47}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *TileRequest) GetPageSize() int32 {
@@ -8532,7 +10161,7 @@ type TileResponse struct {
 
 func (x *TileResponse) Reset() {
 	*x = TileResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8544,7 +10173,7 @@ func (x *TileResponse) String() string {
 func (*TileResponse) ProtoMessage() {}
 
 func (x *TileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8557,7 +10186,7 @@ func (x *TileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileResponse.ProtoReflect.Descriptor instead.
 func (*TileResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{48}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *TileResponse) GetTotals() *TileTotals {
@@ -8614,7 +10243,7 @@ type TileTotals struct {
 
 func (x *TileTotals) Reset() {
 	*x = TileTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8626,7 +10255,7 @@ func (x *TileTotals) String() string {
 func (*TileTotals) ProtoMessage() {}
 
 func (x *TileTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8639,7 +10268,7 @@ func (x *TileTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileTotals.ProtoReflect.Descriptor instead.
 func (*TileTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{49}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *TileTotals) GetInstruction() string {
@@ -8716,7 +10345,7 @@ type TileRow struct {
 
 func (x *TileRow) Reset() {
 	*x = TileRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8728,7 +10357,7 @@ func (x *TileRow) String() string {
 func (*TileRow) ProtoMessage() {}
 
 func (x *TileRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8741,7 +10370,7 @@ func (x *TileRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileRow.ProtoReflect.Descriptor instead.
 func (*TileRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{50}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *TileRow) GetOperand() int64 {
@@ -8876,7 +10505,7 @@ type VerifyRequest struct {
 
 func (x *VerifyRequest) Reset() {
 	*x = VerifyRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8888,7 +10517,7 @@ func (x *VerifyRequest) String() string {
 func (*VerifyRequest) ProtoMessage() {}
 
 func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8901,7 +10530,7 @@ func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{51}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *VerifyRequest) GetPageSize() int32 {
@@ -8972,7 +10601,7 @@ type VerifyResponse struct {
 
 func (x *VerifyResponse) Reset() {
 	*x = VerifyResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8984,7 +10613,7 @@ func (x *VerifyResponse) String() string {
 func (*VerifyResponse) ProtoMessage() {}
 
 func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8997,7 +10626,7 @@ func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyResponse.ProtoReflect.Descriptor instead.
 func (*VerifyResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{52}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *VerifyResponse) GetTotals() *VerifyTotals {
@@ -9050,7 +10679,7 @@ type VerifyTotals struct {
 
 func (x *VerifyTotals) Reset() {
 	*x = VerifyTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9062,7 +10691,7 @@ func (x *VerifyTotals) String() string {
 func (*VerifyTotals) ProtoMessage() {}
 
 func (x *VerifyTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9075,7 +10704,7 @@ func (x *VerifyTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyTotals.ProtoReflect.Descriptor instead.
 func (*VerifyTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{53}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *VerifyTotals) GetModule() string {
@@ -9114,7 +10743,7 @@ type VerifyRow struct {
 
 func (x *VerifyRow) Reset() {
 	*x = VerifyRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9126,7 +10755,7 @@ func (x *VerifyRow) String() string {
 func (*VerifyRow) ProtoMessage() {}
 
 func (x *VerifyRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9139,7 +10768,7 @@ func (x *VerifyRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRow.ProtoReflect.Descriptor instead.
 func (*VerifyRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{54}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *VerifyRow) GetComputation() string {
@@ -9177,6 +10806,9 @@ type ReadsRequest struct {
 	Module *ModuleInput `protobuf:"bytes,3,opt,name=module,proto3" json:"module,omitempty"`
 	// The table whose rows are returned. Default: READS_TABLE_READS.
 	Table ReadsTable `protobuf:"varint,4,opt,name=table,proto3,enum=xlashape.v1.ReadsTable" json:"table,omitempty"`
+	// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_SOURCE,
+	// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_COMPUTATION, GROUPING_LAYER, GROUPING_EACH_LAYER.
+	By Grouping `protobuf:"varint,14,opt,name=by,proto3,enum=xlashape.v1.Grouping" json:"by,omitempty"`
 	// Only this instruction, which may be a fused one.
 	Instruction *string `protobuf:"bytes,5,opt,name=instruction,proto3,oneof" json:"instruction,omitempty"`
 	// All instructions of this computation; without it those that read from memory.
@@ -9201,7 +10833,7 @@ type ReadsRequest struct {
 
 func (x *ReadsRequest) Reset() {
 	*x = ReadsRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9213,7 +10845,7 @@ func (x *ReadsRequest) String() string {
 func (*ReadsRequest) ProtoMessage() {}
 
 func (x *ReadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9226,7 +10858,7 @@ func (x *ReadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsRequest.ProtoReflect.Descriptor instead.
 func (*ReadsRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{55}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ReadsRequest) GetPageSize() int32 {
@@ -9255,6 +10887,13 @@ func (x *ReadsRequest) GetTable() ReadsTable {
 		return x.Table
 	}
 	return ReadsTable_READS_TABLE_UNSPECIFIED
+}
+
+func (x *ReadsRequest) GetBy() Grouping {
+	if x != nil {
+		return x.By
+	}
+	return Grouping_GROUPING_UNSPECIFIED
 }
 
 func (x *ReadsRequest) GetInstruction() string {
@@ -9336,14 +10975,16 @@ type ReadsResponse struct {
 	// Every way in which an operand is read; a fusion may read it in several.
 	Accesses []*ReadsAccessesRow `protobuf:"bytes,6,rep,name=accesses,proto3" json:"accesses,omitempty"`
 	// What the instructions write, in the order of the module.
-	Writes        []*ReadsWritesRow `protobuf:"bytes,7,rep,name=writes,proto3" json:"writes,omitempty"`
+	Writes []*ReadsWritesRow `protobuf:"bytes,7,rep,name=writes,proto3" json:"writes,omitempty"`
+	// Sums of reads with something in common.
+	By            []*ReadsByRow `protobuf:"bytes,8,rep,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReadsResponse) Reset() {
 	*x = ReadsResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9355,7 +10996,7 @@ func (x *ReadsResponse) String() string {
 func (*ReadsResponse) ProtoMessage() {}
 
 func (x *ReadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9368,7 +11009,7 @@ func (x *ReadsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsResponse.ProtoReflect.Descriptor instead.
 func (*ReadsResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{56}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ReadsResponse) GetTotals() *ReadsTotals {
@@ -9420,6 +11061,13 @@ func (x *ReadsResponse) GetWrites() []*ReadsWritesRow {
 	return nil
 }
 
+func (x *ReadsResponse) GetBy() []*ReadsByRow {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
 // The totals of the report `reads`.
 type ReadsTotals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -9452,7 +11100,7 @@ type ReadsTotals struct {
 
 func (x *ReadsTotals) Reset() {
 	*x = ReadsTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9464,7 +11112,7 @@ func (x *ReadsTotals) String() string {
 func (*ReadsTotals) ProtoMessage() {}
 
 func (x *ReadsTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9477,7 +11125,7 @@ func (x *ReadsTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsTotals.ProtoReflect.Descriptor instead.
 func (*ReadsTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{57}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ReadsTotals) GetName() string {
@@ -9639,7 +11287,7 @@ type ReadsRow struct {
 
 func (x *ReadsRow) Reset() {
 	*x = ReadsRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9651,7 +11299,7 @@ func (x *ReadsRow) String() string {
 func (*ReadsRow) ProtoMessage() {}
 
 func (x *ReadsRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9664,7 +11312,7 @@ func (x *ReadsRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsRow.ProtoReflect.Descriptor instead.
 func (*ReadsRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{58}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ReadsRow) GetInstruction() string {
@@ -9954,7 +11602,7 @@ type ReadsAccessesRow struct {
 
 func (x *ReadsAccessesRow) Reset() {
 	*x = ReadsAccessesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9966,7 +11614,7 @@ func (x *ReadsAccessesRow) String() string {
 func (*ReadsAccessesRow) ProtoMessage() {}
 
 func (x *ReadsAccessesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9979,7 +11627,7 @@ func (x *ReadsAccessesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsAccessesRow.ProtoReflect.Descriptor instead.
 func (*ReadsAccessesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{59}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ReadsAccessesRow) GetInstruction() string {
@@ -10145,7 +11793,7 @@ type ReadsWritesRow struct {
 
 func (x *ReadsWritesRow) Reset() {
 	*x = ReadsWritesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[60]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10157,7 +11805,7 @@ func (x *ReadsWritesRow) String() string {
 func (*ReadsWritesRow) ProtoMessage() {}
 
 func (x *ReadsWritesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[60]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10170,7 +11818,7 @@ func (x *ReadsWritesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsWritesRow.ProtoReflect.Descriptor instead.
 func (*ReadsWritesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{60}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ReadsWritesRow) GetInstruction() string {
@@ -10222,6 +11870,107 @@ func (x *ReadsWritesRow) GetError() string {
 	return ""
 }
 
+// Sums of reads with something in common.
+type ReadsByRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What reads have in common.
+	Group *string `protobuf:"bytes,1,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	// The sum of the bytes that are fetched in vain in one run of the program.
+	WastedBytes *int64 `protobuf:"varint,2,opt,name=wasted_bytes,json=wastedBytes,proto3,oneof" json:"wasted_bytes,omitempty"`
+	// The sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream
+	// elements that lie apart.
+	AgainBytes *int64 `protobuf:"varint,3,opt,name=again_bytes,json=againBytes,proto3,oneof" json:"again_bytes,omitempty"`
+	// The sum of the bytes of the elements that are read in one run of the program.
+	DistinctBytes *int64 `protobuf:"varint,4,opt,name=distinct_bytes,json=distinctBytes,proto3,oneof" json:"distinct_bytes,omitempty"`
+	// Instructions that read arrays from memory.
+	Instructions *int64 `protobuf:"varint,5,opt,name=instructions,proto3,oneof" json:"instructions,omitempty"`
+	// Operands that they read; for each output once.
+	Operands *int64 `protobuf:"varint,6,opt,name=operands,proto3,oneof" json:"operands,omitempty"`
+	// Instructions of which it is not known how they read.
+	Failed        *int64 `protobuf:"varint,7,opt,name=failed,proto3,oneof" json:"failed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadsByRow) Reset() {
+	*x = ReadsByRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadsByRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadsByRow) ProtoMessage() {}
+
+func (x *ReadsByRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadsByRow.ProtoReflect.Descriptor instead.
+func (*ReadsByRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *ReadsByRow) GetGroup() string {
+	if x != nil && x.Group != nil {
+		return *x.Group
+	}
+	return ""
+}
+
+func (x *ReadsByRow) GetWastedBytes() int64 {
+	if x != nil && x.WastedBytes != nil {
+		return *x.WastedBytes
+	}
+	return 0
+}
+
+func (x *ReadsByRow) GetAgainBytes() int64 {
+	if x != nil && x.AgainBytes != nil {
+		return *x.AgainBytes
+	}
+	return 0
+}
+
+func (x *ReadsByRow) GetDistinctBytes() int64 {
+	if x != nil && x.DistinctBytes != nil {
+		return *x.DistinctBytes
+	}
+	return 0
+}
+
+func (x *ReadsByRow) GetInstructions() int64 {
+	if x != nil && x.Instructions != nil {
+		return *x.Instructions
+	}
+	return 0
+}
+
+func (x *ReadsByRow) GetOperands() int64 {
+	if x != nil && x.Operands != nil {
+		return *x.Operands
+	}
+	return 0
+}
+
+func (x *ReadsByRow) GetFailed() int64 {
+	if x != nil && x.Failed != nil {
+		return *x.Failed
+	}
+	return 0
+}
+
 // The request of the report `profile`: where the time of a profile goes: its events summed up by instruction, beside
 // what each instruction calculates and moves.
 type ProfileRequest struct {
@@ -10237,7 +11986,8 @@ type ProfileRequest struct {
 	// The table whose rows are returned. Default: PROFILE_TABLE_ROWS.
 	Table ProfileTable `protobuf:"varint,4,opt,name=table,proto3,enum=xlashape.v1.ProfileTable" json:"table,omitempty"`
 	// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_SOURCE,
-	// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_MODULE, GROUPING_COMPUTATION, GROUPING_STEP.
+	// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_MODULE, GROUPING_COMPUTATION, GROUPING_STEP, GROUPING_LAYER,
+	// GROUPING_EACH_LAYER.
 	By Grouping `protobuf:"varint,5,opt,name=by,proto3,enum=xlashape.v1.Grouping" json:"by,omitempty"`
 	// Of the table `against`, which needs it, and of no other: an earlier profile: what became slower since.
 	Earlier []byte `protobuf:"bytes,6,opt,name=earlier,proto3,oneof" json:"earlier,omitempty"`
@@ -10255,7 +12005,7 @@ type ProfileRequest struct {
 
 func (x *ProfileRequest) Reset() {
 	*x = ProfileRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[61]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10267,7 +12017,7 @@ func (x *ProfileRequest) String() string {
 func (*ProfileRequest) ProtoMessage() {}
 
 func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[61]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10280,7 +12030,7 @@ func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
 func (*ProfileRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{61}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ProfileRequest) GetPageSize() int32 {
@@ -10366,7 +12116,7 @@ type ProfileResponse struct {
 	NextPageToken string `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	// A summary of the report, as text of a few lines.
 	Headline string `protobuf:"bytes,5,opt,name=headline,proto3" json:"headline,omitempty"`
-	// The time of instructions with something in common.
+	// Sums of instructions with something in common.
 	By []*ProfileByRow `protobuf:"bytes,6,rep,name=by,proto3" json:"by,omitempty"`
 	// What became slower since an earlier profile, each for one step or run of the program, and what changed in the
 	// instruction.
@@ -10377,7 +12127,7 @@ type ProfileResponse struct {
 
 func (x *ProfileResponse) Reset() {
 	*x = ProfileResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[62]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10389,7 +12139,7 @@ func (x *ProfileResponse) String() string {
 func (*ProfileResponse) ProtoMessage() {}
 
 func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[62]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10402,7 +12152,7 @@ func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
 func (*ProfileResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{62}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ProfileResponse) GetTotals() *ProfileTotals {
@@ -10500,7 +12250,7 @@ type ProfileTotals struct {
 
 func (x *ProfileTotals) Reset() {
 	*x = ProfileTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[63]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10512,7 +12262,7 @@ func (x *ProfileTotals) String() string {
 func (*ProfileTotals) ProtoMessage() {}
 
 func (x *ProfileTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[63]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10525,7 +12275,7 @@ func (x *ProfileTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileTotals.ProtoReflect.Descriptor instead.
 func (*ProfileTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{63}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ProfileTotals) GetTime() float64 {
@@ -10721,7 +12471,7 @@ type ProfileRow struct {
 
 func (x *ProfileRow) Reset() {
 	*x = ProfileRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[64]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10733,7 +12483,7 @@ func (x *ProfileRow) String() string {
 func (*ProfileRow) ProtoMessage() {}
 
 func (x *ProfileRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[64]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10746,7 +12496,7 @@ func (x *ProfileRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRow.ProtoReflect.Descriptor instead.
 func (*ProfileRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{64}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ProfileRow) GetName() string {
@@ -10945,11 +12695,11 @@ func (x *ProfileRow) GetOpName() string {
 	return ""
 }
 
-// The time of instructions with something in common.
+// Sums of instructions with something in common.
 type ProfileByRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// What the instructions have in common.
-	Key *string `protobuf:"bytes,1,opt,name=key,proto3,oneof" json:"key,omitempty"`
+	// What instructions have in common.
+	Group *string `protobuf:"bytes,9,opt,name=group,proto3,oneof" json:"group,omitempty"`
 	// The time of their events, without what runs within them, in seconds.
 	Time *float64 `protobuf:"fixed64,2,opt,name=time,proto3,oneof" json:"time,omitempty"`
 	// The time of the row ÷ that of all instructions.
@@ -10970,7 +12720,7 @@ type ProfileByRow struct {
 
 func (x *ProfileByRow) Reset() {
 	*x = ProfileByRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[65]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10982,7 +12732,7 @@ func (x *ProfileByRow) String() string {
 func (*ProfileByRow) ProtoMessage() {}
 
 func (x *ProfileByRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[65]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10995,12 +12745,12 @@ func (x *ProfileByRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileByRow.ProtoReflect.Descriptor instead.
 func (*ProfileByRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{65}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{78}
 }
 
-func (x *ProfileByRow) GetKey() string {
-	if x != nil && x.Key != nil {
-		return *x.Key
+func (x *ProfileByRow) GetGroup() string {
+	if x != nil && x.Group != nil {
+		return *x.Group
 	}
 	return ""
 }
@@ -11093,7 +12843,7 @@ type ProfileAgainstRow struct {
 
 func (x *ProfileAgainstRow) Reset() {
 	*x = ProfileAgainstRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[66]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11105,7 +12855,7 @@ func (x *ProfileAgainstRow) String() string {
 func (*ProfileAgainstRow) ProtoMessage() {}
 
 func (x *ProfileAgainstRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[66]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11118,7 +12868,7 @@ func (x *ProfileAgainstRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileAgainstRow.ProtoReflect.Descriptor instead.
 func (*ProfileAgainstRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{66}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ProfileAgainstRow) GetName() string {
@@ -11216,7 +12966,75 @@ var File_xlashape_v1_report_service_proto protoreflect.FileDescriptor
 
 const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\n" +
-	" xlashape/v1/report_service.proto\x12\vxlashape.v1\x1a\x17xlashape/v1/types.proto\"\xcc\x03\n" +
+	" xlashape/v1/report_service.proto\x12\vxlashape.v1\x1a\x17xlashape/v1/types.proto\"\xb1\x02\n" +
+	"\x0eSummaryRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x120\n" +
+	"\x06module\x18\x03 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12/\n" +
+	"\x05table\x18\x04 \x01(\x0e2\x19.xlashape.v1.SummaryTableR\x05table\x12+\n" +
+	"\x06target\x18\x05 \x01(\x0e2\x13.xlashape.v1.TargetR\x06target\x12+\n" +
+	"\x06frames\x18\x06 \x01(\x0e2\x13.xlashape.v1.FramesR\x06frames\x12\x1b\n" +
+	"\x06strict\x18\a \x01(\bH\x00R\x06strict\x88\x01\x01B\t\n" +
+	"\a_strict\"\x84\x02\n" +
+	"\x0fSummaryResponse\x122\n" +
+	"\x06totals\x18\x01 \x01(\v2\x1a.xlashape.v1.SummaryTotalsR\x06totals\x12+\n" +
+	"\x04rows\x18\x02 \x03(\v2\x17.xlashape.v1.SummaryRowR\x04rows\x12\x1b\n" +
+	"\trow_count\x18\x03 \x01(\x03R\browCount\x12&\n" +
+	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
+	"\bheadline\x18\x05 \x01(\tR\bheadline\x12/\n" +
+	"\x04fine\x18\x06 \x03(\v2\x1b.xlashape.v1.SummaryFineRowR\x04fine\"\x8c\x04\n" +
+	"\rSummaryTotals\x12\x1b\n" +
+	"\x06module\x18\x01 \x01(\tH\x00R\x06module\x88\x01\x01\x12'\n" +
+	"\finstructions\x18\x02 \x01(\x03H\x01R\finstructions\x88\x01\x01\x12*\n" +
+	"\x0eargument_bytes\x18\x03 \x01(\x03H\x02R\rargumentBytes\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"peak_bytes\x18\x04 \x01(\x03H\x03R\tpeakBytes\x88\x01\x01\x12$\n" +
+	"\vis_estimate\x18\x05 \x01(\bH\x04R\n" +
+	"isEstimate\x88\x01\x01\x12\x19\n" +
+	"\x05bytes\x18\x06 \x01(\x03H\x05R\x05bytes\x88\x01\x01\x12\x19\n" +
+	"\x05flops\x18\a \x01(\x03H\x06R\x05flops\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"least_time\x18\b \x01(\x01H\aR\tleastTime\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"sent_bytes\x18\t \x01(\x03H\bR\tsentBytes\x88\x01\x01\x12+\n" +
+	"\x06target\x18\n" +
+	" \x01(\x0e2\x13.xlashape.v1.TargetR\x06target\x12\x14\n" +
+	"\x05notes\x18\v \x03(\tR\x05notesB\t\n" +
+	"\a_moduleB\x0f\n" +
+	"\r_instructionsB\x11\n" +
+	"\x0f_argument_bytesB\r\n" +
+	"\v_peak_bytesB\x0e\n" +
+	"\f_is_estimateB\b\n" +
+	"\x06_bytesB\b\n" +
+	"\x06_flopsB\r\n" +
+	"\v_least_timeB\r\n" +
+	"\v_sent_bytes\"\x9e\x03\n" +
+	"\n" +
+	"SummaryRow\x12\x19\n" +
+	"\x05share\x18\x01 \x01(\x01H\x00R\x05share\x88\x01\x01\x12.\n" +
+	"\ameasure\x18\x02 \x01(\x0e2\x14.xlashape.v1.MeasureR\ameasure\x12,\n" +
+	"\x04kind\x18\x03 \x01(\x0e2\x18.xlashape.v1.FindingKindR\x04kind\x12\x17\n" +
+	"\x04text\x18\x04 \x01(\tH\x01R\x04text\x88\x01\x01\x12\x15\n" +
+	"\x03fix\x18\x05 \x01(\tH\x02R\x03fix\x88\x01\x01\x12\x19\n" +
+	"\x05bytes\x18\x06 \x01(\x03H\x03R\x05bytes\x88\x01\x01\x12\x19\n" +
+	"\x05times\x18\a \x01(\x03H\x04R\x05times\x88\x01\x01\x12\x19\n" +
+	"\x05where\x18\b \x01(\tH\x05R\x05where\x88\x01\x01\x12%\n" +
+	"\vinstruction\x18\t \x01(\tH\x06R\vinstruction\x88\x01\x01\x12\x1b\n" +
+	"\x06source\x18\n" +
+	" \x01(\tH\aR\x06source\x88\x01\x01B\b\n" +
+	"\x06_shareB\a\n" +
+	"\x05_textB\x06\n" +
+	"\x04_fixB\b\n" +
+	"\x06_bytesB\b\n" +
+	"\x06_timesB\b\n" +
+	"\x06_whereB\x0e\n" +
+	"\f_instructionB\t\n" +
+	"\a_source\"`\n" +
+	"\x0eSummaryFineRow\x12,\n" +
+	"\x04kind\x18\x01 \x01(\x0e2\x18.xlashape.v1.FindingKindR\x04kind\x12\x17\n" +
+	"\x04text\x18\x02 \x01(\tH\x00R\x04text\x88\x01\x01B\a\n" +
+	"\x05_text\"\xcc\x03\n" +
 	"\vCostRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -11337,9 +13155,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06_spaceB\r\n" +
 	"\v_bytes_readB\x10\n" +
 	"\x0e_bytes_writtenB\x0f\n" +
-	"\r_padded_bytes\"\x82\x03\n" +
-	"\tCostByRow\x12\x15\n" +
-	"\x03key\x18\x01 \x01(\tH\x00R\x03key\x88\x01\x01\x12'\n" +
+	"\r_padded_bytes\"\x88\x03\n" +
+	"\tCostByRow\x12\x19\n" +
+	"\x05group\x18\t \x01(\tH\x00R\x05group\x88\x01\x01\x12'\n" +
 	"\finstructions\x18\x02 \x01(\x03H\x01R\finstructions\x88\x01\x01\x12\x19\n" +
 	"\x05flops\x18\x03 \x01(\x03H\x02R\x05flops\x88\x01\x01\x12-\n" +
 	"\x0ftranscendentals\x18\x04 \x01(\x03H\x03R\x0ftranscendentals\x88\x01\x01\x12\x19\n" +
@@ -11347,21 +13165,24 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\fpadded_bytes\x18\x06 \x01(\x03H\x05R\vpaddedBytes\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"least_time\x18\a \x01(\x01H\x06R\tleastTime\x88\x01\x01\x12\x19\n" +
-	"\x05share\x18\b \x01(\x01H\aR\x05share\x88\x01\x01B\x06\n" +
-	"\x04_keyB\x0f\n" +
+	"\x05share\x18\b \x01(\x01H\aR\x05share\x88\x01\x01B\b\n" +
+	"\x06_groupB\x0f\n" +
 	"\r_instructionsB\b\n" +
 	"\x06_flopsB\x12\n" +
 	"\x10_transcendentalsB\b\n" +
 	"\x06_bytesB\x0f\n" +
 	"\r_padded_bytesB\r\n" +
 	"\v_least_timeB\b\n" +
-	"\x06_share\"\xa0\x03\n" +
+	"\x06_share\"\xf5\x03\n" +
 	"\vSizeRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x122\n" +
 	"\x06module\x18\x03 \x01(\v2\x18.xlashape.v1.ModuleInputH\x00R\x06module\x12/\n" +
-	"\x05shape\x18\x04 \x01(\v2\x17.xlashape.v1.ShapeInputH\x00R\x05shape\x12+\n" +
+	"\x05shape\x18\x04 \x01(\v2\x17.xlashape.v1.ShapeInputH\x00R\x05shape\x12,\n" +
+	"\x05table\x18\n" +
+	" \x01(\x0e2\x16.xlashape.v1.SizeTableR\x05table\x12%\n" +
+	"\x02by\x18\v \x01(\x0e2\x15.xlashape.v1.GroupingR\x02by\x12+\n" +
 	"\x06target\x18\x05 \x01(\x0e2\x13.xlashape.v1.TargetR\x06target\x12%\n" +
 	"\vcomputation\x18\x06 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12,\n" +
 	"\x05order\x18\a \x01(\x0e2\x16.xlashape.v1.SizeOrderR\x05order\x12+\n" +
@@ -11369,13 +13190,14 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06strict\x18\t \x01(\bH\x02R\x06strict\x88\x01\x01B\t\n" +
 	"\asubjectB\x0e\n" +
 	"\f_computationB\t\n" +
-	"\a_strict\"\xd0\x01\n" +
+	"\a_strict\"\xf8\x01\n" +
 	"\fSizeResponse\x12/\n" +
 	"\x06totals\x18\x01 \x01(\v2\x17.xlashape.v1.SizeTotalsR\x06totals\x12.\n" +
 	"\abuffers\x18\x02 \x03(\v2\x14.xlashape.v1.SizeRowR\abuffers\x12\x1b\n" +
 	"\trow_count\x18\x03 \x01(\x03R\browCount\x12&\n" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
-	"\bheadline\x18\x05 \x01(\tR\bheadline\"\xbc\x05\n" +
+	"\bheadline\x18\x05 \x01(\tR\bheadline\x12&\n" +
+	"\x02by\x18\x06 \x03(\v2\x16.xlashape.v1.SizeByRowR\x02by\"\xbc\x05\n" +
 	"\n" +
 	"SizeTotals\x12\x19\n" +
 	"\x05about\x18\x01 \x01(\tH\x00R\x05about\x88\x01\x01\x12+\n" +
@@ -11437,7 +13259,18 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\a_sourceB\n" +
 	"\n" +
 	"\b_op_nameB\b\n" +
-	"\x06_error\"\xb4\x03\n" +
+	"\x06_error\"\xf2\x01\n" +
+	"\tSizeByRow\x12\x19\n" +
+	"\x05group\x18\x01 \x01(\tH\x00R\x05group\x88\x01\x01\x12(\n" +
+	"\relement_bytes\x18\x02 \x01(\x03H\x01R\felementBytes\x88\x01\x01\x12\x19\n" +
+	"\x05bytes\x18\x03 \x01(\x03H\x02R\x05bytes\x88\x01\x01\x12(\n" +
+	"\rpadding_bytes\x18\x04 \x01(\x03H\x03R\fpaddingBytes\x88\x01\x01\x12\x19\n" +
+	"\x05count\x18\x05 \x01(\x03H\x04R\x05count\x88\x01\x01B\b\n" +
+	"\x06_groupB\x10\n" +
+	"\x0e_element_bytesB\b\n" +
+	"\x06_bytesB\x10\n" +
+	"\x0e_padding_bytesB\b\n" +
+	"\x06_count\"\xb4\x03\n" +
 	"\n" +
 	"WhyRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -11939,25 +13772,27 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\f_saved_bytesB\b\n" +
 	"\x06_countB\a\n" +
 	"\x05_textB\x06\n" +
-	"\x04_fix\"\xba\x02\n" +
+	"\x04_fix\"\xe1\x02\n" +
 	"\vDiffRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x12&\n" +
 	"\x01a\x18\x03 \x01(\v2\x18.xlashape.v1.ModuleInputR\x01a\x12&\n" +
 	"\x01b\x18\x04 \x01(\v2\x18.xlashape.v1.ModuleInputR\x01b\x12,\n" +
-	"\x05table\x18\x05 \x01(\x0e2\x16.xlashape.v1.DiffTableR\x05table\x12\x16\n" +
+	"\x05table\x18\x05 \x01(\x0e2\x16.xlashape.v1.DiffTableR\x05table\x12%\n" +
+	"\x02by\x18\t \x01(\x0e2\x15.xlashape.v1.GroupingR\x02by\x12\x16\n" +
 	"\x06ignore\x18\x06 \x03(\tR\x06ignore\x12\x1f\n" +
 	"\bschedule\x18\a \x01(\bH\x00R\bschedule\x88\x01\x01\x12+\n" +
 	"\x06frames\x18\b \x01(\x0e2\x13.xlashape.v1.FramesR\x06framesB\v\n" +
-	"\t_schedule\"\x8a\x02\n" +
+	"\t_schedule\"\xb2\x02\n" +
 	"\fDiffResponse\x12/\n" +
 	"\x06totals\x18\x01 \x01(\v2\x17.xlashape.v1.DiffTotalsR\x06totals\x12.\n" +
 	"\achanges\x18\x02 \x03(\v2\x14.xlashape.v1.DiffRowR\achanges\x12\x1b\n" +
 	"\trow_count\x18\x03 \x01(\x03R\browCount\x12&\n" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
 	"\bheadline\x18\x05 \x01(\tR\bheadline\x128\n" +
-	"\bmeasures\x18\x06 \x03(\v2\x1c.xlashape.v1.DiffMeasuresRowR\bmeasures\"\x81\b\n" +
+	"\bmeasures\x18\x06 \x03(\v2\x1c.xlashape.v1.DiffMeasuresRowR\bmeasures\x12&\n" +
+	"\x02by\x18\a \x03(\v2\x16.xlashape.v1.DiffByRowR\x02by\"\x81\b\n" +
 	"\n" +
 	"DiffTotals\x12\x17\n" +
 	"\x04same\x18\x01 \x01(\bH\x00R\x04same\x88\x01\x01\x12(\n" +
@@ -12071,23 +13906,109 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x02_aB\x04\n" +
 	"\x02_bB\b\n" +
 	"\x06_deltaB\a\n" +
-	"\x05_note\"\x82\x02\n" +
+	"\x05_note\"\xc1\x06\n" +
+	"\tDiffByRow\x12\x19\n" +
+	"\x05group\x18\x01 \x01(\tH\x00R\x05group\x88\x01\x01\x12\x19\n" +
+	"\x05times\x18\x02 \x01(\x03H\x01R\x05times\x88\x01\x01\x12$\n" +
+	"\vdelta_bytes\x18\x03 \x01(\x03H\x02R\n" +
+	"deltaBytes\x88\x01\x01\x123\n" +
+	"\x13delta_padding_bytes\x18\x04 \x01(\x03H\x03R\x11deltaPaddingBytes\x88\x01\x01\x12-\n" +
+	"\x10delta_bytes_read\x18\x05 \x01(\x03H\x04R\x0edeltaBytesRead\x88\x01\x01\x123\n" +
+	"\x13delta_bytes_written\x18\x06 \x01(\x03H\x05R\x11deltaBytesWritten\x88\x01\x01\x12&\n" +
+	"\fdelta_copies\x18\a \x01(\x03H\x06R\vdeltaCopies\x88\x01\x01\x12-\n" +
+	"\x10delta_copy_bytes\x18\b \x01(\x03H\aR\x0edeltaCopyBytes\x88\x01\x01\x120\n" +
+	"\x11delta_collectives\x18\t \x01(\x03H\bR\x10deltaCollectives\x88\x01\x01\x129\n" +
+	"\x16delta_collective_bytes\x18\n" +
+	" \x01(\x03H\tR\x14deltaCollectiveBytes\x88\x01\x01\x12(\n" +
+	"\rdelta_fusions\x18\v \x01(\x03H\n" +
+	"R\fdeltaFusions\x88\x01\x01\x122\n" +
+	"\x12delta_instructions\x18\f \x01(\x03H\vR\x11deltaInstructions\x88\x01\x01\x12$\n" +
+	"\vdelta_flops\x18\r \x01(\x03H\fR\n" +
+	"deltaFlops\x88\x01\x01B\b\n" +
+	"\x06_groupB\b\n" +
+	"\x06_timesB\x0e\n" +
+	"\f_delta_bytesB\x16\n" +
+	"\x14_delta_padding_bytesB\x13\n" +
+	"\x11_delta_bytes_readB\x16\n" +
+	"\x14_delta_bytes_writtenB\x0f\n" +
+	"\r_delta_copiesB\x13\n" +
+	"\x11_delta_copy_bytesB\x14\n" +
+	"\x12_delta_collectivesB\x19\n" +
+	"\x17_delta_collective_bytesB\x10\n" +
+	"\x0e_delta_fusionsB\x15\n" +
+	"\x13_delta_instructionsB\x0e\n" +
+	"\f_delta_flops\"\xee\x01\n" +
+	"\x11EquivalentRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\x12&\n" +
+	"\x01a\x18\x03 \x01(\v2\x18.xlashape.v1.ModuleInputR\x01a\x12&\n" +
+	"\x01b\x18\x04 \x01(\v2\x18.xlashape.v1.ModuleInputR\x01b\x12\x17\n" +
+	"\x04seed\x18\x05 \x01(\x03H\x00R\x04seed\x88\x01\x01\x12+\n" +
+	"\x06frames\x18\x06 \x01(\x0e2\x13.xlashape.v1.FramesR\x06framesB\a\n" +
+	"\x05_seed\"\xe0\x01\n" +
+	"\x12EquivalentResponse\x125\n" +
+	"\x06totals\x18\x01 \x01(\v2\x1d.xlashape.v1.EquivalentTotalsR\x06totals\x122\n" +
+	"\x06stages\x18\x02 \x03(\v2\x1a.xlashape.v1.EquivalentRowR\x06stages\x12\x1b\n" +
+	"\trow_count\x18\x03 \x01(\x03R\browCount\x12&\n" +
+	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
+	"\bheadline\x18\x05 \x01(\tR\bheadline\"\x8d\x04\n" +
+	"\x10EquivalentTotals\x12.\n" +
+	"\averdict\x18\x01 \x01(\x0e2\x14.xlashape.v1.VerdictR\averdict\x12(\n" +
+	"\runequal_count\x18\x02 \x01(\x03H\x00R\funequalCount\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"is_sampled\x18\x03 \x01(\bH\x01R\tisSampled\x88\x01\x01\x12\x19\n" +
+	"\x05first\x18\x04 \x01(\tH\x02R\x05first\x88\x01\x01\x12\x1b\n" +
+	"\x06output\x18\x05 \x01(\x03H\x03R\x06output\x88\x01\x01\x12\x18\n" +
+	"\aelement\x18\x06 \x03(\x03R\aelement\x12\x1b\n" +
+	"\x06device\x18\a \x01(\x03H\x04R\x06device\x88\x01\x01\x12\x1c\n" +
+	"\aa_value\x18\b \x01(\tH\x05R\x06aValue\x88\x01\x01\x12\x1c\n" +
+	"\ab_value\x18\t \x01(\tH\x06R\x06bValue\x88\x01\x01\x12%\n" +
+	"\vinstruction\x18\n" +
+	" \x01(\tH\aR\vinstruction\x88\x01\x01\x12\x1b\n" +
+	"\x06source\x18\v \x01(\tH\bR\x06source\x88\x01\x01\x12\x18\n" +
+	"\areasons\x18\f \x03(\tR\areasonsB\x10\n" +
+	"\x0e_unequal_countB\r\n" +
+	"\v_is_sampledB\b\n" +
+	"\x06_firstB\t\n" +
+	"\a_outputB\t\n" +
+	"\a_deviceB\n" +
+	"\n" +
+	"\b_a_valueB\n" +
+	"\n" +
+	"\b_b_valueB\x0e\n" +
+	"\f_instructionB\t\n" +
+	"\a_source\"\x8a\x02\n" +
+	"\rEquivalentRow\x12 \n" +
+	"\tpass_name\x18\x01 \x01(\tH\x00R\bpassName\x88\x01\x01\x12.\n" +
+	"\averdict\x18\x02 \x01(\x0e2\x14.xlashape.v1.VerdictR\averdict\x12%\n" +
+	"\vinstruction\x18\x03 \x01(\tH\x01R\vinstruction\x88\x01\x01\x12\x1b\n" +
+	"\x06source\x18\x04 \x01(\tH\x02R\x06source\x88\x01\x01\x12\x17\n" +
+	"\x04file\x18\x05 \x01(\tH\x03R\x04file\x88\x01\x01\x12\x18\n" +
+	"\areasons\x18\x06 \x03(\tR\areasonsB\f\n" +
+	"\n" +
+	"_pass_nameB\x0e\n" +
+	"\f_instructionB\t\n" +
+	"\a_sourceB\a\n" +
+	"\x05_file\"\xa9\x02\n" +
 	"\rCopiesRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x120\n" +
 	"\x06module\x18\x03 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12.\n" +
-	"\x05table\x18\x04 \x01(\x0e2\x18.xlashape.v1.CopiesTableR\x05table\x12+\n" +
+	"\x05table\x18\x04 \x01(\x0e2\x18.xlashape.v1.CopiesTableR\x05table\x12%\n" +
+	"\x02by\x18\a \x01(\x0e2\x15.xlashape.v1.GroupingR\x02by\x12+\n" +
 	"\x06frames\x18\x05 \x01(\x0e2\x13.xlashape.v1.FramesR\x06frames\x12\x1b\n" +
 	"\x06strict\x18\x06 \x01(\bH\x00R\x06strict\x88\x01\x01B\t\n" +
-	"\a_strict\"\xcb\x02\n" +
+	"\a_strict\"\xf5\x02\n" +
 	"\x0eCopiesResponse\x121\n" +
 	"\x06totals\x18\x01 \x01(\v2\x19.xlashape.v1.CopiesTotalsR\x06totals\x12*\n" +
 	"\x04rows\x18\x02 \x03(\v2\x16.xlashape.v1.CopiesRowR\x04rows\x12\x1b\n" +
 	"\trow_count\x18\x03 \x01(\x03R\browCount\x12&\n" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
 	"\bheadline\x18\x05 \x01(\tR\bheadline\x124\n" +
-	"\x06causes\x18\x06 \x03(\v2\x1c.xlashape.v1.CopiesCausesRowR\x06causes\x12C\n" +
+	"\x06causes\x18\x06 \x03(\v2\x1c.xlashape.v1.CopiesCausesRowR\x06causes\x12(\n" +
+	"\x02by\x18\b \x03(\v2\x18.xlashape.v1.CopiesByRowR\x02by\x12C\n" +
 	"\vsuggestions\x18\a \x03(\v2!.xlashape.v1.CopiesSuggestionsRowR\vsuggestions\"\x9e\x02\n" +
 	"\fCopiesTotals\x12\x1b\n" +
 	"\x06module\x18\x01 \x01(\tH\x00R\x06module\x88\x01\x01\x12\x1b\n" +
@@ -12187,6 +14108,17 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\a_copiesB\x0e\n" +
 	"\f_total_bytesB\b\n" +
 	"\x06_shareB\x0e\n" +
+	"\f_saved_bytes\"\xc6\x01\n" +
+	"\vCopiesByRow\x12\x19\n" +
+	"\x05group\x18\x01 \x01(\tH\x00R\x05group\x88\x01\x01\x12\x1b\n" +
+	"\x06copies\x18\x02 \x01(\x03H\x01R\x06copies\x88\x01\x01\x12$\n" +
+	"\vtotal_bytes\x18\x03 \x01(\x03H\x02R\n" +
+	"totalBytes\x88\x01\x01\x12$\n" +
+	"\vsaved_bytes\x18\x04 \x01(\x03H\x03R\n" +
+	"savedBytes\x88\x01\x01B\b\n" +
+	"\x06_groupB\t\n" +
+	"\a_copiesB\x0e\n" +
+	"\f_total_bytesB\x0e\n" +
 	"\f_saved_bytes\"\xa4\x02\n" +
 	"\x14CopiesSuggestionsRow\x12\x17\n" +
 	"\x04text\x18\x01 \x01(\tH\x00R\x04text\x88\x01\x01\x12/\n" +
@@ -12373,13 +14305,14 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\f_computationB\x0e\n" +
 	"\f_instructionB\n" +
 	"\n" +
-	"\b_message\"\xc1\x04\n" +
+	"\b_message\"\xe8\x04\n" +
 	"\fReadsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x120\n" +
 	"\x06module\x18\x03 \x01(\v2\x18.xlashape.v1.ModuleInputR\x06module\x12-\n" +
 	"\x05table\x18\x04 \x01(\x0e2\x17.xlashape.v1.ReadsTableR\x05table\x12%\n" +
+	"\x02by\x18\x0e \x01(\x0e2\x15.xlashape.v1.GroupingR\x02by\x12%\n" +
 	"\vinstruction\x18\x05 \x01(\tH\x00R\vinstruction\x88\x01\x01\x12%\n" +
 	"\vcomputation\x18\x06 \x01(\tH\x01R\vcomputation\x88\x01\x01\x12\x1b\n" +
 	"\x06output\x18\a \x01(\x03H\x02R\x06output\x88\x01\x01\x12+\n" +
@@ -12397,7 +14330,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\a_outputB\a\n" +
 	"\x05_warpB\x10\n" +
 	"\x0e_segment_bytesB\t\n" +
-	"\a_strict\"\xbf\x02\n" +
+	"\a_strict\"\xe8\x02\n" +
 	"\rReadsResponse\x120\n" +
 	"\x06totals\x18\x01 \x01(\v2\x18.xlashape.v1.ReadsTotalsR\x06totals\x12+\n" +
 	"\x05reads\x18\x02 \x03(\v2\x15.xlashape.v1.ReadsRowR\x05reads\x12\x1b\n" +
@@ -12405,7 +14338,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
 	"\bheadline\x18\x05 \x01(\tR\bheadline\x129\n" +
 	"\baccesses\x18\x06 \x03(\v2\x1d.xlashape.v1.ReadsAccessesRowR\baccesses\x123\n" +
-	"\x06writes\x18\a \x03(\v2\x1b.xlashape.v1.ReadsWritesRowR\x06writes\"\x80\x04\n" +
+	"\x06writes\x18\a \x03(\v2\x1b.xlashape.v1.ReadsWritesRowR\x06writes\x12'\n" +
+	"\x02by\x18\b \x03(\v2\x17.xlashape.v1.ReadsByRowR\x02by\"\x80\x04\n" +
 	"\vReadsTotals\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12+\n" +
 	"\x06target\x18\x02 \x01(\x0e2\x13.xlashape.v1.TargetR\x06target\x12\x1f\n" +
@@ -12556,7 +14490,24 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06_shapeB\b\n" +
 	"\x06_bytesB\x10\n" +
 	"\x0e_padding_bytesB\b\n" +
-	"\x06_error\"\xa7\x03\n" +
+	"\x06_error\"\xef\x02\n" +
+	"\n" +
+	"ReadsByRow\x12\x19\n" +
+	"\x05group\x18\x01 \x01(\tH\x00R\x05group\x88\x01\x01\x12&\n" +
+	"\fwasted_bytes\x18\x02 \x01(\x03H\x01R\vwastedBytes\x88\x01\x01\x12$\n" +
+	"\vagain_bytes\x18\x03 \x01(\x03H\x02R\n" +
+	"againBytes\x88\x01\x01\x12*\n" +
+	"\x0edistinct_bytes\x18\x04 \x01(\x03H\x03R\rdistinctBytes\x88\x01\x01\x12'\n" +
+	"\finstructions\x18\x05 \x01(\x03H\x04R\finstructions\x88\x01\x01\x12\x1f\n" +
+	"\boperands\x18\x06 \x01(\x03H\x05R\boperands\x88\x01\x01\x12\x1b\n" +
+	"\x06failed\x18\a \x01(\x03H\x06R\x06failed\x88\x01\x01B\b\n" +
+	"\x06_groupB\x0f\n" +
+	"\r_wasted_bytesB\x0e\n" +
+	"\f_again_bytesB\x11\n" +
+	"\x0f_distinct_bytesB\x0f\n" +
+	"\r_instructionsB\v\n" +
+	"\t_operandsB\t\n" +
+	"\a_failed\"\xa7\x03\n" +
 	"\x0eProfileRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -12695,9 +14646,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\b_is_copyB\t\n" +
 	"\a_sourceB\n" +
 	"\n" +
-	"\b_op_name\"\xd3\x02\n" +
-	"\fProfileByRow\x12\x15\n" +
-	"\x03key\x18\x01 \x01(\tH\x00R\x03key\x88\x01\x01\x12\x17\n" +
+	"\b_op_name\"\xd9\x02\n" +
+	"\fProfileByRow\x12\x19\n" +
+	"\x05group\x18\t \x01(\tH\x00R\x05group\x88\x01\x01\x12\x17\n" +
 	"\x04time\x18\x02 \x01(\x01H\x01R\x04time\x88\x01\x01\x12\x19\n" +
 	"\x05share\x18\x03 \x01(\x01H\x02R\x05share\x88\x01\x01\x12\x19\n" +
 	"\x05count\x18\x04 \x01(\x03H\x03R\x05count\x88\x01\x01\x12'\n" +
@@ -12705,8 +14656,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05flops\x18\x06 \x01(\x03H\x05R\x05flops\x88\x01\x01\x12\x19\n" +
 	"\x05bytes\x18\a \x01(\x03H\x06R\x05bytes\x88\x01\x01\x12$\n" +
 	"\vlayout_time\x18\b \x01(\x01H\aR\n" +
-	"layoutTime\x88\x01\x01B\x06\n" +
-	"\x04_keyB\a\n" +
+	"layoutTime\x88\x01\x01B\b\n" +
+	"\x06_groupB\a\n" +
 	"\x05_timeB\b\n" +
 	"\x06_shareB\b\n" +
 	"\x06_countB\x0f\n" +
@@ -12775,7 +14726,28 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\n" +
 	"FRAMES_OWN\x10\x01\x12\x0e\n" +
 	"\n" +
-	"FRAMES_ALL\x10\x02*\xf9\x01\n" +
+	"FRAMES_ALL\x10\x02*\xc3\x01\n" +
+	"\aMeasure\x12\x17\n" +
+	"\x13MEASURE_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fMEASURE_PEAK\x10\x01\x12\x13\n" +
+	"\x0fMEASURE_TRAFFIC\x10\x02\x12\x16\n" +
+	"\x12MEASURE_LEAST_TIME\x10\x03\x12\x19\n" +
+	"\x15MEASURE_COMMUNICATION\x10\x04\x12\x17\n" +
+	"\x13MEASURE_COLLECTIVES\x10\x05\x12\x11\n" +
+	"\rMEASURE_FLOPS\x10\x06\x12\x19\n" +
+	"\x15MEASURE_MEASURED_TIME\x10\a*\xc4\x01\n" +
+	"\vFindingKind\x12\x1c\n" +
+	"\x18FINDING_KIND_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13FINDING_KIND_MEMORY\x10\x01\x12\x17\n" +
+	"\x13FINDING_KIND_COPIES\x10\x02\x12\x16\n" +
+	"\x12FINDING_KIND_READS\x10\x03\x12\x15\n" +
+	"\x11FINDING_KIND_COST\x10\x04\x12\x1c\n" +
+	"\x18FINDING_KIND_COLLECTIVES\x10\x05\x12\x18\n" +
+	"\x14FINDING_KIND_PROFILE\x10\x06*]\n" +
+	"\fSummaryTable\x12\x1d\n" +
+	"\x19SUMMARY_TABLE_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12SUMMARY_TABLE_ROWS\x10\x01\x12\x16\n" +
+	"\x12SUMMARY_TABLE_FINE\x10\x02*\xa6\x02\n" +
 	"\bGrouping\x12\x18\n" +
 	"\x14GROUPING_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fGROUPING_SOURCE\x10\x01\x12\x14\n" +
@@ -12788,7 +14760,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x0fGROUPING_MODULE\x10\b\x12\x11\n" +
 	"\rGROUPING_STEP\x10\t\x12\x16\n" +
 	"\x12GROUPING_MESH_AXES\x10\n" +
-	"*n\n" +
+	"\x12\x12\n" +
+	"\x0eGROUPING_LAYER\x10\v\x12\x17\n" +
+	"\x13GROUPING_EACH_LAYER\x10\f*n\n" +
 	"\tCostBasis\x12\x1a\n" +
 	"\x16COST_BASIS_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12COST_BASIS_COUNTED\x10\x01\x12\x15\n" +
@@ -12808,7 +14782,11 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x16SIZE_ORDER_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12SIZE_ORDER_PADDING\x10\x01\x12\x14\n" +
 	"\x10SIZE_ORDER_BYTES\x10\x02\x12\x15\n" +
-	"\x11SIZE_ORDER_MODULE\x10\x03*\xbc\x01\n" +
+	"\x11SIZE_ORDER_MODULE\x10\x03*R\n" +
+	"\tSizeTable\x12\x1a\n" +
+	"\x16SIZE_TABLE_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12SIZE_TABLE_BUFFERS\x10\x01\x12\x11\n" +
+	"\rSIZE_TABLE_BY\x10\x02*\xbc\x01\n" +
 	"\n" +
 	"WhySubject\x12\x1b\n" +
 	"\x17WHY_SUBJECT_UNSPECIFIED\x10\x00\x12\x15\n" +
@@ -12910,11 +14888,18 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x11CHANGE_KIND_ADDED\x10\x01\x12\x17\n" +
 	"\x13CHANGE_KIND_REMOVED\x10\x02\x12\x17\n" +
 	"\x13CHANGE_KIND_CHANGED\x10\x03\x12\x15\n" +
-	"\x11CHANGE_KIND_MOVED\x10\x04*X\n" +
+	"\x11CHANGE_KIND_MOVED\x10\x04*k\n" +
 	"\tDiffTable\x12\x1a\n" +
 	"\x16DIFF_TABLE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12DIFF_TABLE_CHANGES\x10\x01\x12\x17\n" +
-	"\x13DIFF_TABLE_MEASURES\x10\x02*\xfa\x02\n" +
+	"\x13DIFF_TABLE_MEASURES\x10\x02\x12\x11\n" +
+	"\rDIFF_TABLE_BY\x10\x03*\x81\x01\n" +
+	"\aVerdict\x12\x17\n" +
+	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rVERDICT_EQUAL\x10\x01\x12 \n" +
+	"\x1cVERDICT_EQUAL_OVER_THE_REALS\x10\x02\x12\x13\n" +
+	"\x0fVERDICT_DIFFERS\x10\x03\x12\x13\n" +
+	"\x0fVERDICT_UNKNOWN\x10\x04*\xfa\x02\n" +
 	"\rCopyCauseKind\x12\x1f\n" +
 	"\x1bCOPY_CAUSE_KIND_UNSPECIFIED\x10\x00\x12\x1c\n" +
 	"\x18COPY_CAUSE_KIND_RELAYOUT\x10\x01\x12\"\n" +
@@ -12943,12 +14928,13 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x1aCOPY_EDIT_KIND_INPUT_ORDER\x10\x03\x12\x1f\n" +
 	"\x1bCOPY_EDIT_KIND_OUTPUT_ORDER\x10\x04\x12\x19\n" +
 	"\x15COPY_EDIT_KIND_DONATE\x10\x05\x12\x1f\n" +
-	"\x1bCOPY_EDIT_KIND_OUTPUT_FIRST\x10\x06*y\n" +
+	"\x1bCOPY_EDIT_KIND_OUTPUT_FIRST\x10\x06*\x8e\x01\n" +
 	"\vCopiesTable\x12\x1c\n" +
 	"\x18COPIES_TABLE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11COPIES_TABLE_ROWS\x10\x01\x12\x17\n" +
-	"\x13COPIES_TABLE_CAUSES\x10\x02\x12\x1c\n" +
-	"\x18COPIES_TABLE_SUGGESTIONS\x10\x03*\x8e\x02\n" +
+	"\x13COPIES_TABLE_CAUSES\x10\x02\x12\x13\n" +
+	"\x0fCOPIES_TABLE_BY\x10\x03\x12\x1c\n" +
+	"\x18COPIES_TABLE_SUGGESTIONS\x10\x04*\x8e\x02\n" +
 	"\n" +
 	"AccessKind\x12\x1b\n" +
 	"\x17ACCESS_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
@@ -12966,19 +14952,21 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\rRELAYOUT_NONE\x10\x01\x12\x12\n" +
 	"\x0eRELAYOUT_LANES\x10\x02\x12\x15\n" +
 	"\x11RELAYOUT_SUBLANES\x10\x03\x12\x1f\n" +
-	"\x1bRELAYOUT_LANES_AND_SUBLANES\x10\x04*r\n" +
+	"\x1bRELAYOUT_LANES_AND_SUBLANES\x10\x04*\x86\x01\n" +
 	"\n" +
 	"ReadsTable\x12\x1b\n" +
 	"\x17READS_TABLE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11READS_TABLE_READS\x10\x01\x12\x18\n" +
 	"\x14READS_TABLE_ACCESSES\x10\x02\x12\x16\n" +
-	"\x12READS_TABLE_WRITES\x10\x03*v\n" +
+	"\x12READS_TABLE_WRITES\x10\x03\x12\x12\n" +
+	"\x0eREADS_TABLE_BY\x10\x04*v\n" +
 	"\fProfileTable\x12\x1d\n" +
 	"\x19PROFILE_TABLE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12PROFILE_TABLE_ROWS\x10\x01\x12\x14\n" +
 	"\x10PROFILE_TABLE_BY\x10\x02\x12\x19\n" +
-	"\x15PROFILE_TABLE_AGAINST\x10\x032\x95\x06\n" +
-	"\rReportService\x12=\n" +
+	"\x15PROFILE_TABLE_AGAINST\x10\x032\xb4\a\n" +
+	"\rReportService\x12I\n" +
+	"\aSummary\x12\x1b.xlashape.v1.SummaryRequest\x1a\x1c.xlashape.v1.SummaryResponse\"\x03\x90\x02\x01\x12=\n" +
 	"\x03Why\x12\x17.xlashape.v1.WhyRequest\x1a\x18.xlashape.v1.WhyResponse\"\x03\x90\x02\x01\x12@\n" +
 	"\x04Size\x12\x18.xlashape.v1.SizeRequest\x1a\x19.xlashape.v1.SizeResponse\"\x03\x90\x02\x01\x12F\n" +
 	"\x06Memory\x12\x1a.xlashape.v1.MemoryRequest\x1a\x1b.xlashape.v1.MemoryResponse\"\x03\x90\x02\x01\x12F\n" +
@@ -12987,7 +14975,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\vCollectives\x12\x1f.xlashape.v1.CollectivesRequest\x1a .xlashape.v1.CollectivesResponse\"\x03\x90\x02\x01\x12C\n" +
 	"\x05Reads\x12\x19.xlashape.v1.ReadsRequest\x1a\x1a.xlashape.v1.ReadsResponse\"\x03\x90\x02\x01\x12I\n" +
 	"\aProfile\x12\x1b.xlashape.v1.ProfileRequest\x1a\x1c.xlashape.v1.ProfileResponse\"\x03\x90\x02\x01\x12@\n" +
-	"\x04Diff\x12\x18.xlashape.v1.DiffRequest\x1a\x19.xlashape.v1.DiffResponse\"\x03\x90\x02\x01\x12@\n" +
+	"\x04Diff\x12\x18.xlashape.v1.DiffRequest\x1a\x19.xlashape.v1.DiffResponse\"\x03\x90\x02\x01\x12R\n" +
+	"\n" +
+	"Equivalent\x12\x1e.xlashape.v1.EquivalentRequest\x1a\x1f.xlashape.v1.EquivalentResponse\"\x03\x90\x02\x01\x12@\n" +
 	"\x04Tile\x12\x18.xlashape.v1.TileRequest\x1a\x19.xlashape.v1.TileResponse\"\x03\x90\x02\x01\x12F\n" +
 	"\x06Verify\x12\x1a.xlashape.v1.VerifyRequest\x1a\x1b.xlashape.v1.VerifyResponse\"\x03\x90\x02\x01B\xba\x01\n" +
 	"\x15io.github.xlashape.v1B\x12ReportServiceProtoP\x01Z=github.com/xlashape/xlashape/clients/go/xlashapev1;xlashapev1\xa2\x02\x03XLS\xaa\x02\vXlashape.V1\xba\x02\x03XLS\xca\x02\vXlashape\\V1\xe2\x02\x14Xlashape\\V1\\Metadata\xea\x02\fXlashape::V1b\x06proto3"
@@ -13004,273 +14994,322 @@ func file_xlashape_v1_report_service_proto_rawDescGZIP() []byte {
 	return file_xlashape_v1_report_service_proto_rawDescData
 }
 
-var file_xlashape_v1_report_service_proto_enumTypes = make([]protoimpl.EnumInfo, 29)
-var file_xlashape_v1_report_service_proto_msgTypes = make([]protoimpl.MessageInfo, 69)
+var file_xlashape_v1_report_service_proto_enumTypes = make([]protoimpl.EnumInfo, 34)
+var file_xlashape_v1_report_service_proto_msgTypes = make([]protoimpl.MessageInfo, 82)
 var file_xlashape_v1_report_service_proto_goTypes = []any{
 	(Target)(0),                    // 0: xlashape.v1.Target
 	(Frames)(0),                    // 1: xlashape.v1.Frames
-	(Grouping)(0),                  // 2: xlashape.v1.Grouping
-	(CostBasis)(0),                 // 3: xlashape.v1.CostBasis
-	(Bound)(0),                     // 4: xlashape.v1.Bound
-	(CostTable)(0),                 // 5: xlashape.v1.CostTable
-	(SizeOrder)(0),                 // 6: xlashape.v1.SizeOrder
-	(WhySubject)(0),                // 7: xlashape.v1.WhySubject
-	(WhyCauseKind)(0),              // 8: xlashape.v1.WhyCauseKind
-	(WhySuggestionKind)(0),         // 9: xlashape.v1.WhySuggestionKind
-	(AliasKind)(0),                 // 10: xlashape.v1.AliasKind
-	(WhyTable)(0),                  // 11: xlashape.v1.WhyTable
-	(BufferKind)(0),                // 12: xlashape.v1.BufferKind
-	(PeakChangeKind)(0),            // 13: xlashape.v1.PeakChangeKind
-	(MemoryTable)(0),               // 14: xlashape.v1.MemoryTable
-	(CollectiveKind)(0),            // 15: xlashape.v1.CollectiveKind
-	(GroupMode)(0),                 // 16: xlashape.v1.GroupMode
-	(CollectiveFindingKind)(0),     // 17: xlashape.v1.CollectiveFindingKind
-	(CollectivesTable)(0),          // 18: xlashape.v1.CollectivesTable
-	(ChangeKind)(0),                // 19: xlashape.v1.ChangeKind
-	(DiffTable)(0),                 // 20: xlashape.v1.DiffTable
-	(CopyCauseKind)(0),             // 21: xlashape.v1.CopyCauseKind
-	(TimesBound)(0),                // 22: xlashape.v1.TimesBound
-	(CopyEditKind)(0),              // 23: xlashape.v1.CopyEditKind
-	(CopiesTable)(0),               // 24: xlashape.v1.CopiesTable
-	(AccessKind)(0),                // 25: xlashape.v1.AccessKind
-	(Relayout)(0),                  // 26: xlashape.v1.Relayout
-	(ReadsTable)(0),                // 27: xlashape.v1.ReadsTable
-	(ProfileTable)(0),              // 28: xlashape.v1.ProfileTable
-	(*CostRequest)(nil),            // 29: xlashape.v1.CostRequest
-	(*CostResponse)(nil),           // 30: xlashape.v1.CostResponse
-	(*CostTotals)(nil),             // 31: xlashape.v1.CostTotals
-	(*CostRow)(nil),                // 32: xlashape.v1.CostRow
-	(*CostSpacesRow)(nil),          // 33: xlashape.v1.CostSpacesRow
-	(*CostByRow)(nil),              // 34: xlashape.v1.CostByRow
-	(*SizeRequest)(nil),            // 35: xlashape.v1.SizeRequest
-	(*SizeResponse)(nil),           // 36: xlashape.v1.SizeResponse
-	(*SizeTotals)(nil),             // 37: xlashape.v1.SizeTotals
-	(*SizeRow)(nil),                // 38: xlashape.v1.SizeRow
-	(*WhyRequest)(nil),             // 39: xlashape.v1.WhyRequest
-	(*WhyResponse)(nil),            // 40: xlashape.v1.WhyResponse
-	(*WhyTotals)(nil),              // 41: xlashape.v1.WhyTotals
-	(*WhyRow)(nil),                 // 42: xlashape.v1.WhyRow
-	(*WhyCausesRow)(nil),           // 43: xlashape.v1.WhyCausesRow
-	(*WhySuggestionsRow)(nil),      // 44: xlashape.v1.WhySuggestionsRow
-	(*WhyDonatedRow)(nil),          // 45: xlashape.v1.WhyDonatedRow
-	(*WhyStatedRow)(nil),           // 46: xlashape.v1.WhyStatedRow
-	(*MemoryRequest)(nil),          // 47: xlashape.v1.MemoryRequest
-	(*MemoryResponse)(nil),         // 48: xlashape.v1.MemoryResponse
-	(*MemoryTotals)(nil),           // 49: xlashape.v1.MemoryTotals
-	(*MemoryRow)(nil),              // 50: xlashape.v1.MemoryRow
-	(*MemoryTimelineRow)(nil),      // 51: xlashape.v1.MemoryTimelineRow
-	(*MemorySpacesRow)(nil),        // 52: xlashape.v1.MemorySpacesRow
-	(*MemoryByRow)(nil),            // 53: xlashape.v1.MemoryByRow
-	(*MemoryFitRow)(nil),           // 54: xlashape.v1.MemoryFitRow
-	(*CollectivesRequest)(nil),     // 55: xlashape.v1.CollectivesRequest
-	(*CollectivesResponse)(nil),    // 56: xlashape.v1.CollectivesResponse
-	(*CollectivesTotals)(nil),      // 57: xlashape.v1.CollectivesTotals
-	(*CollectivesRow)(nil),         // 58: xlashape.v1.CollectivesRow
-	(*CollectivesByRow)(nil),       // 59: xlashape.v1.CollectivesByRow
-	(*CollectivesFindingsRow)(nil), // 60: xlashape.v1.CollectivesFindingsRow
-	(*DiffRequest)(nil),            // 61: xlashape.v1.DiffRequest
-	(*DiffResponse)(nil),           // 62: xlashape.v1.DiffResponse
-	(*DiffTotals)(nil),             // 63: xlashape.v1.DiffTotals
-	(*DiffRow)(nil),                // 64: xlashape.v1.DiffRow
-	(*DiffMeasuresRow)(nil),        // 65: xlashape.v1.DiffMeasuresRow
-	(*CopiesRequest)(nil),          // 66: xlashape.v1.CopiesRequest
-	(*CopiesResponse)(nil),         // 67: xlashape.v1.CopiesResponse
-	(*CopiesTotals)(nil),           // 68: xlashape.v1.CopiesTotals
-	(*CopiesRow)(nil),              // 69: xlashape.v1.CopiesRow
-	(*CopiesCausesRow)(nil),        // 70: xlashape.v1.CopiesCausesRow
-	(*CopiesSuggestionsRow)(nil),   // 71: xlashape.v1.CopiesSuggestionsRow
-	(*IndexingMapsRequest)(nil),    // 72: xlashape.v1.IndexingMapsRequest
-	(*IndexingMapsResponse)(nil),   // 73: xlashape.v1.IndexingMapsResponse
-	(*MapTotals)(nil),              // 74: xlashape.v1.MapTotals
-	(*MapRow)(nil),                 // 75: xlashape.v1.MapRow
-	(*TileRequest)(nil),            // 76: xlashape.v1.TileRequest
-	(*TileResponse)(nil),           // 77: xlashape.v1.TileResponse
-	(*TileTotals)(nil),             // 78: xlashape.v1.TileTotals
-	(*TileRow)(nil),                // 79: xlashape.v1.TileRow
-	(*VerifyRequest)(nil),          // 80: xlashape.v1.VerifyRequest
-	(*VerifyResponse)(nil),         // 81: xlashape.v1.VerifyResponse
-	(*VerifyTotals)(nil),           // 82: xlashape.v1.VerifyTotals
-	(*VerifyRow)(nil),              // 83: xlashape.v1.VerifyRow
-	(*ReadsRequest)(nil),           // 84: xlashape.v1.ReadsRequest
-	(*ReadsResponse)(nil),          // 85: xlashape.v1.ReadsResponse
-	(*ReadsTotals)(nil),            // 86: xlashape.v1.ReadsTotals
-	(*ReadsRow)(nil),               // 87: xlashape.v1.ReadsRow
-	(*ReadsAccessesRow)(nil),       // 88: xlashape.v1.ReadsAccessesRow
-	(*ReadsWritesRow)(nil),         // 89: xlashape.v1.ReadsWritesRow
-	(*ProfileRequest)(nil),         // 90: xlashape.v1.ProfileRequest
-	(*ProfileResponse)(nil),        // 91: xlashape.v1.ProfileResponse
-	(*ProfileTotals)(nil),          // 92: xlashape.v1.ProfileTotals
-	(*ProfileRow)(nil),             // 93: xlashape.v1.ProfileRow
-	(*ProfileByRow)(nil),           // 94: xlashape.v1.ProfileByRow
-	(*ProfileAgainstRow)(nil),      // 95: xlashape.v1.ProfileAgainstRow
-	nil,                            // 96: xlashape.v1.CostRow.SpacesEntry
-	nil,                            // 97: xlashape.v1.MemoryTimelineRow.SpacesEntry
-	(*ModuleInput)(nil),            // 98: xlashape.v1.ModuleInput
-	(*ShapeInput)(nil),             // 99: xlashape.v1.ShapeInput
-	(Direction)(0),                 // 100: xlashape.v1.Direction
-	(TextStyle)(0),                 // 101: xlashape.v1.TextStyle
-	(Knowledge)(0),                 // 102: xlashape.v1.Knowledge
-	(*OperandIndexing)(nil),        // 103: xlashape.v1.OperandIndexing
-	(*SymbolicTile)(nil),           // 104: xlashape.v1.SymbolicTile
-	(*IndexingMap)(nil),            // 105: xlashape.v1.IndexingMap
+	(Measure)(0),                   // 2: xlashape.v1.Measure
+	(FindingKind)(0),               // 3: xlashape.v1.FindingKind
+	(SummaryTable)(0),              // 4: xlashape.v1.SummaryTable
+	(Grouping)(0),                  // 5: xlashape.v1.Grouping
+	(CostBasis)(0),                 // 6: xlashape.v1.CostBasis
+	(Bound)(0),                     // 7: xlashape.v1.Bound
+	(CostTable)(0),                 // 8: xlashape.v1.CostTable
+	(SizeOrder)(0),                 // 9: xlashape.v1.SizeOrder
+	(SizeTable)(0),                 // 10: xlashape.v1.SizeTable
+	(WhySubject)(0),                // 11: xlashape.v1.WhySubject
+	(WhyCauseKind)(0),              // 12: xlashape.v1.WhyCauseKind
+	(WhySuggestionKind)(0),         // 13: xlashape.v1.WhySuggestionKind
+	(AliasKind)(0),                 // 14: xlashape.v1.AliasKind
+	(WhyTable)(0),                  // 15: xlashape.v1.WhyTable
+	(BufferKind)(0),                // 16: xlashape.v1.BufferKind
+	(PeakChangeKind)(0),            // 17: xlashape.v1.PeakChangeKind
+	(MemoryTable)(0),               // 18: xlashape.v1.MemoryTable
+	(CollectiveKind)(0),            // 19: xlashape.v1.CollectiveKind
+	(GroupMode)(0),                 // 20: xlashape.v1.GroupMode
+	(CollectiveFindingKind)(0),     // 21: xlashape.v1.CollectiveFindingKind
+	(CollectivesTable)(0),          // 22: xlashape.v1.CollectivesTable
+	(ChangeKind)(0),                // 23: xlashape.v1.ChangeKind
+	(DiffTable)(0),                 // 24: xlashape.v1.DiffTable
+	(Verdict)(0),                   // 25: xlashape.v1.Verdict
+	(CopyCauseKind)(0),             // 26: xlashape.v1.CopyCauseKind
+	(TimesBound)(0),                // 27: xlashape.v1.TimesBound
+	(CopyEditKind)(0),              // 28: xlashape.v1.CopyEditKind
+	(CopiesTable)(0),               // 29: xlashape.v1.CopiesTable
+	(AccessKind)(0),                // 30: xlashape.v1.AccessKind
+	(Relayout)(0),                  // 31: xlashape.v1.Relayout
+	(ReadsTable)(0),                // 32: xlashape.v1.ReadsTable
+	(ProfileTable)(0),              // 33: xlashape.v1.ProfileTable
+	(*SummaryRequest)(nil),         // 34: xlashape.v1.SummaryRequest
+	(*SummaryResponse)(nil),        // 35: xlashape.v1.SummaryResponse
+	(*SummaryTotals)(nil),          // 36: xlashape.v1.SummaryTotals
+	(*SummaryRow)(nil),             // 37: xlashape.v1.SummaryRow
+	(*SummaryFineRow)(nil),         // 38: xlashape.v1.SummaryFineRow
+	(*CostRequest)(nil),            // 39: xlashape.v1.CostRequest
+	(*CostResponse)(nil),           // 40: xlashape.v1.CostResponse
+	(*CostTotals)(nil),             // 41: xlashape.v1.CostTotals
+	(*CostRow)(nil),                // 42: xlashape.v1.CostRow
+	(*CostSpacesRow)(nil),          // 43: xlashape.v1.CostSpacesRow
+	(*CostByRow)(nil),              // 44: xlashape.v1.CostByRow
+	(*SizeRequest)(nil),            // 45: xlashape.v1.SizeRequest
+	(*SizeResponse)(nil),           // 46: xlashape.v1.SizeResponse
+	(*SizeTotals)(nil),             // 47: xlashape.v1.SizeTotals
+	(*SizeRow)(nil),                // 48: xlashape.v1.SizeRow
+	(*SizeByRow)(nil),              // 49: xlashape.v1.SizeByRow
+	(*WhyRequest)(nil),             // 50: xlashape.v1.WhyRequest
+	(*WhyResponse)(nil),            // 51: xlashape.v1.WhyResponse
+	(*WhyTotals)(nil),              // 52: xlashape.v1.WhyTotals
+	(*WhyRow)(nil),                 // 53: xlashape.v1.WhyRow
+	(*WhyCausesRow)(nil),           // 54: xlashape.v1.WhyCausesRow
+	(*WhySuggestionsRow)(nil),      // 55: xlashape.v1.WhySuggestionsRow
+	(*WhyDonatedRow)(nil),          // 56: xlashape.v1.WhyDonatedRow
+	(*WhyStatedRow)(nil),           // 57: xlashape.v1.WhyStatedRow
+	(*MemoryRequest)(nil),          // 58: xlashape.v1.MemoryRequest
+	(*MemoryResponse)(nil),         // 59: xlashape.v1.MemoryResponse
+	(*MemoryTotals)(nil),           // 60: xlashape.v1.MemoryTotals
+	(*MemoryRow)(nil),              // 61: xlashape.v1.MemoryRow
+	(*MemoryTimelineRow)(nil),      // 62: xlashape.v1.MemoryTimelineRow
+	(*MemorySpacesRow)(nil),        // 63: xlashape.v1.MemorySpacesRow
+	(*MemoryByRow)(nil),            // 64: xlashape.v1.MemoryByRow
+	(*MemoryFitRow)(nil),           // 65: xlashape.v1.MemoryFitRow
+	(*CollectivesRequest)(nil),     // 66: xlashape.v1.CollectivesRequest
+	(*CollectivesResponse)(nil),    // 67: xlashape.v1.CollectivesResponse
+	(*CollectivesTotals)(nil),      // 68: xlashape.v1.CollectivesTotals
+	(*CollectivesRow)(nil),         // 69: xlashape.v1.CollectivesRow
+	(*CollectivesByRow)(nil),       // 70: xlashape.v1.CollectivesByRow
+	(*CollectivesFindingsRow)(nil), // 71: xlashape.v1.CollectivesFindingsRow
+	(*DiffRequest)(nil),            // 72: xlashape.v1.DiffRequest
+	(*DiffResponse)(nil),           // 73: xlashape.v1.DiffResponse
+	(*DiffTotals)(nil),             // 74: xlashape.v1.DiffTotals
+	(*DiffRow)(nil),                // 75: xlashape.v1.DiffRow
+	(*DiffMeasuresRow)(nil),        // 76: xlashape.v1.DiffMeasuresRow
+	(*DiffByRow)(nil),              // 77: xlashape.v1.DiffByRow
+	(*EquivalentRequest)(nil),      // 78: xlashape.v1.EquivalentRequest
+	(*EquivalentResponse)(nil),     // 79: xlashape.v1.EquivalentResponse
+	(*EquivalentTotals)(nil),       // 80: xlashape.v1.EquivalentTotals
+	(*EquivalentRow)(nil),          // 81: xlashape.v1.EquivalentRow
+	(*CopiesRequest)(nil),          // 82: xlashape.v1.CopiesRequest
+	(*CopiesResponse)(nil),         // 83: xlashape.v1.CopiesResponse
+	(*CopiesTotals)(nil),           // 84: xlashape.v1.CopiesTotals
+	(*CopiesRow)(nil),              // 85: xlashape.v1.CopiesRow
+	(*CopiesCausesRow)(nil),        // 86: xlashape.v1.CopiesCausesRow
+	(*CopiesByRow)(nil),            // 87: xlashape.v1.CopiesByRow
+	(*CopiesSuggestionsRow)(nil),   // 88: xlashape.v1.CopiesSuggestionsRow
+	(*IndexingMapsRequest)(nil),    // 89: xlashape.v1.IndexingMapsRequest
+	(*IndexingMapsResponse)(nil),   // 90: xlashape.v1.IndexingMapsResponse
+	(*MapTotals)(nil),              // 91: xlashape.v1.MapTotals
+	(*MapRow)(nil),                 // 92: xlashape.v1.MapRow
+	(*TileRequest)(nil),            // 93: xlashape.v1.TileRequest
+	(*TileResponse)(nil),           // 94: xlashape.v1.TileResponse
+	(*TileTotals)(nil),             // 95: xlashape.v1.TileTotals
+	(*TileRow)(nil),                // 96: xlashape.v1.TileRow
+	(*VerifyRequest)(nil),          // 97: xlashape.v1.VerifyRequest
+	(*VerifyResponse)(nil),         // 98: xlashape.v1.VerifyResponse
+	(*VerifyTotals)(nil),           // 99: xlashape.v1.VerifyTotals
+	(*VerifyRow)(nil),              // 100: xlashape.v1.VerifyRow
+	(*ReadsRequest)(nil),           // 101: xlashape.v1.ReadsRequest
+	(*ReadsResponse)(nil),          // 102: xlashape.v1.ReadsResponse
+	(*ReadsTotals)(nil),            // 103: xlashape.v1.ReadsTotals
+	(*ReadsRow)(nil),               // 104: xlashape.v1.ReadsRow
+	(*ReadsAccessesRow)(nil),       // 105: xlashape.v1.ReadsAccessesRow
+	(*ReadsWritesRow)(nil),         // 106: xlashape.v1.ReadsWritesRow
+	(*ReadsByRow)(nil),             // 107: xlashape.v1.ReadsByRow
+	(*ProfileRequest)(nil),         // 108: xlashape.v1.ProfileRequest
+	(*ProfileResponse)(nil),        // 109: xlashape.v1.ProfileResponse
+	(*ProfileTotals)(nil),          // 110: xlashape.v1.ProfileTotals
+	(*ProfileRow)(nil),             // 111: xlashape.v1.ProfileRow
+	(*ProfileByRow)(nil),           // 112: xlashape.v1.ProfileByRow
+	(*ProfileAgainstRow)(nil),      // 113: xlashape.v1.ProfileAgainstRow
+	nil,                            // 114: xlashape.v1.CostRow.SpacesEntry
+	nil,                            // 115: xlashape.v1.MemoryTimelineRow.SpacesEntry
+	(*ModuleInput)(nil),            // 116: xlashape.v1.ModuleInput
+	(*ShapeInput)(nil),             // 117: xlashape.v1.ShapeInput
+	(Direction)(0),                 // 118: xlashape.v1.Direction
+	(TextStyle)(0),                 // 119: xlashape.v1.TextStyle
+	(Knowledge)(0),                 // 120: xlashape.v1.Knowledge
+	(*OperandIndexing)(nil),        // 121: xlashape.v1.OperandIndexing
+	(*SymbolicTile)(nil),           // 122: xlashape.v1.SymbolicTile
+	(*IndexingMap)(nil),            // 123: xlashape.v1.IndexingMap
 }
 var file_xlashape_v1_report_service_proto_depIdxs = []int32{
-	98,  // 0: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
-	5,   // 1: xlashape.v1.CostRequest.table:type_name -> xlashape.v1.CostTable
-	2,   // 2: xlashape.v1.CostRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 3: xlashape.v1.CostRequest.target:type_name -> xlashape.v1.Target
-	1,   // 4: xlashape.v1.CostRequest.frames:type_name -> xlashape.v1.Frames
-	31,  // 5: xlashape.v1.CostResponse.totals:type_name -> xlashape.v1.CostTotals
-	32,  // 6: xlashape.v1.CostResponse.rows:type_name -> xlashape.v1.CostRow
-	33,  // 7: xlashape.v1.CostResponse.spaces:type_name -> xlashape.v1.CostSpacesRow
-	34,  // 8: xlashape.v1.CostResponse.by:type_name -> xlashape.v1.CostByRow
-	0,   // 9: xlashape.v1.CostTotals.target:type_name -> xlashape.v1.Target
-	3,   // 10: xlashape.v1.CostRow.basis:type_name -> xlashape.v1.CostBasis
-	96,  // 11: xlashape.v1.CostRow.spaces:type_name -> xlashape.v1.CostRow.SpacesEntry
-	4,   // 12: xlashape.v1.CostRow.bound:type_name -> xlashape.v1.Bound
-	98,  // 13: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
-	99,  // 14: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
-	0,   // 15: xlashape.v1.SizeRequest.target:type_name -> xlashape.v1.Target
-	6,   // 16: xlashape.v1.SizeRequest.order:type_name -> xlashape.v1.SizeOrder
-	1,   // 17: xlashape.v1.SizeRequest.frames:type_name -> xlashape.v1.Frames
-	37,  // 18: xlashape.v1.SizeResponse.totals:type_name -> xlashape.v1.SizeTotals
-	38,  // 19: xlashape.v1.SizeResponse.buffers:type_name -> xlashape.v1.SizeRow
-	0,   // 20: xlashape.v1.SizeTotals.target:type_name -> xlashape.v1.Target
-	98,  // 21: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
-	99,  // 22: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
-	11,  // 23: xlashape.v1.WhyRequest.table:type_name -> xlashape.v1.WhyTable
-	0,   // 24: xlashape.v1.WhyRequest.target:type_name -> xlashape.v1.Target
-	1,   // 25: xlashape.v1.WhyRequest.frames:type_name -> xlashape.v1.Frames
-	41,  // 26: xlashape.v1.WhyResponse.totals:type_name -> xlashape.v1.WhyTotals
-	42,  // 27: xlashape.v1.WhyResponse.buffers:type_name -> xlashape.v1.WhyRow
-	43,  // 28: xlashape.v1.WhyResponse.causes:type_name -> xlashape.v1.WhyCausesRow
-	44,  // 29: xlashape.v1.WhyResponse.suggestions:type_name -> xlashape.v1.WhySuggestionsRow
-	45,  // 30: xlashape.v1.WhyResponse.donated:type_name -> xlashape.v1.WhyDonatedRow
-	46,  // 31: xlashape.v1.WhyResponse.stated:type_name -> xlashape.v1.WhyStatedRow
-	7,   // 32: xlashape.v1.WhyTotals.kind:type_name -> xlashape.v1.WhySubject
-	0,   // 33: xlashape.v1.WhyTotals.target:type_name -> xlashape.v1.Target
-	8,   // 34: xlashape.v1.WhyCausesRow.kind:type_name -> xlashape.v1.WhyCauseKind
-	9,   // 35: xlashape.v1.WhySuggestionsRow.kind:type_name -> xlashape.v1.WhySuggestionKind
-	10,  // 36: xlashape.v1.WhyDonatedRow.kind:type_name -> xlashape.v1.AliasKind
-	98,  // 37: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
-	14,  // 38: xlashape.v1.MemoryRequest.table:type_name -> xlashape.v1.MemoryTable
-	2,   // 39: xlashape.v1.MemoryRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 40: xlashape.v1.MemoryRequest.target:type_name -> xlashape.v1.Target
-	1,   // 41: xlashape.v1.MemoryRequest.frames:type_name -> xlashape.v1.Frames
-	49,  // 42: xlashape.v1.MemoryResponse.totals:type_name -> xlashape.v1.MemoryTotals
-	50,  // 43: xlashape.v1.MemoryResponse.peak_buffers:type_name -> xlashape.v1.MemoryRow
-	51,  // 44: xlashape.v1.MemoryResponse.timeline:type_name -> xlashape.v1.MemoryTimelineRow
-	52,  // 45: xlashape.v1.MemoryResponse.spaces:type_name -> xlashape.v1.MemorySpacesRow
-	53,  // 46: xlashape.v1.MemoryResponse.by:type_name -> xlashape.v1.MemoryByRow
-	50,  // 47: xlashape.v1.MemoryResponse.at:type_name -> xlashape.v1.MemoryRow
-	54,  // 48: xlashape.v1.MemoryResponse.fit:type_name -> xlashape.v1.MemoryFitRow
-	0,   // 49: xlashape.v1.MemoryTotals.target:type_name -> xlashape.v1.Target
-	12,  // 50: xlashape.v1.MemoryRow.kind:type_name -> xlashape.v1.BufferKind
-	97,  // 51: xlashape.v1.MemoryTimelineRow.spaces:type_name -> xlashape.v1.MemoryTimelineRow.SpacesEntry
-	13,  // 52: xlashape.v1.MemoryFitRow.change:type_name -> xlashape.v1.PeakChangeKind
-	98,  // 53: xlashape.v1.CollectivesRequest.module:type_name -> xlashape.v1.ModuleInput
-	18,  // 54: xlashape.v1.CollectivesRequest.table:type_name -> xlashape.v1.CollectivesTable
-	2,   // 55: xlashape.v1.CollectivesRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 56: xlashape.v1.CollectivesRequest.target:type_name -> xlashape.v1.Target
-	1,   // 57: xlashape.v1.CollectivesRequest.frames:type_name -> xlashape.v1.Frames
-	57,  // 58: xlashape.v1.CollectivesResponse.totals:type_name -> xlashape.v1.CollectivesTotals
-	58,  // 59: xlashape.v1.CollectivesResponse.rows:type_name -> xlashape.v1.CollectivesRow
-	59,  // 60: xlashape.v1.CollectivesResponse.by:type_name -> xlashape.v1.CollectivesByRow
-	60,  // 61: xlashape.v1.CollectivesResponse.findings:type_name -> xlashape.v1.CollectivesFindingsRow
-	0,   // 62: xlashape.v1.CollectivesTotals.target:type_name -> xlashape.v1.Target
-	15,  // 63: xlashape.v1.CollectivesRow.kind:type_name -> xlashape.v1.CollectiveKind
-	16,  // 64: xlashape.v1.CollectivesRow.mode:type_name -> xlashape.v1.GroupMode
-	17,  // 65: xlashape.v1.CollectivesFindingsRow.kind:type_name -> xlashape.v1.CollectiveFindingKind
-	98,  // 66: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
-	98,  // 67: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
-	20,  // 68: xlashape.v1.DiffRequest.table:type_name -> xlashape.v1.DiffTable
-	1,   // 69: xlashape.v1.DiffRequest.frames:type_name -> xlashape.v1.Frames
-	63,  // 70: xlashape.v1.DiffResponse.totals:type_name -> xlashape.v1.DiffTotals
-	64,  // 71: xlashape.v1.DiffResponse.changes:type_name -> xlashape.v1.DiffRow
-	65,  // 72: xlashape.v1.DiffResponse.measures:type_name -> xlashape.v1.DiffMeasuresRow
-	19,  // 73: xlashape.v1.DiffRow.kind:type_name -> xlashape.v1.ChangeKind
-	98,  // 74: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
-	24,  // 75: xlashape.v1.CopiesRequest.table:type_name -> xlashape.v1.CopiesTable
-	1,   // 76: xlashape.v1.CopiesRequest.frames:type_name -> xlashape.v1.Frames
-	68,  // 77: xlashape.v1.CopiesResponse.totals:type_name -> xlashape.v1.CopiesTotals
-	69,  // 78: xlashape.v1.CopiesResponse.rows:type_name -> xlashape.v1.CopiesRow
-	70,  // 79: xlashape.v1.CopiesResponse.causes:type_name -> xlashape.v1.CopiesCausesRow
-	71,  // 80: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
-	21,  // 81: xlashape.v1.CopiesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
-	22,  // 82: xlashape.v1.CopiesRow.times_bound:type_name -> xlashape.v1.TimesBound
-	21,  // 83: xlashape.v1.CopiesCausesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
-	23,  // 84: xlashape.v1.CopiesSuggestionsRow.kinds:type_name -> xlashape.v1.CopyEditKind
-	98,  // 85: xlashape.v1.IndexingMapsRequest.module:type_name -> xlashape.v1.ModuleInput
-	100, // 86: xlashape.v1.IndexingMapsRequest.direction:type_name -> xlashape.v1.Direction
-	101, // 87: xlashape.v1.IndexingMapsRequest.style:type_name -> xlashape.v1.TextStyle
-	74,  // 88: xlashape.v1.IndexingMapsResponse.totals:type_name -> xlashape.v1.MapTotals
-	75,  // 89: xlashape.v1.IndexingMapsResponse.maps:type_name -> xlashape.v1.MapRow
-	100, // 90: xlashape.v1.MapTotals.direction:type_name -> xlashape.v1.Direction
-	100, // 91: xlashape.v1.MapRow.direction:type_name -> xlashape.v1.Direction
-	102, // 92: xlashape.v1.MapRow.knowledge:type_name -> xlashape.v1.Knowledge
-	103, // 93: xlashape.v1.MapRow.indexing:type_name -> xlashape.v1.OperandIndexing
-	98,  // 94: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
-	101, // 95: xlashape.v1.TileRequest.style:type_name -> xlashape.v1.TextStyle
-	78,  // 96: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
-	79,  // 97: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
-	103, // 98: xlashape.v1.TileRow.indexing:type_name -> xlashape.v1.OperandIndexing
-	104, // 99: xlashape.v1.TileRow.tile:type_name -> xlashape.v1.SymbolicTile
-	98,  // 100: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
-	82,  // 101: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
-	83,  // 102: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
-	98,  // 103: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
-	27,  // 104: xlashape.v1.ReadsRequest.table:type_name -> xlashape.v1.ReadsTable
-	0,   // 105: xlashape.v1.ReadsRequest.target:type_name -> xlashape.v1.Target
-	1,   // 106: xlashape.v1.ReadsRequest.frames:type_name -> xlashape.v1.Frames
-	86,  // 107: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
-	87,  // 108: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
-	88,  // 109: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
-	89,  // 110: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
-	0,   // 111: xlashape.v1.ReadsTotals.target:type_name -> xlashape.v1.Target
-	25,  // 112: xlashape.v1.ReadsRow.access:type_name -> xlashape.v1.AccessKind
-	26,  // 113: xlashape.v1.ReadsRow.relayout:type_name -> xlashape.v1.Relayout
-	102, // 114: xlashape.v1.ReadsRow.knowledge:type_name -> xlashape.v1.Knowledge
-	25,  // 115: xlashape.v1.ReadsAccessesRow.access:type_name -> xlashape.v1.AccessKind
-	26,  // 116: xlashape.v1.ReadsAccessesRow.relayout:type_name -> xlashape.v1.Relayout
-	103, // 117: xlashape.v1.ReadsAccessesRow.indexing:type_name -> xlashape.v1.OperandIndexing
-	105, // 118: xlashape.v1.ReadsAccessesRow.physical:type_name -> xlashape.v1.IndexingMap
-	28,  // 119: xlashape.v1.ProfileRequest.table:type_name -> xlashape.v1.ProfileTable
-	2,   // 120: xlashape.v1.ProfileRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 121: xlashape.v1.ProfileRequest.target:type_name -> xlashape.v1.Target
-	1,   // 122: xlashape.v1.ProfileRequest.frames:type_name -> xlashape.v1.Frames
-	92,  // 123: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
-	93,  // 124: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
-	94,  // 125: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
-	95,  // 126: xlashape.v1.ProfileResponse.against:type_name -> xlashape.v1.ProfileAgainstRow
-	0,   // 127: xlashape.v1.ProfileTotals.target:type_name -> xlashape.v1.Target
-	4,   // 128: xlashape.v1.ProfileRow.bound:type_name -> xlashape.v1.Bound
-	39,  // 129: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
-	35,  // 130: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
-	47,  // 131: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
-	66,  // 132: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
-	29,  // 133: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
-	55,  // 134: xlashape.v1.ReportService.Collectives:input_type -> xlashape.v1.CollectivesRequest
-	84,  // 135: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
-	90,  // 136: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
-	61,  // 137: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
-	76,  // 138: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
-	80,  // 139: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
-	40,  // 140: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
-	36,  // 141: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
-	48,  // 142: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
-	67,  // 143: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
-	30,  // 144: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
-	56,  // 145: xlashape.v1.ReportService.Collectives:output_type -> xlashape.v1.CollectivesResponse
-	85,  // 146: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
-	91,  // 147: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
-	62,  // 148: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
-	77,  // 149: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
-	81,  // 150: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
-	140, // [140:151] is the sub-list for method output_type
-	129, // [129:140] is the sub-list for method input_type
-	129, // [129:129] is the sub-list for extension type_name
-	129, // [129:129] is the sub-list for extension extendee
-	0,   // [0:129] is the sub-list for field type_name
+	116, // 0: xlashape.v1.SummaryRequest.module:type_name -> xlashape.v1.ModuleInput
+	4,   // 1: xlashape.v1.SummaryRequest.table:type_name -> xlashape.v1.SummaryTable
+	0,   // 2: xlashape.v1.SummaryRequest.target:type_name -> xlashape.v1.Target
+	1,   // 3: xlashape.v1.SummaryRequest.frames:type_name -> xlashape.v1.Frames
+	36,  // 4: xlashape.v1.SummaryResponse.totals:type_name -> xlashape.v1.SummaryTotals
+	37,  // 5: xlashape.v1.SummaryResponse.rows:type_name -> xlashape.v1.SummaryRow
+	38,  // 6: xlashape.v1.SummaryResponse.fine:type_name -> xlashape.v1.SummaryFineRow
+	0,   // 7: xlashape.v1.SummaryTotals.target:type_name -> xlashape.v1.Target
+	2,   // 8: xlashape.v1.SummaryRow.measure:type_name -> xlashape.v1.Measure
+	3,   // 9: xlashape.v1.SummaryRow.kind:type_name -> xlashape.v1.FindingKind
+	3,   // 10: xlashape.v1.SummaryFineRow.kind:type_name -> xlashape.v1.FindingKind
+	116, // 11: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
+	8,   // 12: xlashape.v1.CostRequest.table:type_name -> xlashape.v1.CostTable
+	5,   // 13: xlashape.v1.CostRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 14: xlashape.v1.CostRequest.target:type_name -> xlashape.v1.Target
+	1,   // 15: xlashape.v1.CostRequest.frames:type_name -> xlashape.v1.Frames
+	41,  // 16: xlashape.v1.CostResponse.totals:type_name -> xlashape.v1.CostTotals
+	42,  // 17: xlashape.v1.CostResponse.rows:type_name -> xlashape.v1.CostRow
+	43,  // 18: xlashape.v1.CostResponse.spaces:type_name -> xlashape.v1.CostSpacesRow
+	44,  // 19: xlashape.v1.CostResponse.by:type_name -> xlashape.v1.CostByRow
+	0,   // 20: xlashape.v1.CostTotals.target:type_name -> xlashape.v1.Target
+	6,   // 21: xlashape.v1.CostRow.basis:type_name -> xlashape.v1.CostBasis
+	114, // 22: xlashape.v1.CostRow.spaces:type_name -> xlashape.v1.CostRow.SpacesEntry
+	7,   // 23: xlashape.v1.CostRow.bound:type_name -> xlashape.v1.Bound
+	116, // 24: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
+	117, // 25: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
+	10,  // 26: xlashape.v1.SizeRequest.table:type_name -> xlashape.v1.SizeTable
+	5,   // 27: xlashape.v1.SizeRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 28: xlashape.v1.SizeRequest.target:type_name -> xlashape.v1.Target
+	9,   // 29: xlashape.v1.SizeRequest.order:type_name -> xlashape.v1.SizeOrder
+	1,   // 30: xlashape.v1.SizeRequest.frames:type_name -> xlashape.v1.Frames
+	47,  // 31: xlashape.v1.SizeResponse.totals:type_name -> xlashape.v1.SizeTotals
+	48,  // 32: xlashape.v1.SizeResponse.buffers:type_name -> xlashape.v1.SizeRow
+	49,  // 33: xlashape.v1.SizeResponse.by:type_name -> xlashape.v1.SizeByRow
+	0,   // 34: xlashape.v1.SizeTotals.target:type_name -> xlashape.v1.Target
+	116, // 35: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
+	117, // 36: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
+	15,  // 37: xlashape.v1.WhyRequest.table:type_name -> xlashape.v1.WhyTable
+	0,   // 38: xlashape.v1.WhyRequest.target:type_name -> xlashape.v1.Target
+	1,   // 39: xlashape.v1.WhyRequest.frames:type_name -> xlashape.v1.Frames
+	52,  // 40: xlashape.v1.WhyResponse.totals:type_name -> xlashape.v1.WhyTotals
+	53,  // 41: xlashape.v1.WhyResponse.buffers:type_name -> xlashape.v1.WhyRow
+	54,  // 42: xlashape.v1.WhyResponse.causes:type_name -> xlashape.v1.WhyCausesRow
+	55,  // 43: xlashape.v1.WhyResponse.suggestions:type_name -> xlashape.v1.WhySuggestionsRow
+	56,  // 44: xlashape.v1.WhyResponse.donated:type_name -> xlashape.v1.WhyDonatedRow
+	57,  // 45: xlashape.v1.WhyResponse.stated:type_name -> xlashape.v1.WhyStatedRow
+	11,  // 46: xlashape.v1.WhyTotals.kind:type_name -> xlashape.v1.WhySubject
+	0,   // 47: xlashape.v1.WhyTotals.target:type_name -> xlashape.v1.Target
+	12,  // 48: xlashape.v1.WhyCausesRow.kind:type_name -> xlashape.v1.WhyCauseKind
+	13,  // 49: xlashape.v1.WhySuggestionsRow.kind:type_name -> xlashape.v1.WhySuggestionKind
+	14,  // 50: xlashape.v1.WhyDonatedRow.kind:type_name -> xlashape.v1.AliasKind
+	116, // 51: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
+	18,  // 52: xlashape.v1.MemoryRequest.table:type_name -> xlashape.v1.MemoryTable
+	5,   // 53: xlashape.v1.MemoryRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 54: xlashape.v1.MemoryRequest.target:type_name -> xlashape.v1.Target
+	1,   // 55: xlashape.v1.MemoryRequest.frames:type_name -> xlashape.v1.Frames
+	60,  // 56: xlashape.v1.MemoryResponse.totals:type_name -> xlashape.v1.MemoryTotals
+	61,  // 57: xlashape.v1.MemoryResponse.peak_buffers:type_name -> xlashape.v1.MemoryRow
+	62,  // 58: xlashape.v1.MemoryResponse.timeline:type_name -> xlashape.v1.MemoryTimelineRow
+	63,  // 59: xlashape.v1.MemoryResponse.spaces:type_name -> xlashape.v1.MemorySpacesRow
+	64,  // 60: xlashape.v1.MemoryResponse.by:type_name -> xlashape.v1.MemoryByRow
+	61,  // 61: xlashape.v1.MemoryResponse.at:type_name -> xlashape.v1.MemoryRow
+	65,  // 62: xlashape.v1.MemoryResponse.fit:type_name -> xlashape.v1.MemoryFitRow
+	0,   // 63: xlashape.v1.MemoryTotals.target:type_name -> xlashape.v1.Target
+	16,  // 64: xlashape.v1.MemoryRow.kind:type_name -> xlashape.v1.BufferKind
+	115, // 65: xlashape.v1.MemoryTimelineRow.spaces:type_name -> xlashape.v1.MemoryTimelineRow.SpacesEntry
+	17,  // 66: xlashape.v1.MemoryFitRow.change:type_name -> xlashape.v1.PeakChangeKind
+	116, // 67: xlashape.v1.CollectivesRequest.module:type_name -> xlashape.v1.ModuleInput
+	22,  // 68: xlashape.v1.CollectivesRequest.table:type_name -> xlashape.v1.CollectivesTable
+	5,   // 69: xlashape.v1.CollectivesRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 70: xlashape.v1.CollectivesRequest.target:type_name -> xlashape.v1.Target
+	1,   // 71: xlashape.v1.CollectivesRequest.frames:type_name -> xlashape.v1.Frames
+	68,  // 72: xlashape.v1.CollectivesResponse.totals:type_name -> xlashape.v1.CollectivesTotals
+	69,  // 73: xlashape.v1.CollectivesResponse.rows:type_name -> xlashape.v1.CollectivesRow
+	70,  // 74: xlashape.v1.CollectivesResponse.by:type_name -> xlashape.v1.CollectivesByRow
+	71,  // 75: xlashape.v1.CollectivesResponse.findings:type_name -> xlashape.v1.CollectivesFindingsRow
+	0,   // 76: xlashape.v1.CollectivesTotals.target:type_name -> xlashape.v1.Target
+	19,  // 77: xlashape.v1.CollectivesRow.kind:type_name -> xlashape.v1.CollectiveKind
+	20,  // 78: xlashape.v1.CollectivesRow.mode:type_name -> xlashape.v1.GroupMode
+	21,  // 79: xlashape.v1.CollectivesFindingsRow.kind:type_name -> xlashape.v1.CollectiveFindingKind
+	116, // 80: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
+	116, // 81: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
+	24,  // 82: xlashape.v1.DiffRequest.table:type_name -> xlashape.v1.DiffTable
+	5,   // 83: xlashape.v1.DiffRequest.by:type_name -> xlashape.v1.Grouping
+	1,   // 84: xlashape.v1.DiffRequest.frames:type_name -> xlashape.v1.Frames
+	74,  // 85: xlashape.v1.DiffResponse.totals:type_name -> xlashape.v1.DiffTotals
+	75,  // 86: xlashape.v1.DiffResponse.changes:type_name -> xlashape.v1.DiffRow
+	76,  // 87: xlashape.v1.DiffResponse.measures:type_name -> xlashape.v1.DiffMeasuresRow
+	77,  // 88: xlashape.v1.DiffResponse.by:type_name -> xlashape.v1.DiffByRow
+	23,  // 89: xlashape.v1.DiffRow.kind:type_name -> xlashape.v1.ChangeKind
+	116, // 90: xlashape.v1.EquivalentRequest.a:type_name -> xlashape.v1.ModuleInput
+	116, // 91: xlashape.v1.EquivalentRequest.b:type_name -> xlashape.v1.ModuleInput
+	1,   // 92: xlashape.v1.EquivalentRequest.frames:type_name -> xlashape.v1.Frames
+	80,  // 93: xlashape.v1.EquivalentResponse.totals:type_name -> xlashape.v1.EquivalentTotals
+	81,  // 94: xlashape.v1.EquivalentResponse.stages:type_name -> xlashape.v1.EquivalentRow
+	25,  // 95: xlashape.v1.EquivalentTotals.verdict:type_name -> xlashape.v1.Verdict
+	25,  // 96: xlashape.v1.EquivalentRow.verdict:type_name -> xlashape.v1.Verdict
+	116, // 97: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
+	29,  // 98: xlashape.v1.CopiesRequest.table:type_name -> xlashape.v1.CopiesTable
+	5,   // 99: xlashape.v1.CopiesRequest.by:type_name -> xlashape.v1.Grouping
+	1,   // 100: xlashape.v1.CopiesRequest.frames:type_name -> xlashape.v1.Frames
+	84,  // 101: xlashape.v1.CopiesResponse.totals:type_name -> xlashape.v1.CopiesTotals
+	85,  // 102: xlashape.v1.CopiesResponse.rows:type_name -> xlashape.v1.CopiesRow
+	86,  // 103: xlashape.v1.CopiesResponse.causes:type_name -> xlashape.v1.CopiesCausesRow
+	87,  // 104: xlashape.v1.CopiesResponse.by:type_name -> xlashape.v1.CopiesByRow
+	88,  // 105: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
+	26,  // 106: xlashape.v1.CopiesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
+	27,  // 107: xlashape.v1.CopiesRow.times_bound:type_name -> xlashape.v1.TimesBound
+	26,  // 108: xlashape.v1.CopiesCausesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
+	28,  // 109: xlashape.v1.CopiesSuggestionsRow.kinds:type_name -> xlashape.v1.CopyEditKind
+	116, // 110: xlashape.v1.IndexingMapsRequest.module:type_name -> xlashape.v1.ModuleInput
+	118, // 111: xlashape.v1.IndexingMapsRequest.direction:type_name -> xlashape.v1.Direction
+	119, // 112: xlashape.v1.IndexingMapsRequest.style:type_name -> xlashape.v1.TextStyle
+	91,  // 113: xlashape.v1.IndexingMapsResponse.totals:type_name -> xlashape.v1.MapTotals
+	92,  // 114: xlashape.v1.IndexingMapsResponse.maps:type_name -> xlashape.v1.MapRow
+	118, // 115: xlashape.v1.MapTotals.direction:type_name -> xlashape.v1.Direction
+	118, // 116: xlashape.v1.MapRow.direction:type_name -> xlashape.v1.Direction
+	120, // 117: xlashape.v1.MapRow.knowledge:type_name -> xlashape.v1.Knowledge
+	121, // 118: xlashape.v1.MapRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	116, // 119: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
+	119, // 120: xlashape.v1.TileRequest.style:type_name -> xlashape.v1.TextStyle
+	95,  // 121: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
+	96,  // 122: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
+	121, // 123: xlashape.v1.TileRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	122, // 124: xlashape.v1.TileRow.tile:type_name -> xlashape.v1.SymbolicTile
+	116, // 125: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
+	99,  // 126: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
+	100, // 127: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
+	116, // 128: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
+	32,  // 129: xlashape.v1.ReadsRequest.table:type_name -> xlashape.v1.ReadsTable
+	5,   // 130: xlashape.v1.ReadsRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 131: xlashape.v1.ReadsRequest.target:type_name -> xlashape.v1.Target
+	1,   // 132: xlashape.v1.ReadsRequest.frames:type_name -> xlashape.v1.Frames
+	103, // 133: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
+	104, // 134: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
+	105, // 135: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
+	106, // 136: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
+	107, // 137: xlashape.v1.ReadsResponse.by:type_name -> xlashape.v1.ReadsByRow
+	0,   // 138: xlashape.v1.ReadsTotals.target:type_name -> xlashape.v1.Target
+	30,  // 139: xlashape.v1.ReadsRow.access:type_name -> xlashape.v1.AccessKind
+	31,  // 140: xlashape.v1.ReadsRow.relayout:type_name -> xlashape.v1.Relayout
+	120, // 141: xlashape.v1.ReadsRow.knowledge:type_name -> xlashape.v1.Knowledge
+	30,  // 142: xlashape.v1.ReadsAccessesRow.access:type_name -> xlashape.v1.AccessKind
+	31,  // 143: xlashape.v1.ReadsAccessesRow.relayout:type_name -> xlashape.v1.Relayout
+	121, // 144: xlashape.v1.ReadsAccessesRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	123, // 145: xlashape.v1.ReadsAccessesRow.physical:type_name -> xlashape.v1.IndexingMap
+	33,  // 146: xlashape.v1.ProfileRequest.table:type_name -> xlashape.v1.ProfileTable
+	5,   // 147: xlashape.v1.ProfileRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 148: xlashape.v1.ProfileRequest.target:type_name -> xlashape.v1.Target
+	1,   // 149: xlashape.v1.ProfileRequest.frames:type_name -> xlashape.v1.Frames
+	110, // 150: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
+	111, // 151: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
+	112, // 152: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
+	113, // 153: xlashape.v1.ProfileResponse.against:type_name -> xlashape.v1.ProfileAgainstRow
+	0,   // 154: xlashape.v1.ProfileTotals.target:type_name -> xlashape.v1.Target
+	7,   // 155: xlashape.v1.ProfileRow.bound:type_name -> xlashape.v1.Bound
+	34,  // 156: xlashape.v1.ReportService.Summary:input_type -> xlashape.v1.SummaryRequest
+	50,  // 157: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
+	45,  // 158: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
+	58,  // 159: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
+	82,  // 160: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
+	39,  // 161: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
+	66,  // 162: xlashape.v1.ReportService.Collectives:input_type -> xlashape.v1.CollectivesRequest
+	101, // 163: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
+	108, // 164: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
+	72,  // 165: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
+	78,  // 166: xlashape.v1.ReportService.Equivalent:input_type -> xlashape.v1.EquivalentRequest
+	93,  // 167: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
+	97,  // 168: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
+	35,  // 169: xlashape.v1.ReportService.Summary:output_type -> xlashape.v1.SummaryResponse
+	51,  // 170: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
+	46,  // 171: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
+	59,  // 172: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
+	83,  // 173: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
+	40,  // 174: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
+	67,  // 175: xlashape.v1.ReportService.Collectives:output_type -> xlashape.v1.CollectivesResponse
+	102, // 176: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
+	109, // 177: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
+	73,  // 178: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
+	79,  // 179: xlashape.v1.ReportService.Equivalent:output_type -> xlashape.v1.EquivalentResponse
+	94,  // 180: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
+	98,  // 181: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
+	169, // [169:182] is the sub-list for method output_type
+	156, // [156:169] is the sub-list for method input_type
+	156, // [156:156] is the sub-list for extension type_name
+	156, // [156:156] is the sub-list for extension extendee
+	0,   // [0:156] is the sub-list for field type_name
 }
 
 func init() { file_xlashape_v1_report_service_proto_init() }
@@ -13284,31 +15323,31 @@ func file_xlashape_v1_report_service_proto_init() {
 	file_xlashape_v1_report_service_proto_msgTypes[3].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[4].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[5].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[6].OneofWrappers = []any{
+	file_xlashape_v1_report_service_proto_msgTypes[7].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[8].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[9].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[10].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[11].OneofWrappers = []any{
 		(*SizeRequest_Module)(nil),
 		(*SizeRequest_Shape)(nil),
 	}
-	file_xlashape_v1_report_service_proto_msgTypes[8].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[9].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[10].OneofWrappers = []any{
+	file_xlashape_v1_report_service_proto_msgTypes[13].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[14].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[15].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[16].OneofWrappers = []any{
 		(*WhyRequest_Module)(nil),
 		(*WhyRequest_Shape)(nil),
 		(*WhyRequest_Text)(nil),
 	}
-	file_xlashape_v1_report_service_proto_msgTypes[12].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[13].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[14].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[15].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[16].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[17].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[18].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[19].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[20].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[21].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[22].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[23].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[24].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[25].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[26].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[27].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[28].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[29].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[30].OneofWrappers = []any{}
@@ -13318,36 +15357,47 @@ func file_xlashape_v1_report_service_proto_init() {
 	file_xlashape_v1_report_service_proto_msgTypes[35].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[36].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[37].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[39].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[38].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[40].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[41].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[42].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[43].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[45].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[44].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[46].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[47].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[49].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[48].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[50].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[51].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[52].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[53].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[54].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[55].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[57].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[58].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[59].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[60].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[61].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[62].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[63].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[64].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[65].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[66].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[67].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[69].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[70].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[71].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[72].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[73].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[74].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[76].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[77].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[78].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[79].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_xlashape_v1_report_service_proto_rawDesc), len(file_xlashape_v1_report_service_proto_rawDesc)),
-			NumEnums:      29,
-			NumMessages:   69,
+			NumEnums:      34,
+			NumMessages:   82,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
+	ReportService_Summary_FullMethodName     = "/xlashape.v1.ReportService/Summary"
 	ReportService_Why_FullMethodName         = "/xlashape.v1.ReportService/Why"
 	ReportService_Size_FullMethodName        = "/xlashape.v1.ReportService/Size"
 	ReportService_Memory_FullMethodName      = "/xlashape.v1.ReportService/Memory"
@@ -30,6 +31,7 @@ const (
 	ReportService_Reads_FullMethodName       = "/xlashape.v1.ReportService/Reads"
 	ReportService_Profile_FullMethodName     = "/xlashape.v1.ReportService/Profile"
 	ReportService_Diff_FullMethodName        = "/xlashape.v1.ReportService/Diff"
+	ReportService_Equivalent_FullMethodName  = "/xlashape.v1.ReportService/Equivalent"
 	ReportService_Tile_FullMethodName        = "/xlashape.v1.ReportService/Tile"
 	ReportService_Verify_FullMethodName      = "/xlashape.v1.ReportService/Verify"
 )
@@ -41,6 +43,8 @@ const (
 // Answers about programs as totals and rows. Every report has the same form: a request names its subject, one table of the report, and a page of that
 // table. The response has the totals of the report and the rows of the page. A value that is not known is not set.
 type ReportServiceClient interface {
+	// Reports what stands out in a program, first what costs most, each with what mends it; and what is fine.
+	Summary(ctx context.Context, in *SummaryRequest, opts ...grpc.CallOption) (*SummaryResponse, error)
 	// Reports why buffers are as large as they are, and what would make them smaller.
 	Why(ctx context.Context, in *WhyRequest, opts ...grpc.CallOption) (*WhyResponse, error)
 	// Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
@@ -59,6 +63,8 @@ type ReportServiceClient interface {
 	Profile(ctx context.Context, in *ProfileRequest, opts ...grpc.CallOption) (*ProfileResponse, error)
 	// Reports what changed from one module to another, matched by structure, ranked by what it costs.
 	Diff(ctx context.Context, in *DiffRequest, opts ...grpc.CallOption) (*DiffResponse, error)
+	// Reports whether two modules compute the same, and where they differ.
+	Equivalent(ctx context.Context, in *EquivalentRequest, opts ...grpc.CallOption) (*EquivalentResponse, error)
 	// Reports the tile of each operand that a tile of an instruction's output reads, as text.
 	Tile(ctx context.Context, in *TileRequest, opts ...grpc.CallOption) (*TileResponse, error)
 	// Reports which rules of XLA's verifier a module breaks.
@@ -71,6 +77,16 @@ type reportServiceClient struct {
 
 func NewReportServiceClient(cc grpc.ClientConnInterface) ReportServiceClient {
 	return &reportServiceClient{cc}
+}
+
+func (c *reportServiceClient) Summary(ctx context.Context, in *SummaryRequest, opts ...grpc.CallOption) (*SummaryResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SummaryResponse)
+	err := c.cc.Invoke(ctx, ReportService_Summary_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 func (c *reportServiceClient) Why(ctx context.Context, in *WhyRequest, opts ...grpc.CallOption) (*WhyResponse, error) {
@@ -163,6 +179,16 @@ func (c *reportServiceClient) Diff(ctx context.Context, in *DiffRequest, opts ..
 	return out, nil
 }
 
+func (c *reportServiceClient) Equivalent(ctx context.Context, in *EquivalentRequest, opts ...grpc.CallOption) (*EquivalentResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(EquivalentResponse)
+	err := c.cc.Invoke(ctx, ReportService_Equivalent_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *reportServiceClient) Tile(ctx context.Context, in *TileRequest, opts ...grpc.CallOption) (*TileResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(TileResponse)
@@ -190,6 +216,8 @@ func (c *reportServiceClient) Verify(ctx context.Context, in *VerifyRequest, opt
 // Answers about programs as totals and rows. Every report has the same form: a request names its subject, one table of the report, and a page of that
 // table. The response has the totals of the report and the rows of the page. A value that is not known is not set.
 type ReportServiceServer interface {
+	// Reports what stands out in a program, first what costs most, each with what mends it; and what is fine.
+	Summary(context.Context, *SummaryRequest) (*SummaryResponse, error)
 	// Reports why buffers are as large as they are, and what would make them smaller.
 	Why(context.Context, *WhyRequest) (*WhyResponse, error)
 	// Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
@@ -208,6 +236,8 @@ type ReportServiceServer interface {
 	Profile(context.Context, *ProfileRequest) (*ProfileResponse, error)
 	// Reports what changed from one module to another, matched by structure, ranked by what it costs.
 	Diff(context.Context, *DiffRequest) (*DiffResponse, error)
+	// Reports whether two modules compute the same, and where they differ.
+	Equivalent(context.Context, *EquivalentRequest) (*EquivalentResponse, error)
 	// Reports the tile of each operand that a tile of an instruction's output reads, as text.
 	Tile(context.Context, *TileRequest) (*TileResponse, error)
 	// Reports which rules of XLA's verifier a module breaks.
@@ -222,6 +252,9 @@ type ReportServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedReportServiceServer struct{}
 
+func (UnimplementedReportServiceServer) Summary(context.Context, *SummaryRequest) (*SummaryResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Summary not implemented")
+}
 func (UnimplementedReportServiceServer) Why(context.Context, *WhyRequest) (*WhyResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Why not implemented")
 }
@@ -249,6 +282,9 @@ func (UnimplementedReportServiceServer) Profile(context.Context, *ProfileRequest
 func (UnimplementedReportServiceServer) Diff(context.Context, *DiffRequest) (*DiffResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Diff not implemented")
 }
+func (UnimplementedReportServiceServer) Equivalent(context.Context, *EquivalentRequest) (*EquivalentResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Equivalent not implemented")
+}
 func (UnimplementedReportServiceServer) Tile(context.Context, *TileRequest) (*TileResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Tile not implemented")
 }
@@ -274,6 +310,24 @@ func RegisterReportServiceServer(s grpc.ServiceRegistrar, srv ReportServiceServe
 		t.testEmbeddedByValue()
 	}
 	s.RegisterService(&ReportService_ServiceDesc, srv)
+}
+
+func _ReportService_Summary_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SummaryRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReportServiceServer).Summary(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReportService_Summary_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReportServiceServer).Summary(ctx, req.(*SummaryRequest))
+	}
+	return interceptor(ctx, in, info, handler)
 }
 
 func _ReportService_Why_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
@@ -438,6 +492,24 @@ func _ReportService_Diff_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ReportService_Equivalent_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EquivalentRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ReportServiceServer).Equivalent(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ReportService_Equivalent_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ReportServiceServer).Equivalent(ctx, req.(*EquivalentRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ReportService_Tile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TileRequest)
 	if err := dec(in); err != nil {
@@ -482,6 +554,10 @@ var ReportService_ServiceDesc = grpc.ServiceDesc{
 	HandlerType: (*ReportServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{
+			MethodName: "Summary",
+			Handler:    _ReportService_Summary_Handler,
+		},
+		{
 			MethodName: "Why",
 			Handler:    _ReportService_Why_Handler,
 		},
@@ -516,6 +592,10 @@ var ReportService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Diff",
 			Handler:    _ReportService_Diff_Handler,
+		},
+		{
+			MethodName: "Equivalent",
+			Handler:    _ReportService_Equivalent_Handler,
 		},
 		{
 			MethodName: "Tile",

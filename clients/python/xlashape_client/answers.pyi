@@ -10,6 +10,36 @@ from xlashape.reports.structures import ReceivedIndexing, ReceivedTileMaps
 from xlashape.symbolic import IndexingMap
 
 
+class ReceivedSummaryRow(ReceivedRow):
+    share: float | None
+    measure: str
+    kind: str
+    text: str
+    fix: str | None
+    bytes: int | None
+    times: int
+    where: str
+    instruction: str | None
+    source: str | None
+
+class ReceivedSummaryFineRow(ReceivedRow):
+    kind: str
+    text: str
+
+class ReceivedSummary(Received[ReceivedSummaryRow]):
+    module: str
+    instructions: int
+    argument_bytes: int
+    peak_bytes: int | None
+    is_estimate: bool
+    bytes: int | None
+    flops: int
+    least_time: float | None
+    sent_bytes: int
+    target: str | None
+    rows: Sequence[ReceivedSummaryRow]
+    fine: Sequence[ReceivedSummaryFineRow]
+
 class ReceivedCostRow(ReceivedRow):
     name: str
     opcode: str
@@ -39,7 +69,7 @@ class ReceivedCostSpacesRow(ReceivedRow):
     padded_bytes: int
 
 class ReceivedCostByRow(ReceivedRow):
-    key: str
+    group: str
     instructions: int
     flops: int
     transcendentals: int
@@ -83,6 +113,13 @@ class ReceivedSizeRow(ReceivedRow):
     op_name: str | None
     error: str | None
 
+class ReceivedSizeByRow(ReceivedRow):
+    group: str | None
+    element_bytes: int | None
+    bytes: int | None
+    padding_bytes: int | None
+    count: int | None
+
 class ReceivedSize(Received[ReceivedSizeRow]):
     about: str | None
     target: str | None
@@ -98,6 +135,7 @@ class ReceivedSize(Received[ReceivedSizeRow]):
     shared_count: int
     fused_count: int
     buffers: Sequence[ReceivedSizeRow]
+    by: Sequence[ReceivedSizeByRow]
 
 class ReceivedWhyRow(ReceivedRow):
     name: str | None
@@ -378,6 +416,21 @@ class ReceivedDiffMeasuresRow(ReceivedRow):
     delta: int | None
     note: str | None
 
+class ReceivedDiffByRow(ReceivedRow):
+    group: str | None
+    times: int | None
+    delta_bytes: int | None
+    delta_padding_bytes: int | None
+    delta_bytes_read: int | None
+    delta_bytes_written: int | None
+    delta_copies: int | None
+    delta_copy_bytes: int | None
+    delta_collectives: int | None
+    delta_collective_bytes: int | None
+    delta_fusions: int | None
+    delta_instructions: int | None
+    delta_flops: int | None
+
 class ReceivedDiff(Received[ReceivedDiffRow]):
     same: bool
     fingerprint_a: str
@@ -397,6 +450,30 @@ class ReceivedDiff(Received[ReceivedDiffRow]):
     delta_peak_bytes: int | None
     changes: Sequence[ReceivedDiffRow]
     measures: Sequence[ReceivedDiffMeasuresRow]
+    by: Sequence[ReceivedDiffByRow]
+
+class ReceivedEquivalentRow(ReceivedRow):
+    pass_name: str
+    verdict: str
+    instruction: str | None
+    source: str | None
+    file: str
+    reasons: list[str]
+
+class ReceivedEquivalent(Received[ReceivedEquivalentRow]):
+    verdict: str
+    unequal_count: int
+    is_sampled: bool
+    first: str | None
+    output: int | None
+    element: list[int]
+    device: int | None
+    a_value: str | None
+    b_value: str | None
+    instruction: str | None
+    source: str | None
+    reasons: list[str]
+    stages: Sequence[ReceivedEquivalentRow]
 
 class ReceivedCopiesRow(ReceivedRow):
     name: str
@@ -436,6 +513,12 @@ class ReceivedCopiesCausesRow(ReceivedRow):
     share: float | None
     saved_bytes: int
 
+class ReceivedCopiesByRow(ReceivedRow):
+    group: str | None
+    copies: int | None
+    total_bytes: int | None
+    saved_bytes: int | None
+
 class ReceivedCopiesSuggestionsRow(ReceivedRow):
     text: str
     kinds: list[str]
@@ -453,6 +536,7 @@ class ReceivedCopies(Received[ReceivedCopiesRow]):
     has_pass_dumps: bool
     rows: Sequence[ReceivedCopiesRow]
     causes: Sequence[ReceivedCopiesCausesRow]
+    by: Sequence[ReceivedCopiesByRow]
     suggestions: Sequence[ReceivedCopiesSuggestionsRow]
 
 class ReceivedMapRow(ReceivedRow):
@@ -580,6 +664,15 @@ class ReceivedReadsWritesRow(ReceivedRow):
     padding_bytes: int | None
     error: str | None
 
+class ReceivedReadsByRow(ReceivedRow):
+    group: str | None
+    wasted_bytes: int | None
+    again_bytes: int | None
+    distinct_bytes: int | None
+    instructions: int | None
+    operands: int | None
+    failed: int | None
+
 class ReceivedReads(Received[ReceivedReadsRow]):
     name: str
     target: str
@@ -594,6 +687,7 @@ class ReceivedReads(Received[ReceivedReadsRow]):
     reads: Sequence[ReceivedReadsRow]
     accesses: Sequence[ReceivedReadsAccessesRow]
     writes: Sequence[ReceivedReadsWritesRow]
+    by: Sequence[ReceivedReadsByRow]
 
 class ReceivedProfileRow(ReceivedRow):
     name: str
@@ -626,7 +720,7 @@ class ReceivedProfileRow(ReceivedRow):
     op_name: str
 
 class ReceivedProfileByRow(ReceivedRow):
-    key: str
+    group: str
     time: float | None
     share: float | None
     count: int

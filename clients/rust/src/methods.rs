@@ -12,19 +12,20 @@ use crate::v1::shape_service_client::ShapeServiceClient;
 use crate::v1::view_service_client::ViewServiceClient;
 use crate::v1::{
     ByteSizeRequest, CollectivesByRow, CollectivesFindingsRow, CollectivesRequest, CollectivesResponse, CollectivesRow,
-    CollectivesTable, ComposeMapsRequest, CopiesCausesRow, CopiesRequest, CopiesResponse, CopiesRow,
+    CollectivesTable, ComposeMapsRequest, CopiesByRow, CopiesCausesRow, CopiesRequest, CopiesResponse, CopiesRow,
     CopiesSuggestionsRow, CopiesTable, CostByRow, CostRequest, CostResponse, CostRow, CostSpacesRow, CostTable,
-    DeleteModuleRequest, DescribeShapeRequest, DiffMeasuresRow, DiffRequest, DiffResponse, DiffRow, DiffTable,
-    DrawRequest, DrawResponse, EvaluateMapBatchRequest, EvaluateMapRequest, GetModuleRequest, GetTextRequest,
-    GetTextResponse, GraphRequest, GraphResponse, IndexingMapsRequest, IndexingMapsResponse, Instruction,
-    LinearIndexRequest, LinearIndicesRequest, LinearOrder, ListInstructionsRequest, MapChain, MapInput, MapOutput,
-    MapRow, MemoryByRow, MemoryFitRow, MemoryRequest, MemoryResponse, MemoryRow, MemorySpacesRow, MemoryTable,
-    MemoryTimelineRow, Module, MultiIndexRequest, MultiIndicesRequest, ParseMapRequest, ProfileAgainstRow,
-    ProfileByRow, ProfileRequest, ProfileResponse, ProfileRow, ProfileTable, ReadsAccessesRow, ReadsRequest,
-    ReadsResponse, ReadsRow, ReadsTable, ReadsWritesRow, RecognizeRequest, RecognizeResponse, ShapeDescription,
-    ShapeInput, ShapeSize, SimplifyMapRequest, SizeRequest, SizeResponse, SizeRow, TileRequest, TileResponse, TileRow,
-    VerifyRequest, VerifyResponse, VerifyRow, WhyCausesRow, WhyDonatedRow, WhyRequest, WhyResponse, WhyRow,
-    WhyStatedRow, WhySuggestionsRow, WhyTable,
+    DeleteModuleRequest, DescribeShapeRequest, DiffByRow, DiffMeasuresRow, DiffRequest, DiffResponse, DiffRow,
+    DiffTable, DrawRequest, DrawResponse, EquivalentRequest, EquivalentResponse, EquivalentRow,
+    EvaluateMapBatchRequest, EvaluateMapRequest, GetModuleRequest, GetTextRequest, GetTextResponse, GraphRequest,
+    GraphResponse, IndexingMapsRequest, IndexingMapsResponse, Instruction, LinearIndexRequest, LinearIndicesRequest,
+    LinearOrder, ListInstructionsRequest, MapChain, MapInput, MapOutput, MapRow, MemoryByRow, MemoryFitRow,
+    MemoryRequest, MemoryResponse, MemoryRow, MemorySpacesRow, MemoryTable, MemoryTimelineRow, Module,
+    MultiIndexRequest, MultiIndicesRequest, ParseMapRequest, ProfileAgainstRow, ProfileByRow, ProfileRequest,
+    ProfileResponse, ProfileRow, ProfileTable, ReadsAccessesRow, ReadsByRow, ReadsRequest, ReadsResponse, ReadsRow,
+    ReadsTable, ReadsWritesRow, RecognizeRequest, RecognizeResponse, ShapeDescription, ShapeInput, ShapeSize,
+    SimplifyMapRequest, SizeByRow, SizeRequest, SizeResponse, SizeRow, SizeTable, SummaryFineRow, SummaryRequest,
+    SummaryResponse, SummaryRow, SummaryTable, TileRequest, TileResponse, TileRow, VerifyRequest, VerifyResponse,
+    VerifyRow, WhyCausesRow, WhyDonatedRow, WhyRequest, WhyResponse, WhyRow, WhyStatedRow, WhySuggestionsRow, WhyTable,
 };
 use crate::{Channel, Client, Result};
 
@@ -270,6 +271,44 @@ impl Client {
         Ok((results, in_domain))
     }
 
+    /// Reports what stands out in a program, first what costs most, each with what mends it; and what is fine.
+    pub async fn summary(&self, request: SummaryRequest) -> Result<SummaryResponse> {
+        ask!(self, reports.summary, request)
+    }
+
+    /// Returns the rows of the table `rows` of Summary. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn summary_rows(
+        &self,
+        request: SummaryRequest,
+    ) -> impl Stream<Item = Result<SummaryRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = SummaryRequest { page_token, table: SummaryTable::Rows.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.summary, request)?;
+                Ok((answer.rows, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `fine` of Summary. What was looked at and costs little. Pages are fetched as they are needed; the stream ends
+    /// after the first error.
+    pub fn summary_fine(
+        &self,
+        request: SummaryRequest,
+    ) -> impl Stream<Item = Result<SummaryFineRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = SummaryRequest { page_token, table: SummaryTable::Fine.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.summary, request)?;
+                Ok((answer.fine, answer.next_page_token))
+            }
+        })
+    }
+
     /// Reports why buffers are as large as they are, and what would make them smaller.
     pub async fn why(&self, request: WhyRequest) -> Result<WhyResponse> {
         ask!(self, reports.why, request)
@@ -357,10 +396,24 @@ impl Client {
         let client = self.clone();
         pages(request.page_token.clone(), move |page_token| {
             let client = client.clone();
-            let request = SizeRequest { page_token, ..request.clone() };
+            let request = SizeRequest { page_token, table: SizeTable::Buffers.into(), ..request.clone() };
             async move {
                 let answer = ask!(client, reports.size, request)?;
                 Ok((answer.buffers, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `by` of Size. Sums of buffers with something in common. Pages are fetched as they are needed; the stream ends
+    /// after the first error.
+    pub fn size_by(&self, request: SizeRequest) -> impl Stream<Item = Result<SizeByRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = SizeRequest { page_token, table: SizeTable::By.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.size, request)?;
+                Ok((answer.by, answer.next_page_token))
             }
         })
     }
@@ -417,8 +470,8 @@ impl Client {
         })
     }
 
-    /// Returns the rows of the table `by` of Memory. What lives at the peak, by group. Pages are fetched as they are needed; the stream ends after
-    /// the first error.
+    /// Returns the rows of the table `by` of Memory. Sums of buffers with something in common. Pages are fetched as they are needed; the stream ends
+    /// after the first error.
     pub fn memory_by(&self, request: MemoryRequest) -> impl Stream<Item = Result<MemoryByRow>> + Send + Unpin + use<> {
         let client = self.clone();
         pages(request.page_token.clone(), move |page_token| {
@@ -493,6 +546,20 @@ impl Client {
             async move {
                 let answer = ask!(client, reports.copies, request)?;
                 Ok((answer.causes, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `by` of Copies. Sums of copies with something in common. Pages are fetched as they are needed; the stream ends
+    /// after the first error.
+    pub fn copies_by(&self, request: CopiesRequest) -> impl Stream<Item = Result<CopiesByRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = CopiesRequest { page_token, table: CopiesTable::By.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.copies, request)?;
+                Ok((answer.by, answer.next_page_token))
             }
         })
     }
@@ -671,6 +738,20 @@ impl Client {
         })
     }
 
+    /// Returns the rows of the table `by` of Reads. Sums of reads with something in common. Pages are fetched as they are needed; the stream ends
+    /// after the first error.
+    pub fn reads_by(&self, request: ReadsRequest) -> impl Stream<Item = Result<ReadsByRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = ReadsRequest { page_token, table: ReadsTable::By.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.reads, request)?;
+                Ok((answer.by, answer.next_page_token))
+            }
+        })
+    }
+
     /// Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
     pub async fn profile(&self, request: ProfileRequest) -> Result<ProfileResponse> {
         ask!(self, reports.profile, request)
@@ -692,8 +773,8 @@ impl Client {
         })
     }
 
-    /// Returns the rows of the table `by` of Profile. The time of instructions with something in common. Pages are fetched as they are needed; the
-    /// stream ends after the first error.
+    /// Returns the rows of the table `by` of Profile. Sums of instructions with something in common. Pages are fetched as they are needed; the stream
+    /// ends after the first error.
     pub fn profile_by(
         &self,
         request: ProfileRequest,
@@ -757,6 +838,41 @@ impl Client {
             async move {
                 let answer = ask!(client, reports.diff, request)?;
                 Ok((answer.measures, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `by` of Diff. Sums of changes with something in common. Pages are fetched as they are needed; the stream ends
+    /// after the first error.
+    pub fn diff_by(&self, request: DiffRequest) -> impl Stream<Item = Result<DiffByRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = DiffRequest { page_token, table: DiffTable::By.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.diff, request)?;
+                Ok((answer.by, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Reports whether two modules compute the same, and where they differ.
+    pub async fn equivalent(&self, request: EquivalentRequest) -> Result<EquivalentResponse> {
+        ask!(self, reports.equivalent, request)
+    }
+
+    /// Returns the rows of the table `stages` of Equivalent. Pages are fetched as they are needed; the stream ends after the first error.
+    pub fn equivalent_rows(
+        &self,
+        request: EquivalentRequest,
+    ) -> impl Stream<Item = Result<EquivalentRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = EquivalentRequest { page_token, ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.equivalent, request)?;
+                Ok((answer.stages, answer.next_page_token))
             }
         })
     }

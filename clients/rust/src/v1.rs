@@ -1624,6 +1624,137 @@ pub mod hlo_service_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// The request of the report `summary`: what stands out in a program, first what costs most, each with what mends it;
+/// and what is fine.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SummaryRequest {
+    /// The most rows of the answer; 0, and more than 2,000, stand for 2,000. Fewer rows are returned where their texts are
+    /// long, but at least one.
+    #[prost(int32, tag = "1")]
+    pub page_size: i32,
+    /// The next_page_token of the previous answer; all other fields but page_size must be as in the previous request.
+    /// Empty: the first page.
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+    /// The module.
+    #[prost(message, optional, tag = "3")]
+    pub module: ::core::option::Option<ModuleInput>,
+    /// The table whose rows are returned. Default: SUMMARY_TABLE_ROWS.
+    #[prost(enumeration = "SummaryTable", tag = "4")]
+    pub table: i32,
+    /// The chip whose peaks and links give the least times.
+    #[prost(enumeration = "Target", tag = "5")]
+    pub target: i32,
+    /// What `source` names: the line of your own code, or every frame that called an operation, libraries included.
+    #[prost(enumeration = "Frames", tag = "6")]
+    pub frames: i32,
+    /// Refuse text that is no HLO module as it stands; without it, what was left out or assumed is said in `notes`.
+    #[prost(bool, optional, tag = "7")]
+    pub strict: ::core::option::Option<bool>,
+}
+/// The answer of the report `summary`: rows of `table`, rows if it is not set.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SummaryResponse {
+    /// The totals of the report.
+    #[prost(message, optional, tag = "1")]
+    pub totals: ::core::option::Option<SummaryTotals>,
+    /// Rows of the main table, if the request names no other.
+    #[prost(message, repeated, tag = "2")]
+    pub rows: ::prost::alloc::vec::Vec<SummaryRow>,
+    /// The number of rows on all pages.
+    #[prost(int64, tag = "3")]
+    pub row_count: i64,
+    /// The page_token of a request for the next page. Empty if this is the last page.
+    #[prost(string, tag = "4")]
+    pub next_page_token: ::prost::alloc::string::String,
+    /// A summary of the report, as text of a few lines.
+    #[prost(string, tag = "5")]
+    pub headline: ::prost::alloc::string::String,
+    /// What was looked at and costs little.
+    #[prost(message, repeated, tag = "6")]
+    pub fine: ::prost::alloc::vec::Vec<SummaryFineRow>,
+}
+/// The totals of the report `summary`.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SummaryTotals {
+    /// The name of the module.
+    #[prost(string, optional, tag = "1")]
+    pub module: ::core::option::Option<::prost::alloc::string::String>,
+    /// The instructions of the module.
+    #[prost(int64, optional, tag = "2")]
+    pub instructions: ::core::option::Option<i64>,
+    /// The bytes of the arguments.
+    #[prost(int64, optional, tag = "3")]
+    pub argument_bytes: ::core::option::Option<i64>,
+    /// The peak of the memory of a run; not set before XLA's optimizations, in bytes.
+    #[prost(int64, optional, tag = "4")]
+    pub peak_bytes: ::core::option::Option<i64>,
+    /// Whether the peak is estimated.
+    #[prost(bool, optional, tag = "5")]
+    pub is_estimate: ::core::option::Option<bool>,
+    /// What instructions read and write in a run; not set before XLA's optimizations, in bytes.
+    #[prost(int64, optional, tag = "6")]
+    pub bytes: ::core::option::Option<i64>,
+    /// The FLOPs of a run.
+    #[prost(int64, optional, tag = "7")]
+    pub flops: ::core::option::Option<i64>,
+    /// The least time of a run on the target, in seconds.
+    #[prost(double, optional, tag = "8")]
+    pub least_time: ::core::option::Option<f64>,
+    /// What the busiest device sends in a run, in bytes.
+    #[prost(int64, optional, tag = "9")]
+    pub sent_bytes: ::core::option::Option<i64>,
+    /// The device that was asked for.
+    #[prost(enumeration = "Target", tag = "10")]
+    pub target: i32,
+    /// What must be known of the answer, such as what of the text was left out or assumed.
+    #[prost(string, repeated, tag = "11")]
+    pub notes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// A row of the table `rows`.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SummaryRow {
+    /// The part of the measure that it costs, and that its change saves where it has one.
+    #[prost(double, optional, tag = "1")]
+    pub share: ::core::option::Option<f64>,
+    /// What it is a part of.
+    #[prost(enumeration = "Measure", tag = "2")]
+    pub measure: i32,
+    /// The report that has the details.
+    #[prost(enumeration = "FindingKind", tag = "3")]
+    pub kind: i32,
+    /// What was found, in a sentence.
+    #[prost(string, optional, tag = "4")]
+    pub text: ::core::option::Option<::prost::alloc::string::String>,
+    /// The change of the program that mends it; empty where none is known that was tried.
+    #[prost(string, optional, tag = "5")]
+    pub fix: ::core::option::Option<::prost::alloc::string::String>,
+    /// The bytes that it costs in a run of the program, or holds at the peak.
+    #[prost(int64, optional, tag = "6")]
+    pub bytes: ::core::option::Option<i64>,
+    /// How many instructions it is about.
+    #[prost(int64, optional, tag = "7")]
+    pub times: ::core::option::Option<i64>,
+    /// The layer, with repeated layers as one, or else the instruction.
+    #[prost(string, optional, tag = "8")]
+    pub r#where: ::core::option::Option<::prost::alloc::string::String>,
+    /// The instruction that costs most of them.
+    #[prost(string, optional, tag = "9")]
+    pub instruction: ::core::option::Option<::prost::alloc::string::String>,
+    /// The line of the program.
+    #[prost(string, optional, tag = "10")]
+    pub source: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// What was looked at and costs little.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SummaryFineRow {
+    /// The report that has the details.
+    #[prost(enumeration = "FindingKind", tag = "1")]
+    pub kind: i32,
+    /// What is fine, in a sentence.
+    #[prost(string, optional, tag = "2")]
+    pub text: ::core::option::Option<::prost::alloc::string::String>,
+}
 /// The request of the report `cost`: how much each instruction of a program calculates and moves, and the least time
 /// that this takes on a chip.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1643,7 +1774,7 @@ pub struct CostRequest {
     #[prost(enumeration = "CostTable", tag = "4")]
     pub table: i32,
     /// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_SOURCE,
-    /// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_COMPUTATION.
+    /// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_COMPUTATION, GROUPING_LAYER, GROUPING_EACH_LAYER.
     #[prost(enumeration = "Grouping", tag = "5")]
     pub by: i32,
     /// Count FLOPs and bytes as XLA's HloCostAnalysis does: loops once, and its other peculiarities.
@@ -1828,9 +1959,9 @@ pub struct CostSpacesRow {
 /// Sums of instructions with something in common.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CostByRow {
-    /// What the instructions have in common.
-    #[prost(string, optional, tag = "1")]
-    pub key: ::core::option::Option<::prost::alloc::string::String>,
+    /// What instructions have in common.
+    #[prost(string, optional, tag = "9")]
+    pub group: ::core::option::Option<::prost::alloc::string::String>,
     /// How many instructions of the program have the key in common.
     #[prost(int64, optional, tag = "2")]
     pub instructions: ::core::option::Option<i64>,
@@ -1864,6 +1995,13 @@ pub struct SizeRequest {
     /// Empty: the first page.
     #[prost(string, tag = "2")]
     pub page_token: ::prost::alloc::string::String,
+    /// The table whose rows are returned. Default: SIZE_TABLE_BUFFERS.
+    #[prost(enumeration = "SizeTable", tag = "10")]
+    pub table: i32,
+    /// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_SOURCE,
+    /// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_COMPUTATION, GROUPING_SHAPE, GROUPING_LAYER, GROUPING_EACH_LAYER.
+    #[prost(enumeration = "Grouping", tag = "11")]
+    pub by: i32,
     /// Count as on this device; TPUs give layouts without tiles their own order and tiles.
     #[prost(enumeration = "Target", tag = "5")]
     pub target: i32,
@@ -1896,13 +2034,13 @@ pub mod size_request {
         Shape(super::ShapeInput),
     }
 }
-/// The answer of the report `size`: rows.
+/// The answer of the report `size`: rows of `table`, buffers if it is not set.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SizeResponse {
     /// The totals of the report.
     #[prost(message, optional, tag = "1")]
     pub totals: ::core::option::Option<SizeTotals>,
-    /// Rows of the main table.
+    /// Rows of the main table, if the request names no other.
     #[prost(message, repeated, tag = "2")]
     pub buffers: ::prost::alloc::vec::Vec<SizeRow>,
     /// The number of rows on all pages.
@@ -1914,6 +2052,9 @@ pub struct SizeResponse {
     /// A summary of the report, as text of a few lines.
     #[prost(string, tag = "5")]
     pub headline: ::prost::alloc::string::String,
+    /// Sums of buffers with something in common.
+    #[prost(message, repeated, tag = "6")]
+    pub by: ::prost::alloc::vec::Vec<SizeByRow>,
 }
 /// The totals of the report `size`.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2003,6 +2144,25 @@ pub struct SizeRow {
     /// Why the size is not known.
     #[prost(string, optional, tag = "13")]
     pub error: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// Sums of buffers with something in common.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SizeByRow {
+    /// What buffers have in common.
+    #[prost(string, optional, tag = "1")]
+    pub group: ::core::option::Option<::prost::alloc::string::String>,
+    /// The sum of the bytes of their elements.
+    #[prost(int64, optional, tag = "2")]
+    pub element_bytes: ::core::option::Option<i64>,
+    /// The sum of their bytes, padding included.
+    #[prost(int64, optional, tag = "3")]
+    pub bytes: ::core::option::Option<i64>,
+    /// The sum of their bytes that are not elements.
+    #[prost(int64, optional, tag = "4")]
+    pub padding_bytes: ::core::option::Option<i64>,
+    /// The number of buffers that are summed.
+    #[prost(int64, optional, tag = "5")]
+    pub count: ::core::option::Option<i64>,
 }
 /// The request of the report `why`: why buffers are as large as they are, and what would make them smaller.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -2285,8 +2445,9 @@ pub struct MemoryRequest {
     /// The table whose rows are returned. Default: MEMORY_TABLE_PEAK_BUFFERS.
     #[prost(enumeration = "MemoryTable", tag = "4")]
     pub table: i32,
-    /// Of the table `by`, which needs it, and of no other: what to group by. One of GROUPING_SOURCE, GROUPING_OP_NAME,
-    /// GROUPING_OPCODE, GROUPING_COMPUTATION, GROUPING_SHAPE, GROUPING_KIND, GROUPING_SPACE.
+    /// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_SOURCE,
+    /// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_COMPUTATION, GROUPING_SHAPE, GROUPING_KIND, GROUPING_SPACE,
+    /// GROUPING_LAYER, GROUPING_EACH_LAYER.
     #[prost(enumeration = "Grouping", tag = "5")]
     pub by: i32,
     /// Of the table `at`, which needs it, and of no other: the name of the instruction.
@@ -2334,7 +2495,7 @@ pub struct MemoryResponse {
     /// Each memory space by itself.
     #[prost(message, repeated, tag = "7")]
     pub spaces: ::prost::alloc::vec::Vec<MemorySpacesRow>,
-    /// What lives at the peak, by group.
+    /// Sums of buffers with something in common.
     #[prost(message, repeated, tag = "8")]
     pub by: ::prost::alloc::vec::Vec<MemoryByRow>,
     /// What lives while an instruction runs.
@@ -2531,10 +2692,10 @@ pub struct MemorySpacesRow {
     #[prost(int64, optional, tag = "9")]
     pub total_allocation_bytes: ::core::option::Option<i64>,
 }
-/// What lives at the peak, by group.
+/// Sums of buffers with something in common.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct MemoryByRow {
-    /// What the buffers have in common.
+    /// What buffers have in common.
     #[prost(string, optional, tag = "1")]
     pub group: ::core::option::Option<::prost::alloc::string::String>,
     /// The bytes that buffers with the key take at the peak.
@@ -2607,7 +2768,7 @@ pub struct CollectivesRequest {
     #[prost(enumeration = "CollectivesTable", tag = "4")]
     pub table: i32,
     /// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_MESH_AXES,
-    /// GROUPING_KIND, GROUPING_SOURCE, GROUPING_OP_NAME.
+    /// GROUPING_KIND, GROUPING_SOURCE, GROUPING_OP_NAME, GROUPING_LAYER, GROUPING_EACH_LAYER.
     #[prost(enumeration = "Grouping", tag = "5")]
     pub by: i32,
     /// The axes of the mesh, such as data=4,model=2, where the program does not name them.
@@ -2790,7 +2951,7 @@ pub struct CollectivesRow {
 /// Sums of collectives with something in common.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CollectivesByRow {
-    /// What the collectives have in common.
+    /// What collectives have in common.
     #[prost(string, optional, tag = "1")]
     pub group: ::core::option::Option<::prost::alloc::string::String>,
     /// How many collectives there are; one in a loop counts once.
@@ -2855,6 +3016,10 @@ pub struct DiffRequest {
     /// The table whose rows are returned. Default: DIFF_TABLE_CHANGES.
     #[prost(enumeration = "DiffTable", tag = "5")]
     pub table: i32,
+    /// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_SOURCE,
+    /// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_KIND, GROUPING_LAYER, GROUPING_EACH_LAYER.
+    #[prost(enumeration = "Grouping", tag = "9")]
+    pub by: i32,
     /// What does not count, as the column `what` or `kind` has it: `layout`, `sharding`, `moved`, ….
     #[prost(string, repeated, tag = "6")]
     pub ignore: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
@@ -2886,6 +3051,9 @@ pub struct DiffResponse {
     /// What the modules cost as a whole; the names are those that `--fail-if` takes.
     #[prost(message, repeated, tag = "6")]
     pub measures: ::prost::alloc::vec::Vec<DiffMeasuresRow>,
+    /// Sums of changes with something in common.
+    #[prost(message, repeated, tag = "7")]
+    pub by: ::prost::alloc::vec::Vec<DiffByRow>,
 }
 /// The totals of the report `diff`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3048,6 +3216,155 @@ pub struct DiffMeasuresRow {
     #[prost(string, optional, tag = "6")]
     pub note: ::core::option::Option<::prost::alloc::string::String>,
 }
+/// Sums of changes with something in common.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DiffByRow {
+    /// What changes have in common.
+    #[prost(string, optional, tag = "1")]
+    pub group: ::core::option::Option<::prost::alloc::string::String>,
+    /// How many changes they are.
+    #[prost(int64, optional, tag = "2")]
+    pub times: ::core::option::Option<i64>,
+    /// How many more bytes of buffers the second module has.
+    #[prost(int64, optional, tag = "3")]
+    pub delta_bytes: ::core::option::Option<i64>,
+    /// How many more bytes of buffers that are padding the second module has.
+    #[prost(int64, optional, tag = "4")]
+    pub delta_padding_bytes: ::core::option::Option<i64>,
+    /// How many more bytes that executed instructions read the second module has.
+    #[prost(int64, optional, tag = "5")]
+    pub delta_bytes_read: ::core::option::Option<i64>,
+    /// How many more bytes that executed instructions write the second module has.
+    #[prost(int64, optional, tag = "6")]
+    pub delta_bytes_written: ::core::option::Option<i64>,
+    /// How many more copies the second module has.
+    #[prost(int64, optional, tag = "7")]
+    pub delta_copies: ::core::option::Option<i64>,
+    /// How many more bytes that copies read and write, each time that they run, the second module has.
+    #[prost(int64, optional, tag = "8")]
+    pub delta_copy_bytes: ::core::option::Option<i64>,
+    /// How many more collectives the second module has.
+    #[prost(int64, optional, tag = "9")]
+    pub delta_collectives: ::core::option::Option<i64>,
+    /// How many more bytes of the results of collectives the second module has.
+    #[prost(int64, optional, tag = "10")]
+    pub delta_collective_bytes: ::core::option::Option<i64>,
+    /// How many more fusions the second module has.
+    #[prost(int64, optional, tag = "11")]
+    pub delta_fusions: ::core::option::Option<i64>,
+    /// How many more instructions the second module has.
+    #[prost(int64, optional, tag = "12")]
+    pub delta_instructions: ::core::option::Option<i64>,
+    /// How many more FLOPs in one run the second module has; none where they are not known.
+    #[prost(int64, optional, tag = "13")]
+    pub delta_flops: ::core::option::Option<i64>,
+}
+/// The request of the report `equivalent`: whether two programs compute the same, or after which pass a program no
+/// longer does.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EquivalentRequest {
+    /// The most rows of the answer; 0, and more than 2,000, stand for 2,000. Fewer rows are returned where their texts are
+    /// long, but at least one.
+    #[prost(int32, tag = "1")]
+    pub page_size: i32,
+    /// The next_page_token of the previous answer; all other fields but page_size must be as in the previous request.
+    /// Empty: the first page.
+    #[prost(string, tag = "2")]
+    pub page_token: ::prost::alloc::string::String,
+    /// The module a.
+    #[prost(message, optional, tag = "3")]
+    pub a: ::core::option::Option<ModuleInput>,
+    /// The module b.
+    #[prost(message, optional, tag = "4")]
+    pub b: ::core::option::Option<ModuleInput>,
+    /// Draws other inputs.
+    #[prost(int64, optional, tag = "5")]
+    pub seed: ::core::option::Option<i64>,
+    /// What `source` names: the line of your own code, or every frame that called an operation, libraries included.
+    #[prost(enumeration = "Frames", tag = "6")]
+    pub frames: i32,
+}
+/// The answer of the report `equivalent`: rows.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EquivalentResponse {
+    /// The totals of the report.
+    #[prost(message, optional, tag = "1")]
+    pub totals: ::core::option::Option<EquivalentTotals>,
+    /// Rows of the main table.
+    #[prost(message, repeated, tag = "2")]
+    pub stages: ::prost::alloc::vec::Vec<EquivalentRow>,
+    /// The number of rows on all pages.
+    #[prost(int64, tag = "3")]
+    pub row_count: i64,
+    /// The page_token of a request for the next page. Empty if this is the last page.
+    #[prost(string, tag = "4")]
+    pub next_page_token: ::prost::alloc::string::String,
+    /// A summary of the report, as text of a few lines.
+    #[prost(string, tag = "5")]
+    pub headline: ::prost::alloc::string::String,
+}
+/// The totals of the report `equivalent`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EquivalentTotals {
+    /// Whether it computes what it is compared with computes.
+    #[prost(enumeration = "Verdict", tag = "1")]
+    pub verdict: i32,
+    /// How many comparisons did not end with one of the kinds of equal.
+    #[prost(int64, optional, tag = "2")]
+    pub unequal_count: ::core::option::Option<i64>,
+    /// Whether of large parts some elements alone were compared.
+    #[prost(bool, optional, tag = "3")]
+    pub is_sampled: ::core::option::Option<bool>,
+    /// The file of the first stage that does not compute what the one before computes.
+    #[prost(string, optional, tag = "4")]
+    pub first: ::core::option::Option<::prost::alloc::string::String>,
+    /// The number of the output that differs.
+    #[prost(int64, optional, tag = "5")]
+    pub output: ::core::option::Option<i64>,
+    /// The index of the element that differs most.
+    #[prost(int64, repeated, tag = "6")]
+    pub element: ::prost::alloc::vec::Vec<i64>,
+    /// The device on which it differs, of a partitioned program.
+    #[prost(int64, optional, tag = "7")]
+    pub device: ::core::option::Option<i64>,
+    /// The value of the element in the first program.
+    #[prost(string, optional, tag = "8")]
+    pub a_value: ::core::option::Option<::prost::alloc::string::String>,
+    /// The value of the element in the second program.
+    #[prost(string, optional, tag = "9")]
+    pub b_value: ::core::option::Option<::prost::alloc::string::String>,
+    /// The first instruction whose value the program before does not have.
+    #[prost(string, optional, tag = "10")]
+    pub instruction: ::core::option::Option<::prost::alloc::string::String>,
+    /// The line of the program that the instruction comes from.
+    #[prost(string, optional, tag = "11")]
+    pub source: ::core::option::Option<::prost::alloc::string::String>,
+    /// Why a verdict is unknown.
+    #[prost(string, repeated, tag = "12")]
+    pub reasons: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// A row of the table `stages`.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EquivalentRow {
+    /// The pass that ran last, or the pipeline that has just begun.
+    #[prost(string, optional, tag = "1")]
+    pub pass_name: ::core::option::Option<::prost::alloc::string::String>,
+    /// Whether it computes what it is compared with computes.
+    #[prost(enumeration = "Verdict", tag = "2")]
+    pub verdict: i32,
+    /// The first instruction whose value the program before does not have.
+    #[prost(string, optional, tag = "3")]
+    pub instruction: ::core::option::Option<::prost::alloc::string::String>,
+    /// The line of the program that the instruction comes from.
+    #[prost(string, optional, tag = "4")]
+    pub source: ::core::option::Option<::prost::alloc::string::String>,
+    /// The file of the stage.
+    #[prost(string, optional, tag = "5")]
+    pub file: ::core::option::Option<::prost::alloc::string::String>,
+    /// Why a verdict is unknown.
+    #[prost(string, repeated, tag = "6")]
+    pub reasons: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
 /// The request of the report `copies`: which instructions move data and compute nothing, what forces them, and the edits
 /// that remove them.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3066,6 +3383,10 @@ pub struct CopiesRequest {
     /// The table whose rows are returned. Default: COPIES_TABLE_ROWS.
     #[prost(enumeration = "CopiesTable", tag = "4")]
     pub table: i32,
+    /// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_SOURCE,
+    /// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_COMPUTATION, GROUPING_LAYER, GROUPING_EACH_LAYER.
+    #[prost(enumeration = "Grouping", tag = "7")]
+    pub by: i32,
     /// What `source` names: the line of your own code, or every frame that called an operation, libraries included.
     #[prost(enumeration = "Frames", tag = "5")]
     pub frames: i32,
@@ -3094,6 +3415,9 @@ pub struct CopiesResponse {
     /// A row for each kind of cause.
     #[prost(message, repeated, tag = "6")]
     pub causes: ::prost::alloc::vec::Vec<CopiesCausesRow>,
+    /// Sums of copies with something in common.
+    #[prost(message, repeated, tag = "8")]
+    pub by: ::prost::alloc::vec::Vec<CopiesByRow>,
     /// A row for each set of edits, by what it saves.
     #[prost(message, repeated, tag = "7")]
     pub suggestions: ::prost::alloc::vec::Vec<CopiesSuggestionsRow>,
@@ -3230,6 +3554,22 @@ pub struct CopiesCausesRow {
     pub share: ::core::option::Option<f64>,
     /// What exact suggestions save of it, in bytes.
     #[prost(int64, optional, tag = "5")]
+    pub saved_bytes: ::core::option::Option<i64>,
+}
+/// Sums of copies with something in common.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CopiesByRow {
+    /// What copies have in common.
+    #[prost(string, optional, tag = "1")]
+    pub group: ::core::option::Option<::prost::alloc::string::String>,
+    /// How many instructions only move data, or are fusions that copy an array while they compute.
+    #[prost(int64, optional, tag = "2")]
+    pub copies: ::core::option::Option<i64>,
+    /// What copies read and write in one execution of the module, padding included, in bytes.
+    #[prost(int64, optional, tag = "3")]
+    pub total_bytes: ::core::option::Option<i64>,
+    /// What the suggestions save of it that are exact, in bytes.
+    #[prost(int64, optional, tag = "4")]
     pub saved_bytes: ::core::option::Option<i64>,
 }
 /// A row for each set of edits, by what it saves.
@@ -3611,6 +3951,10 @@ pub struct ReadsRequest {
     /// The table whose rows are returned. Default: READS_TABLE_READS.
     #[prost(enumeration = "ReadsTable", tag = "4")]
     pub table: i32,
+    /// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_SOURCE,
+    /// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_COMPUTATION, GROUPING_LAYER, GROUPING_EACH_LAYER.
+    #[prost(enumeration = "Grouping", tag = "14")]
+    pub by: i32,
     /// Only this instruction, which may be a fused one.
     #[prost(string, optional, tag = "5")]
     pub instruction: ::core::option::Option<::prost::alloc::string::String>,
@@ -3663,6 +4007,9 @@ pub struct ReadsResponse {
     /// What the instructions write, in the order of the module.
     #[prost(message, repeated, tag = "7")]
     pub writes: ::prost::alloc::vec::Vec<ReadsWritesRow>,
+    /// Sums of reads with something in common.
+    #[prost(message, repeated, tag = "8")]
+    pub by: ::prost::alloc::vec::Vec<ReadsByRow>,
 }
 /// The totals of the report `reads`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3902,6 +4249,32 @@ pub struct ReadsWritesRow {
     #[prost(string, optional, tag = "7")]
     pub error: ::core::option::Option<::prost::alloc::string::String>,
 }
+/// Sums of reads with something in common.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReadsByRow {
+    /// What reads have in common.
+    #[prost(string, optional, tag = "1")]
+    pub group: ::core::option::Option<::prost::alloc::string::String>,
+    /// The sum of the bytes that are fetched in vain in one run of the program.
+    #[prost(int64, optional, tag = "2")]
+    pub wasted_bytes: ::core::option::Option<i64>,
+    /// The sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream
+    /// elements that lie apart.
+    #[prost(int64, optional, tag = "3")]
+    pub again_bytes: ::core::option::Option<i64>,
+    /// The sum of the bytes of the elements that are read in one run of the program.
+    #[prost(int64, optional, tag = "4")]
+    pub distinct_bytes: ::core::option::Option<i64>,
+    /// Instructions that read arrays from memory.
+    #[prost(int64, optional, tag = "5")]
+    pub instructions: ::core::option::Option<i64>,
+    /// Operands that they read; for each output once.
+    #[prost(int64, optional, tag = "6")]
+    pub operands: ::core::option::Option<i64>,
+    /// Instructions of which it is not known how they read.
+    #[prost(int64, optional, tag = "7")]
+    pub failed: ::core::option::Option<i64>,
+}
 /// The request of the report `profile`: where the time of a profile goes: its events summed up by instruction, beside
 /// what each instruction calculates and moves.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3921,7 +4294,8 @@ pub struct ProfileRequest {
     #[prost(enumeration = "ProfileTable", tag = "4")]
     pub table: i32,
     /// Of the table `by`, which needs it, and of no other: what they have in common. One of GROUPING_SOURCE,
-    /// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_MODULE, GROUPING_COMPUTATION, GROUPING_STEP.
+    /// GROUPING_OP_NAME, GROUPING_OPCODE, GROUPING_MODULE, GROUPING_COMPUTATION, GROUPING_STEP, GROUPING_LAYER,
+    /// GROUPING_EACH_LAYER.
     #[prost(enumeration = "Grouping", tag = "5")]
     pub by: i32,
     /// Of the table `against`, which needs it, and of no other: an earlier profile: what became slower since.
@@ -3958,7 +4332,7 @@ pub struct ProfileResponse {
     /// A summary of the report, as text of a few lines.
     #[prost(string, tag = "5")]
     pub headline: ::prost::alloc::string::String,
-    /// The time of instructions with something in common.
+    /// Sums of instructions with something in common.
     #[prost(message, repeated, tag = "6")]
     pub by: ::prost::alloc::vec::Vec<ProfileByRow>,
     /// What became slower since an earlier profile, each for one step or run of the program, and what changed in the
@@ -4115,12 +4489,12 @@ pub struct ProfileRow {
     #[prost(string, optional, tag = "28")]
     pub op_name: ::core::option::Option<::prost::alloc::string::String>,
 }
-/// The time of instructions with something in common.
+/// Sums of instructions with something in common.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ProfileByRow {
-    /// What the instructions have in common.
-    #[prost(string, optional, tag = "1")]
-    pub key: ::core::option::Option<::prost::alloc::string::String>,
+    /// What instructions have in common.
+    #[prost(string, optional, tag = "9")]
+    pub group: ::core::option::Option<::prost::alloc::string::String>,
     /// The time of their events, without what runs within them, in seconds.
     #[prost(double, optional, tag = "2")]
     pub time: ::core::option::Option<f64>,
@@ -4316,6 +4690,141 @@ impl Frames {
         }
     }
 }
+/// What a finding costs a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Measure {
+    /// Not set, or not known.
+    Unspecified = 0,
+    /// The bytes at the peak of memory.
+    Peak = 1,
+    /// The bytes that instructions read and write in a run.
+    Traffic = 2,
+    /// The least time of a run on the target.
+    LeastTime = 3,
+    /// The bytes that the busiest device sends in a run.
+    Communication = 4,
+    /// How often collectives run.
+    Collectives = 5,
+    /// The FLOPs of a run.
+    Flops = 6,
+    /// The time of instructions in the profile.
+    MeasuredTime = 7,
+}
+impl Measure {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MEASURE_UNSPECIFIED",
+            Self::Peak => "MEASURE_PEAK",
+            Self::Traffic => "MEASURE_TRAFFIC",
+            Self::LeastTime => "MEASURE_LEAST_TIME",
+            Self::Communication => "MEASURE_COMMUNICATION",
+            Self::Collectives => "MEASURE_COLLECTIVES",
+            Self::Flops => "MEASURE_FLOPS",
+            Self::MeasuredTime => "MEASURE_MEASURED_TIME",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MEASURE_UNSPECIFIED" => Some(Self::Unspecified),
+            "MEASURE_PEAK" => Some(Self::Peak),
+            "MEASURE_TRAFFIC" => Some(Self::Traffic),
+            "MEASURE_LEAST_TIME" => Some(Self::LeastTime),
+            "MEASURE_COMMUNICATION" => Some(Self::Communication),
+            "MEASURE_COLLECTIVES" => Some(Self::Collectives),
+            "MEASURE_FLOPS" => Some(Self::Flops),
+            "MEASURE_MEASURED_TIME" => Some(Self::MeasuredTime),
+            _ => None,
+        }
+    }
+}
+/// The report that has the details of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum FindingKind {
+    /// Not set, or not known.
+    Unspecified = 0,
+    /// What lives at the peak.
+    Memory = 1,
+    /// What only moves data.
+    Copies = 2,
+    /// What is read, and how well.
+    Reads = 3,
+    /// What is computed and moved.
+    Cost = 4,
+    /// What is sent between devices.
+    Collectives = 5,
+    /// What took the time.
+    Profile = 6,
+}
+impl FindingKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "FINDING_KIND_UNSPECIFIED",
+            Self::Memory => "FINDING_KIND_MEMORY",
+            Self::Copies => "FINDING_KIND_COPIES",
+            Self::Reads => "FINDING_KIND_READS",
+            Self::Cost => "FINDING_KIND_COST",
+            Self::Collectives => "FINDING_KIND_COLLECTIVES",
+            Self::Profile => "FINDING_KIND_PROFILE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "FINDING_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "FINDING_KIND_MEMORY" => Some(Self::Memory),
+            "FINDING_KIND_COPIES" => Some(Self::Copies),
+            "FINDING_KIND_READS" => Some(Self::Reads),
+            "FINDING_KIND_COST" => Some(Self::Cost),
+            "FINDING_KIND_COLLECTIVES" => Some(Self::Collectives),
+            "FINDING_KIND_PROFILE" => Some(Self::Profile),
+            _ => None,
+        }
+    }
+}
+/// A table of the report `summary`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum SummaryTable {
+    /// Not set, or not known.
+    Unspecified = 0,
+    /// The main table.
+    Rows = 1,
+    /// What was looked at and costs little.
+    Fine = 2,
+}
+impl SummaryTable {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SUMMARY_TABLE_UNSPECIFIED",
+            Self::Rows => "SUMMARY_TABLE_ROWS",
+            Self::Fine => "SUMMARY_TABLE_FINE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SUMMARY_TABLE_UNSPECIFIED" => Some(Self::Unspecified),
+            "SUMMARY_TABLE_ROWS" => Some(Self::Rows),
+            "SUMMARY_TABLE_FINE" => Some(Self::Fine),
+            _ => None,
+        }
+    }
+}
 /// What the rows of a group have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -4342,6 +4851,10 @@ pub enum Grouping {
     Step = 9,
     /// The axes of the mesh that a group spans.
     MeshAxes = 10,
+    /// The layer of the program; layers that differ in their number alone are one.
+    Layer = 11,
+    /// The layer of the program, each by itself.
+    EachLayer = 12,
 }
 impl Grouping {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -4361,6 +4874,8 @@ impl Grouping {
             Self::Module => "GROUPING_MODULE",
             Self::Step => "GROUPING_STEP",
             Self::MeshAxes => "GROUPING_MESH_AXES",
+            Self::Layer => "GROUPING_LAYER",
+            Self::EachLayer => "GROUPING_EACH_LAYER",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -4377,6 +4892,8 @@ impl Grouping {
             "GROUPING_MODULE" => Some(Self::Module),
             "GROUPING_STEP" => Some(Self::Step),
             "GROUPING_MESH_AXES" => Some(Self::MeshAxes),
+            "GROUPING_LAYER" => Some(Self::Layer),
+            "GROUPING_EACH_LAYER" => Some(Self::EachLayer),
             _ => None,
         }
     }
@@ -4525,6 +5042,39 @@ impl SizeOrder {
             "SIZE_ORDER_PADDING" => Some(Self::Padding),
             "SIZE_ORDER_BYTES" => Some(Self::Bytes),
             "SIZE_ORDER_MODULE" => Some(Self::Module),
+            _ => None,
+        }
+    }
+}
+/// A table of the report `size`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum SizeTable {
+    /// Not set, or not known.
+    Unspecified = 0,
+    /// The main table.
+    Buffers = 1,
+    /// Sums of buffers with something in common.
+    By = 2,
+}
+impl SizeTable {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "SIZE_TABLE_UNSPECIFIED",
+            Self::Buffers => "SIZE_TABLE_BUFFERS",
+            Self::By => "SIZE_TABLE_BY",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "SIZE_TABLE_UNSPECIFIED" => Some(Self::Unspecified),
+            "SIZE_TABLE_BUFFERS" => Some(Self::Buffers),
+            "SIZE_TABLE_BY" => Some(Self::By),
             _ => None,
         }
     }
@@ -4876,7 +5426,7 @@ pub enum MemoryTable {
     Timeline = 2,
     /// Each memory space by itself.
     Spaces = 3,
-    /// What lives at the peak, by group.
+    /// Sums of buffers with something in common.
     By = 4,
     /// What lives while an instruction runs.
     At = 5,
@@ -5154,6 +5704,8 @@ pub enum DiffTable {
     Changes = 1,
     /// What the modules cost as a whole; the names are those that `--fail-if` takes.
     Measures = 2,
+    /// Sums of changes with something in common.
+    By = 3,
 }
 impl DiffTable {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5165,6 +5717,7 @@ impl DiffTable {
             Self::Unspecified => "DIFF_TABLE_UNSPECIFIED",
             Self::Changes => "DIFF_TABLE_CHANGES",
             Self::Measures => "DIFF_TABLE_MEASURES",
+            Self::By => "DIFF_TABLE_BY",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -5173,6 +5726,48 @@ impl DiffTable {
             "DIFF_TABLE_UNSPECIFIED" => Some(Self::Unspecified),
             "DIFF_TABLE_CHANGES" => Some(Self::Changes),
             "DIFF_TABLE_MEASURES" => Some(Self::Measures),
+            "DIFF_TABLE_BY" => Some(Self::By),
+            _ => None,
+        }
+    }
+}
+/// Whether two programs compute the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Verdict {
+    /// Not set, or not known.
+    Unspecified = 0,
+    /// They do, with the same roundings.
+    Equal = 1,
+    /// They do as formulas; rounding, overflow and NaN may differ.
+    EqualOverTheReals = 2,
+    /// Ordinary inputs show that they do not.
+    Differs = 3,
+    /// Neither could be shown.
+    Unknown = 4,
+}
+impl Verdict {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "VERDICT_UNSPECIFIED",
+            Self::Equal => "VERDICT_EQUAL",
+            Self::EqualOverTheReals => "VERDICT_EQUAL_OVER_THE_REALS",
+            Self::Differs => "VERDICT_DIFFERS",
+            Self::Unknown => "VERDICT_UNKNOWN",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "VERDICT_UNSPECIFIED" => Some(Self::Unspecified),
+            "VERDICT_EQUAL" => Some(Self::Equal),
+            "VERDICT_EQUAL_OVER_THE_REALS" => Some(Self::EqualOverTheReals),
+            "VERDICT_DIFFERS" => Some(Self::Differs),
+            "VERDICT_UNKNOWN" => Some(Self::Unknown),
             _ => None,
         }
     }
@@ -5346,8 +5941,10 @@ pub enum CopiesTable {
     Rows = 1,
     /// A row for each kind of cause.
     Causes = 2,
+    /// Sums of copies with something in common.
+    By = 3,
     /// A row for each set of edits, by what it saves.
-    Suggestions = 3,
+    Suggestions = 4,
 }
 impl CopiesTable {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5359,6 +5956,7 @@ impl CopiesTable {
             Self::Unspecified => "COPIES_TABLE_UNSPECIFIED",
             Self::Rows => "COPIES_TABLE_ROWS",
             Self::Causes => "COPIES_TABLE_CAUSES",
+            Self::By => "COPIES_TABLE_BY",
             Self::Suggestions => "COPIES_TABLE_SUGGESTIONS",
         }
     }
@@ -5368,6 +5966,7 @@ impl CopiesTable {
             "COPIES_TABLE_UNSPECIFIED" => Some(Self::Unspecified),
             "COPIES_TABLE_ROWS" => Some(Self::Rows),
             "COPIES_TABLE_CAUSES" => Some(Self::Causes),
+            "COPIES_TABLE_BY" => Some(Self::By),
             "COPIES_TABLE_SUGGESTIONS" => Some(Self::Suggestions),
             _ => None,
         }
@@ -5487,6 +6086,8 @@ pub enum ReadsTable {
     Accesses = 2,
     /// What the instructions write, in the order of the module.
     Writes = 3,
+    /// Sums of reads with something in common.
+    By = 4,
 }
 impl ReadsTable {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5499,6 +6100,7 @@ impl ReadsTable {
             Self::Reads => "READS_TABLE_READS",
             Self::Accesses => "READS_TABLE_ACCESSES",
             Self::Writes => "READS_TABLE_WRITES",
+            Self::By => "READS_TABLE_BY",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -5508,6 +6110,7 @@ impl ReadsTable {
             "READS_TABLE_READS" => Some(Self::Reads),
             "READS_TABLE_ACCESSES" => Some(Self::Accesses),
             "READS_TABLE_WRITES" => Some(Self::Writes),
+            "READS_TABLE_BY" => Some(Self::By),
             _ => None,
         }
     }
@@ -5520,7 +6123,7 @@ pub enum ProfileTable {
     Unspecified = 0,
     /// The main table.
     Rows = 1,
-    /// The time of instructions with something in common.
+    /// Sums of instructions with something in common.
     By = 2,
     /// What became slower since an earlier profile, each for one step or run of the program, and what changed in the
     /// instruction.
@@ -5642,6 +6245,31 @@ pub mod report_service_client {
         pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
+        }
+        /// Reports what stands out in a program, first what costs most, each with what mends it; and what is fine.
+        pub async fn summary(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SummaryRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SummaryResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/xlashape.v1.ReportService/Summary",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("xlashape.v1.ReportService", "Summary"));
+            self.inner.unary(req, path, codec).await
         }
         /// Reports why buffers are as large as they are, and what would make them smaller.
         pub async fn why(
@@ -5847,6 +6475,31 @@ pub mod report_service_client {
                 .insert(GrpcMethod::new("xlashape.v1.ReportService", "Diff"));
             self.inner.unary(req, path, codec).await
         }
+        /// Reports whether two modules compute the same, and where they differ.
+        pub async fn equivalent(
+            &mut self,
+            request: impl tonic::IntoRequest<super::EquivalentRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::EquivalentResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/xlashape.v1.ReportService/Equivalent",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("xlashape.v1.ReportService", "Equivalent"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Reports the tile of each operand that a tile of an instruction's output reads, as text.
         pub async fn tile(
             &mut self,
@@ -5907,6 +6560,11 @@ pub mod report_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with ReportServiceServer.
     #[async_trait]
     pub trait ReportService: std::marker::Send + std::marker::Sync + 'static {
+        /// Reports what stands out in a program, first what costs most, each with what mends it; and what is fine.
+        async fn summary(
+            &self,
+            request: tonic::Request<super::SummaryRequest>,
+        ) -> std::result::Result<tonic::Response<super::SummaryResponse>, tonic::Status>;
         /// Reports why buffers are as large as they are, and what would make them smaller.
         async fn why(
             &self,
@@ -5955,6 +6613,14 @@ pub mod report_service_server {
             &self,
             request: tonic::Request<super::DiffRequest>,
         ) -> std::result::Result<tonic::Response<super::DiffResponse>, tonic::Status>;
+        /// Reports whether two modules compute the same, and where they differ.
+        async fn equivalent(
+            &self,
+            request: tonic::Request<super::EquivalentRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::EquivalentResponse>,
+            tonic::Status,
+        >;
         /// Reports the tile of each operand that a tile of an instruction's output reads, as text.
         async fn tile(
             &self,
@@ -6044,6 +6710,51 @@ pub mod report_service_server {
         }
         fn call(&mut self, req: http::Request<B>) -> Self::Future {
             match req.uri().path() {
+                "/xlashape.v1.ReportService/Summary" => {
+                    #[allow(non_camel_case_types)]
+                    struct SummarySvc<T: ReportService>(pub Arc<T>);
+                    impl<
+                        T: ReportService,
+                    > tonic::server::UnaryService<super::SummaryRequest>
+                    for SummarySvc<T> {
+                        type Response = super::SummaryResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SummaryRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ReportService>::summary(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SummarySvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/xlashape.v1.ReportService/Why" => {
                     #[allow(non_camel_case_types)]
                     struct WhySvc<T: ReportService>(pub Arc<T>);
@@ -6428,6 +7139,51 @@ pub mod report_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = DiffSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/xlashape.v1.ReportService/Equivalent" => {
+                    #[allow(non_camel_case_types)]
+                    struct EquivalentSvc<T: ReportService>(pub Arc<T>);
+                    impl<
+                        T: ReportService,
+                    > tonic::server::UnaryService<super::EquivalentRequest>
+                    for EquivalentSvc<T> {
+                        type Response = super::EquivalentResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::EquivalentRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as ReportService>::equivalent(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = EquivalentSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

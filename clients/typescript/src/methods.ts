@@ -11,14 +11,15 @@ import { HloService, type Instruction, type ListInstructionsRequest, type Module
 import { IndexingService } from "./gen/xlashape/v1/indexing_service_pb.js";
 import {
   type CollectivesByRow, type CollectivesFindingsRow, type CollectivesRequest, type CollectivesResponse, type CollectivesRow, CollectivesTable,
-  type CopiesCausesRow, type CopiesRequest, type CopiesResponse, type CopiesRow, type CopiesSuggestionsRow, CopiesTable, type CostByRow, type CostRequest,
-  type CostResponse, type CostRow, type CostSpacesRow, CostTable, type DiffMeasuresRow, DiffRequestSchema, type DiffResponse, type DiffRow, DiffTable,
-  type IndexingMapsRequest, type IndexingMapsResponse, type MapRow, type MemoryByRow, type MemoryFitRow, type MemoryRequest, type MemoryResponse,
-  type MemoryRow, type MemorySpacesRow, MemoryTable, type MemoryTimelineRow, type ProfileAgainstRow, type ProfileByRow, ProfileRequestSchema,
-  type ProfileResponse, type ProfileRow, ProfileTable, type ReadsAccessesRow, type ReadsRequest, type ReadsResponse, type ReadsRow, ReadsTable,
-  type ReadsWritesRow, ReportService, type SizeRequest, type SizeResponse, type SizeRow, type TileRequest, type TileResponse, type TileRow, type VerifyRequest,
-  type VerifyResponse, type VerifyRow, type WhyCausesRow, type WhyDonatedRow, type WhyRequest, type WhyResponse, type WhyRow, type WhyStatedRow,
-  type WhySuggestionsRow, WhyTable,
+  type CopiesByRow, type CopiesCausesRow, type CopiesRequest, type CopiesResponse, type CopiesRow, type CopiesSuggestionsRow, CopiesTable, type CostByRow,
+  type CostRequest, type CostResponse, type CostRow, type CostSpacesRow, CostTable, type DiffByRow, type DiffMeasuresRow, DiffRequestSchema, type DiffResponse,
+  type DiffRow, DiffTable, EquivalentRequestSchema, type EquivalentResponse, type EquivalentRow, type IndexingMapsRequest, type IndexingMapsResponse,
+  type MapRow, type MemoryByRow, type MemoryFitRow, type MemoryRequest, type MemoryResponse, type MemoryRow, type MemorySpacesRow, MemoryTable,
+  type MemoryTimelineRow, type ProfileAgainstRow, type ProfileByRow, ProfileRequestSchema, type ProfileResponse, type ProfileRow, ProfileTable,
+  type ReadsAccessesRow, type ReadsByRow, type ReadsRequest, type ReadsResponse, type ReadsRow, ReadsTable, type ReadsWritesRow, ReportService, type SizeByRow,
+  type SizeRequest, type SizeResponse, type SizeRow, SizeTable, type SummaryFineRow, type SummaryRequest, type SummaryResponse, type SummaryRow, SummaryTable,
+  type TileRequest, type TileResponse, type TileRow, type VerifyRequest, type VerifyResponse, type VerifyRow, type WhyCausesRow, type WhyDonatedRow,
+  type WhyRequest, type WhyResponse, type WhyRow, type WhyStatedRow, type WhySuggestionsRow, WhyTable,
 } from "./gen/xlashape/v1/report_service_pb.js";
 import { type LinearOrder, type ShapeDescription, ShapeService, type ShapeSize } from "./gen/xlashape/v1/shape_service_pb.js";
 import type { MapInput, MapOutput } from "./gen/xlashape/v1/types_pb.js";
@@ -205,6 +206,29 @@ export abstract class ClientMethods {
     return { results: integers, inDomain: flags };
   }
 
+  /** Reports what stands out in a program, first what costs most, each with what mends it; and what is fine. */
+  async summary(request: About<SummaryRequest>, options?: CallOptions): Promise<SummaryResponse> {
+    return await this.reports.summary({ ...request, module: moduleInput(request.module) }, options);
+  }
+
+  /** Returns the rows of the table `rows` of Summary. Pages are fetched as they are needed. */
+  summaryRows(request: About<SummaryRequest>, options?: CallOptions): AsyncGenerator<SummaryRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.summary({ ...first, pageToken, table: SummaryTable.ROWS }, options);
+      return [page.rows, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `fine` of Summary. What was looked at and costs little. Pages are fetched as they are needed. */
+  summaryFine(request: About<SummaryRequest>, options?: CallOptions): AsyncGenerator<SummaryFineRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.summary({ ...first, pageToken, table: SummaryTable.FINE }, options);
+      return [page.fine, page.nextPageToken];
+    });
+  }
+
   /** Reports why buffers are as large as they are, and what would make them smaller. */
   async why(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): Promise<WhyResponse> {
     return await this.reports.why(aboutOne(request), options);
@@ -276,8 +300,17 @@ export abstract class ClientMethods {
   sizeRows(request: AboutOne<SizeRequest, "module" | "shape">, options?: CallOptions): AsyncGenerator<SizeRow> {
     const first = aboutOne(request);
     return pages(first.pageToken, async (pageToken) => {
-      const page = await this.reports.size({ ...first, pageToken }, options);
+      const page = await this.reports.size({ ...first, pageToken, table: SizeTable.BUFFERS }, options);
       return [page.buffers, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `by` of Size. Sums of buffers with something in common. Pages are fetched as they are needed. */
+  sizeBy(request: AboutOne<SizeRequest, "module" | "shape">, options?: CallOptions): AsyncGenerator<SizeByRow> {
+    const first = aboutOne(request);
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.size({ ...first, pageToken, table: SizeTable.BY }, options);
+      return [page.by, page.nextPageToken];
     });
   }
 
@@ -313,7 +346,7 @@ export abstract class ClientMethods {
     });
   }
 
-  /** Returns the rows of the table `by` of Memory. What lives at the peak, by group. Pages are fetched as they are needed. */
+  /** Returns the rows of the table `by` of Memory. Sums of buffers with something in common. Pages are fetched as they are needed. */
   memoryBy(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryByRow> {
     const first = { ...request, module: moduleInput(request.module) };
     return pages(first.pageToken, async (pageToken) => {
@@ -360,6 +393,15 @@ export abstract class ClientMethods {
     return pages(first.pageToken, async (pageToken) => {
       const page = await this.reports.copies({ ...first, pageToken, table: CopiesTable.CAUSES }, options);
       return [page.causes, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `by` of Copies. Sums of copies with something in common. Pages are fetched as they are needed. */
+  copiesBy(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesByRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.copies({ ...first, pageToken, table: CopiesTable.BY }, options);
+      return [page.by, page.nextPageToken];
     });
   }
 
@@ -473,6 +515,15 @@ export abstract class ClientMethods {
     });
   }
 
+  /** Returns the rows of the table `by` of Reads. Sums of reads with something in common. Pages are fetched as they are needed. */
+  readsBy(request: About<ReadsRequest>, options?: CallOptions): AsyncGenerator<ReadsByRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.reads({ ...first, pageToken, table: ReadsTable.BY }, options);
+      return [page.by, page.nextPageToken];
+    });
+  }
+
   /** Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves. */
   async profile(request: MessageInitShape<typeof ProfileRequestSchema>, options?: CallOptions): Promise<ProfileResponse> {
     return await this.reports.profile(request, options);
@@ -486,7 +537,7 @@ export abstract class ClientMethods {
     });
   }
 
-  /** Returns the rows of the table `by` of Profile. The time of instructions with something in common. Pages are fetched as they are needed. */
+  /** Returns the rows of the table `by` of Profile. Sums of instructions with something in common. Pages are fetched as they are needed. */
   profileBy(request: MessageInitShape<typeof ProfileRequestSchema>, options?: CallOptions): AsyncGenerator<ProfileByRow> {
     return pages(request.pageToken, async (pageToken) => {
       const page = await this.reports.profile({ ...request, pageToken, table: ProfileTable.BY }, options);
@@ -526,6 +577,27 @@ export abstract class ClientMethods {
     return pages(request.pageToken, async (pageToken) => {
       const page = await this.reports.diff({ ...request, pageToken, table: DiffTable.MEASURES }, options);
       return [page.measures, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `by` of Diff. Sums of changes with something in common. Pages are fetched as they are needed. */
+  diffBy(request: MessageInitShape<typeof DiffRequestSchema>, options?: CallOptions): AsyncGenerator<DiffByRow> {
+    return pages(request.pageToken, async (pageToken) => {
+      const page = await this.reports.diff({ ...request, pageToken, table: DiffTable.BY }, options);
+      return [page.by, page.nextPageToken];
+    });
+  }
+
+  /** Reports whether two modules compute the same, and where they differ. */
+  async equivalent(request: MessageInitShape<typeof EquivalentRequestSchema>, options?: CallOptions): Promise<EquivalentResponse> {
+    return await this.reports.equivalent(request, options);
+  }
+
+  /** Returns the rows of the table `stages` of Equivalent. Pages are fetched as they are needed. */
+  equivalentRows(request: MessageInitShape<typeof EquivalentRequestSchema>, options?: CallOptions): AsyncGenerator<EquivalentRow> {
+    return pages(request.pageToken, async (pageToken) => {
+      const page = await this.reports.equivalent({ ...request, pageToken }, options);
+      return [page.stages, page.nextPageToken];
     });
   }
 

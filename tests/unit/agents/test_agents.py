@@ -175,6 +175,8 @@ def test_answers_about_long_inputs_are_short_too(tmp_path: Path) -> None:
         f"ENTRY e {{ p = f32[8] parameter(0) ROOT {name} = f32[8] all-reduce(p), replica_groups={{}}, to_apply=add }}"
     )
     answers["collectives"] = [agent.tools()["collectives"](sent), agent.tools()["collectives"](text)]
+    answers["summary"] = [agent.summary(text), agent.summary("quoted.hlo")]
+    answers["equivalent"] = [agent.equivalent(text, text), agent.equivalent(text, text.replace("negate", "cosine"))]
     assert set(answers) == agent.tools().keys() - {"dumps", "profile"}
     for tool, found in answers.items():
         assert all(len(json.dumps(each, ensure_ascii=False)) <= MOST_CHARACTERS for each in found), tool

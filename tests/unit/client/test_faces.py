@@ -49,7 +49,7 @@ def public(kind: type[Any]) -> set[str]:
 def test_the_clients_have_the_same_names() -> None:
     assert public(Client) - BLOCKING == public(AsyncClient)
     assert public(ServiceMethods) == public(AsyncServiceMethods) == public(Local) - {"module"}
-    assert len(RPCS) == 41, "change the number with the methods in clients/python/xlashape_client/methods/"
+    assert len(RPCS) == 43, "change the number with the methods in clients/python/xlashape_client/methods/"
     assert set(RPCS) == {name for name in vars(AsyncServiceMethods) if not name.startswith("_")}
 
 

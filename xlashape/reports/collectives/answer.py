@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.math import byte_text, checked_int64, counted
 from xlashape.base.tables import Column, ColumnKind
-from xlashape.errors import InvalidArgumentError
 from xlashape.reports import vocabularies
-from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report, Section
+from xlashape.reports.groups import grouped
+from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report, Section, by_section
 from xlashape.reports.text import cell_text, short_bytes
 from xlashape.shape.parts.target import TARGET_NAMES
 
-_KEYS: Final = ("mesh_axes", "kind", "source", "op_name")
+_KEYS: Final = ("mesh_axes", "kind", "source", "op_name", "layer", "each_layer")
 
 _SUMS: Final = (
     Column("count", ColumnKind.INTEGER, "how many collectives there are; one in a loop counts once", rank=2),
@@ -71,7 +71,7 @@ REPORT: Final = Report(
         NOTES,
     ),
     sections=(
-        Section("by", (Column("group", ColumnKind.TEXT, "what the collectives have in common", rank=1), *_SUMS), "sums of collectives with something in common", Option("by", ColumnKind.TEXT, "what they have in common", None, vocabularies.GROUPINGS.among(*_KEYS))),
+        by_section("collectives", _SUMS, _KEYS),
         Section("findings", (
             Column("kind", ColumnKind.TEXT, "why they send more than they have to, or more often", rank=1, choices=vocabularies.COLLECTIVE_FINDINGS),
             Column("saved_bytes", ColumnKind.INTEGER, "the bytes that the busiest device then does not send in one run", "bytes", rank=1),
@@ -225,17 +225,10 @@ class Collectives(Answer[CollectiveRow], Frozen):
         return all(row.is_exact and not row.at_most for row in self.rows)
 
     def by(self, key: str) -> tuple[CollectivesOfGroup, ...]:
-        """The sums of collectives of one `kind`, `source` or `op_name`, or over the same `mesh_axes`; those first that
-        send the most. Raises InvalidArgumentError for another key.
+        """The sums of collectives of one `kind`, `source`, `op_name` or `layer`, or over the same `mesh_axes`; those
+        first that send the most. Raises InvalidArgumentError for another key.
         """
-        if key not in _KEYS:
-            raise InvalidArgumentError(f"expected one of {', '.join(_KEYS)}, found {key!r:.60}", field="by")
-        groups: dict[str, list[CollectiveRow]] = {}
-        for row in self.rows:
-            value = getattr(row, key)
-            text = ", ".join(value) if key == "mesh_axes" and value else value
-            groups.setdefault(text or f"(no {key} known)", []).append(row)
-        made = [_group(name, rows) for name, rows in groups.items()]
+        made = [_group(name, rows) for name, rows in grouped(self.rows, key, _KEYS).items()]
         return tuple(sorted(made, key=lambda group: -group.sent_bytes))
 
     def headline(self) -> str:

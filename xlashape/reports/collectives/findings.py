@@ -59,7 +59,7 @@ def findings_of(module: HloModule, sent: Sequence[Sent], runs: Runs, *, sends_fl
     if not sending:
         return []
     flow = Flow(module)
-    found = [*_repeated(sending), *_small(sending)]
+    found = [*_repeated(sending), *_small(sending, is_optimized=module.head.HasField("schedule"))]
     for each in sending:
         if each.collective.begin is each.collective.instruction and each.times:
             loop = _loop_of(each.collective.instruction.computation, flow, runs)
@@ -92,8 +92,12 @@ def _repeated(sent: Sequence[Sent]) -> Iterable[Found]:
             )
 
 
-def _small(sent: Sequence[Sent]) -> Iterable[Found]:
+def _small(sent: Sequence[Sent], *, is_optimized: bool) -> Iterable[Found]:
     """All-reduces of one computation that are small and do not need each other, so that one of a tuple would do."""
+    fix = "A higher threshold combines them, such as --xla_gpu_all_reduce_combine_threshold_bytes; the bytes stay, and "
+    fix += "less may run beside them."
+    if not is_optimized:
+        fix = f"XLA's optimizations, which are still to come, combine some. If others are left: {fix}"
     groups: dict[tuple[object, ...], list[Sent]] = defaultdict(list)
     written: dict[object, tuple[object, ...]] = {}
     for each in sent:
@@ -117,8 +121,7 @@ def _small(sent: Sequence[Sent]) -> Iterable[Found]:
                 tuple([each.collective for each in members]),
                 f"{counted(len(members), 'all-reduce')} of less than 1 MiB over the same devices, {short_bytes(total)} "
                 f"together, need only {counted(rounds, 'round')}.",
-                "A higher threshold combines them, such as --xla_gpu_all_reduce_combine_threshold_bytes; the bytes "
-                "stay, and less may run beside them.",
+                fix,
             )
 
 

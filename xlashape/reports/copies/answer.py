@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from textwrap import wrap
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from xlashape.base.display import printable
 from xlashape.base.frozen import Frozen, set_field
@@ -12,7 +12,7 @@ from xlashape.base.math import byte_text, counted
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.reports import vocabularies
-from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report, Section
+from xlashape.reports.report import FRAMES, NOTES, STRICT, Computed, Option, Report, Section, by_section
 from xlashape.reports.text import listing_text, not_shown, short_bytes
 from xlashape.shape import Layout, Shape
 
@@ -130,20 +130,25 @@ _SUGGESTION_COLUMNS: Final = (
     Column("edits", ColumnKind.TEXTS, "for programs: `layout 0 (1, 0)` is another layout of parameter 0, major to minor, `layout {1} (1, 0)` one of an output; `order 0 (0, 2, 1)` a transposed argument or result; `donate 0` a donation; `first {1}` returns an output before the others"),
 )  # fmt: skip
 
+_SUMS: Final = (
+    Column("copies", ColumnKind.INTEGER, "how many instructions only move data, or are fusions that copy an array while they compute", rank=2),
+    Column("total_bytes", ColumnKind.INTEGER, "what copies read and write in one execution of the module, padding included", "bytes", rank=1),
+    Column("saved_bytes", ColumnKind.INTEGER, "what the suggestions save of it that are exact", "bytes", rank=2),
+)  # fmt: skip
+
 REPORT: Final = Report(
     name="copies",
     summary="Which instructions move data and compute nothing, what forces them, and the edits that remove them.",
     columns=_COPY_COLUMNS,
     totals=(
         Column("module", ColumnKind.TEXT, "the name of the module"),
-        Column("copies", ColumnKind.INTEGER, "how many instructions only move data, or are fusions that copy an array while they compute"),
-        Column("total_bytes", ColumnKind.INTEGER, "what copies read and write in one execution of the module, padding included", "bytes"),
-        Column("saved_bytes", ColumnKind.INTEGER, "what the suggestions save of it that are exact", "bytes"),
+        *[each._replace(rank=0) for each in _SUMS],
         Column("has_pass_dumps", ColumnKind.BOOLEAN, "whether there were dumps after passes, so that passes are exact"),
         NOTES,
     ),
     sections=(
         Section("causes", _CAUSE_COLUMNS, "a row for each kind of cause"),
+        by_section("copies", _SUMS, ("source", "op_name", "opcode", "computation", "layer", "each_layer")),
         Section("suggestions", _SUGGESTION_COLUMNS, "a row for each set of edits, by what it saves"),
     ),
     options=(
@@ -156,7 +161,7 @@ REPORT: Final = Report(
 )  # fmt: skip
 
 
-class Copies(Frozen, Answer[Copy]):
+class Copies(Frozen, Computed[Copy]):
     """The instructions of a module that only move data. `str()` is the text for people."""
 
     __slots__ = ("_notes", "has_pass_dumps", "module", "rows", "suggestions")
@@ -191,6 +196,10 @@ class Copies(Frozen, Answer[Copy]):
     def saved_bytes(self) -> int:
         """The bytes that the suggestions whose effect is exact save in one execution of the module."""
         return sum([row.saved_bytes or 0 for row in self.rows if row.is_exact])
+
+    def sums_of(self, rows: Sequence[Copy]) -> dict[str, Any]:
+        """The totals of these copies."""
+        return Copies(self.module, tuple(rows), (), self.has_pass_dumps).totals
 
     @property
     def causes(self) -> tuple[CopiesOfCause, ...]:

@@ -15,13 +15,14 @@ from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.reports import vocabularies
 from xlashape.reports.cost.program import ComputationRuns, Execution, Program, program_of
 from xlashape.reports.cost.targets import Roof, roof_of
+from xlashape.reports.groups import grouped
 from xlashape.reports.origin import source_of
 from xlashape.reports.program import program
-from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report, Section
+from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report, Section, by_section
 from xlashape.reports.text import cell_text, short_bytes
 from xlashape.shape.parts.target import TARGET_NAMES
 
-_KEYS: Final = ("source", "op_name", "opcode", "computation")
+_KEYS: Final = ("source", "op_name", "opcode", "computation", "layer", "each_layer")
 
 _SPACES: Final = (
     Column("space", ColumnKind.INTEGER, "the memory space as in layouts: 0 is main memory; on TPUs 1 is VMEM; 5 is the host's", rank=1),
@@ -29,14 +30,19 @@ _SPACES: Final = (
     Column("bytes_written", ColumnKind.INTEGER, "the bytes that are written", "bytes", rank=1),
     Column("padded_bytes", ColumnKind.INTEGER, "bytes read and written, with padding", "bytes", rank=1),
 )  # fmt: skip
+_FLOPS: Final = Column(
+    "flops", ColumnKind.INTEGER, "the FLOPs of these instructions in one run of the program", "flops", rank=1
+)
+_LEAST_TIME: Final = Column(
+    "least_time", ColumnKind.NUMBER, "the least time that they take on the target", "seconds", rank=2
+)
 _GROUPS: Final = (
-    Column("key", ColumnKind.TEXT, "what the instructions have in common", rank=1),
     Column("instructions", ColumnKind.INTEGER, "how many instructions of the program have the key in common", rank=3),
-    Column("flops", ColumnKind.INTEGER, "the FLOPs of these instructions in one run of the program", "flops", rank=1),
+    _FLOPS,
     Column("transcendentals", ColumnKind.INTEGER, "the transcendental functions that these instructions compute", rank=4),
     Column("bytes", ColumnKind.INTEGER, "bytes that they read and write", "bytes", rank=1),
     Column("padded_bytes", ColumnKind.INTEGER, "the bytes that are read and written, with the padding of tiles", "bytes", rank=4),
-    Column("least_time", ColumnKind.NUMBER, "the least time that they take on the target", "seconds", rank=2),
+    _LEAST_TIME,
     Column("share", ColumnKind.NUMBER, "the share of the sum of all least times, or without a target of all bytes", "fraction", rank=2),
 )  # fmt: skip
 
@@ -86,7 +92,7 @@ REPORT: Final = Report(
     ),
     sections=(
         Section("spaces", _SPACES, "the bytes of each memory space"),
-        Section("by", _GROUPS, "sums of instructions with something in common", Option("by", ColumnKind.TEXT, "what they have in common", None, vocabularies.GROUPINGS.among(*_KEYS))),
+        by_section("instructions", _GROUPS, _KEYS),
     ),
     options=(
         Option("as_xla", ColumnKind.BOOLEAN, "count FLOPs and bytes as XLA's HloCostAnalysis does: loops once, and its other peculiarities", False),
@@ -139,7 +145,7 @@ class SpaceCost(NamedTuple):
 class GroupCost(NamedTuple):
     """Instructions with something in common, and the sums over all their executions in a run of the program."""
 
-    key: str
+    group: str
     instructions: int
     flops: int
     transcendentals: int
@@ -293,35 +299,31 @@ class Cost(Answer[InstructionCost], Frozen):
         return tuple([SpaceCost(space, *sums[space]) for space in sorted(sums)])
 
     def by(self, key: str) -> tuple[GroupCost, ...]:
-        """The sums of instructions of one `source`, `op_name`, `opcode` or `computation`, the most costly first.
+        """The sums of instructions of one `source`, `op_name`, `opcode`, `computation` or `layer`, the most costly
+        first; with `layer`, repeated layers are one group: `layers_* × 32`.
 
         Raises InvalidArgumentError for another key.
 
         >>> c = cost("HloModule m ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p) ROOT a = f32[8] add(n, n) }")
-        >>> [(group.key, group.flops) for group in c.by("opcode")]
+        >>> [(group.group, group.flops) for group in c.by("opcode")]
         [('negate', 8), ('add', 8)]
         """
-        if key not in _KEYS:
-            raise InvalidArgumentError(f"expected one of {', '.join(_KEYS)}, found {key!r}", field="by")
-        groups: dict[str, list[InstructionCost]] = {}
-        for row in self.rows:
-            groups.setdefault(getattr(row, key) or f"(no {key} known)", []).append(row)
-        made = [_group(name, rows) for name, rows in groups.items()]
+        made = [_group(name, rows) for name, rows in grouped(self.rows, key, _KEYS).items()]
         return tuple(sorted(made, key=lambda group: (-(group.share or 0.0), -group.bytes)))
 
     def headline(self) -> str:
         least, moved = self.least_time, byte_text(self.bytes)
         if least is not None:
-            first = f"at least {cell_text(_GROUPS[6], least)} a run on {self.target or 'the device'}"
+            first = f"at least {cell_text(_LEAST_TIME, least)} a run on {self.target or 'the device'}"
         else:
             first = f"{moved} read and written in a run"
         if self.communication_time:
-            first += f"; at least {cell_text(_GROUPS[6], self.communication_time)} of communication"
+            first += f"; at least {cell_text(_LEAST_TIME, self.communication_time)} of communication"
         lines = [f"{self.name}: {first}"]
         if self.flops or self.transcendentals:
             rate = f", {self.intensity:.4g} for each byte" if self.intensity else ""
             functions = f"; {self.transcendentals:,} transcendental functions" if self.transcendentals else ""
-            lines.append(f"{cell_text(_GROUPS[2], self.flops)} FLOPs{rate}{functions}")
+            lines.append(f"{cell_text(_FLOPS, self.flops)} FLOPs{rate}{functions}")
         if self.bytes_read is not None and self.bytes_written is not None and self.bytes:
             parts = [f"{short_bytes(self.bytes_read)} read", f"{short_bytes(self.bytes_written)} written"]
             padded = self.padded_bytes or self.bytes

@@ -25,7 +25,7 @@ from xlashape.reports.diff.rows import Change, changes
 from xlashape.reports.diff.text import answer_text, beside, measure_lines, verdict
 from xlashape.reports.diff.units import Member, Units
 from xlashape.reports.memory import ProgramMemory, memory
-from xlashape.reports.report import FRAMES, Answer, Option, Report, Section
+from xlashape.reports.report import FRAMES, Computed, Option, Report, Section, by_section
 from xlashape.reports.text import short_bytes
 
 _DELTAS: Final = (
@@ -48,6 +48,20 @@ def _meaning(name: str, meaning: str) -> str:
     return f"how many more {meaning} the second module has" + "; none where they are not known" * (name == "flops")
 
 
+_DELTA_COLUMNS: Final = tuple(
+    [
+        Column(
+            f"delta_{name}",
+            ColumnKind.INTEGER,
+            _meaning(name, meaning),
+            unit,
+            _RANKS.get(name, 0),
+            f"Δ {name.replace('_', ' ')}",
+        )
+        for name, meaning, unit in _DELTAS
+    ]
+)
+
 COLUMNS: Final = (
     Column("kind", ColumnKind.TEXT, "how the instruction differs", rank=1, choices=vocabularies.CHANGE_KINDS),
     Column("what", ColumnKind.TEXTS, "in what respect: `copy`, `layout`, `element type`, `donation`, `fusion split`, …", rank=1),
@@ -55,7 +69,7 @@ COLUMNS: Final = (
     Column("a", ColumnKind.TEXT, "the name of the instruction in the first module", rank=4),
     Column("b", ColumnKind.TEXT, "the name of the instruction in the second module", rank=2),
     Column("times", ColumnKind.INTEGER, "how many changes are alike; the numbers are those of all of them", rank=3),
-    *[Column(f"delta_{name}", ColumnKind.INTEGER, _meaning(name, meaning), unit, _RANKS.get(name, 0), f"Δ {name.replace('_', ' ')}") for name, meaning, unit in _DELTAS],
+    *_DELTA_COLUMNS,
     Column("delta_segments", ColumnKind.NUMBER, "how many more segments of memory one read of a warp touches, summed over the operands, in the instructions that both modules have; none where reads do not differ or are not known", rank=0),
     Column("runs", ColumnKind.INTEGER, "how often the instruction runs in one run of the module, in the module in which it runs more often", rank=0),
     Column("details", ColumnKind.TEXT, "the values before and after", rank=6),
@@ -97,6 +111,7 @@ REPORT: Final = Report(
     ),
     sections=(
         Section("measures", MEASURE_COLUMNS, "What the modules cost as a whole; the names are those that `--fail-if` takes"),
+        by_section("changes", (Column("times", ColumnKind.INTEGER, "how many changes they are", rank=2), *_DELTA_COLUMNS), ("source", "op_name", "opcode", "kind", "layer", "each_layer")),
     ),
     options=(
         Option("ignore", ColumnKind.TEXTS, "what does not count, as the column `what` or `kind` has it: `layout`, `sharding`, `moved`, …"),
@@ -136,7 +151,7 @@ class Measure(NamedTuple):
         return None if self.a is None or self.b is None else self.b - self.a
 
 
-class Diff(Answer[Change], Frozen):
+class Diff(Computed[Change], Frozen):
     """What changed from module a to module b. The numbers of `changes` add up to the totals, but for the peak of
     memory, for numbers that are not known, and for rows that are ignored.
     """
@@ -212,6 +227,12 @@ class Diff(Answer[Change], Frozen):
             if measure is not None:
                 return self.measure(measure).delta
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def sums_of(self, rows: Sequence[Change]) -> dict[str, Any]:
+        """The differences that these changes make."""
+        found = {each.name: [getattr(row, each.name) for row in rows] for each in _DELTA_COLUMNS}
+        sums = {name: None if None in values else sum(values) for name, values in found.items()}
+        return {"times": sum([row.times for row in rows]), **sums}
 
     def measure(self, name: str) -> Measure:
         """A number of both modules by its name, such as `copies.bytes`. Raises InvalidArgumentError for other names."""

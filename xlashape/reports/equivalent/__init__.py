@@ -5,7 +5,7 @@
 - `ledger`: evaluated values, in which equal values are one. `outline`: large programs, evaluated in parts.
 """
 
-from xlashape.reports.equivalent.answer import Equivalent, PassStage
+from xlashape.reports.equivalent.answer import REPORT, Equivalent, PassStage
 from xlashape.reports.equivalent.find import equivalent
 
-__all__ = ["Equivalent", "PassStage", "equivalent"]
+__all__ = ["REPORT", "Equivalent", "PassStage", "equivalent"]

@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.evaluation.domains.modular import P
 from xlashape.hlo import HloInstruction
+from xlashape.reports import vocabularies
 from xlashape.reports.equivalent.compare import DIFFERS, EQUAL, OVER_REALS, UNKNOWN, Verdict
-from xlashape.reports.report import Answer, Report
+from xlashape.reports.report import FRAMES, Computed, Option, Report
 
 _TEXT: Final = ColumnKind.TEXT
 
@@ -31,53 +32,91 @@ class PassStage(NamedTuple):
         return self.file
 
 
-DECLARATION: Final = Report(
+_VERDICT: Final = Column(
+    "verdict", _TEXT, "whether it computes what it is compared with computes", rank=1, choices=vocabularies.VERDICTS
+)
+_INSTRUCTION: Final = Column(
+    "instruction", _TEXT, "the first instruction whose value the program before does not have", rank=2
+)
+_SOURCE: Final = Column("source", _TEXT, "the line of the program that the instruction comes from", rank=3)
+_REASONS: Final = Column("reasons", ColumnKind.TEXTS, "why a verdict is unknown")
+
+REPORT: Final = Report(
     name="equivalent",
     summary="Whether two programs compute the same, or after which pass a program no longer does.",
     columns=(
         Column("pass_name", _TEXT, "the pass that ran last, or the pipeline that has just begun", rank=1),
-        Column("verdict", _TEXT, "whether the stage computes what the one before computes", rank=1),
-        Column("instruction", _TEXT, "the first instruction whose value the stage before does not have", rank=2),
-        Column("source", _TEXT, "the line of the program that the instruction comes from", rank=3),
+        _VERDICT,
+        _INSTRUCTION,
+        _SOURCE,
         Column("file", _TEXT, "the file of the stage", rank=4),
-        Column("reasons", ColumnKind.TEXTS, "why a verdict is unknown"),
+        _REASONS,
     ),
     totals=(
-        Column("verdict", _TEXT, "equal, equal over the reals, differs or unknown"),
+        _VERDICT,
+        Column("unequal_count", ColumnKind.INTEGER, "how many comparisons did not end with one of the kinds of equal"),
+        Column("is_sampled", ColumnKind.BOOLEAN, "whether of large parts some elements alone were compared"),
         Column("first", _TEXT, "the file of the first stage that does not compute what the one before computes"),
         Column("output", ColumnKind.INTEGER, "the number of the output that differs"),
-        Column("element", _TEXT, "the index of the element that differs most"),
+        Column("element", ColumnKind.INTEGERS, "the index of the element that differs most"),
         Column("device", ColumnKind.INTEGER, "the device on which it differs, of a partitioned program"),
         Column("a_value", _TEXT, "the value of the element in the first program"),
         Column("b_value", _TEXT, "the value of the element in the second program"),
-        Column("instruction", _TEXT, "the first instruction of the second program whose value the first does not have"),
-        Column("source", _TEXT, "the line of the program that the instruction comes from"),
-        Column("reasons", ColumnKind.TEXTS, "why the verdict is unknown"),
+        _INSTRUCTION,
+        _SOURCE,
+        _REASONS,
     ),
+    options=(Option("seed", ColumnKind.INTEGER, "draws other inputs", 0), FRAMES),
+    compute="xlashape.reports.equivalent:equivalent",
+    inputs=("a", "b"),
     rows="stages",
+    failures="unequal_count",
+    asks_directories=True,
+    takes=(
+        "A and B are files with HLO modules (text, proto, gzip); or A alone is a directory of dumps, which XLA writes "
+        "with --xla_dump_hlo_pass_re=.*, and each stage is compared with the one before. The exit code is 0 for "
+        "`equal` and `equal over the reals`, 1 for `differs` and `unknown`."
+    ),
 )
 
 
-class Equivalent(Answer[PassStage]):
+class Equivalent(Computed[PassStage]):
     """Whether programs compute the same. Of two programs `stages` is empty."""
 
-    report: ClassVar[Report] = DECLARATION
+    report: ClassVar[Report] = REPORT
+
+    verdict: str
+    is_sampled: bool
+    """Whether of large parts some elements alone were compared."""
+    stages: tuple[PassStage, ...] = ()
+    first: PassStage | None
+    """The first stage that does not compute what the one before computes."""
+    output: int | None
+    element: tuple[int, ...] | None
+    device: int | None
+    a_value: Any
+    b_value: Any
+    inputs: list[Any] | None
+    """Ordinary arrays, for which `xs.evaluate` of both programs shows the difference."""
+    instruction: str | None
+    """The first instruction of the second program whose value the first does not have."""
+    source: str | None
+    reasons: tuple[str, ...]
+    """Why the verdict is unknown."""
 
     def __init__(self, verdict: Verdict, stages: tuple[PassStage, ...] = (), first: PassStage | None = None) -> None:
         difference, instruction = verdict.difference, verdict.instruction
         self.verdict = verdict.verdict
         self.reasons = tuple(verdict.reasons)
         self.is_sampled = verdict.is_sampled
-        """Whether of large parts some elements alone were compared."""
         self.stages = stages
         self.first = first
         self.output = None if difference is None else difference.output
         self.element = None if difference is None else difference.element
         self.device = None if difference is None else difference.device
-        self.a_value: Any = None if difference is None else difference.a_value
-        self.b_value: Any = None if difference is None else difference.b_value
-        self.inputs: list[Any] | None = None if difference is None else difference.inputs
-        """Ordinary arrays, for which `xs.evaluate` of both programs shows the difference."""
+        self.a_value = None if difference is None else difference.a_value
+        self.b_value = None if difference is None else difference.b_value
+        self.inputs = None if difference is None else difference.inputs
         self.instruction = None if instruction is None else instruction.name
         self.source = source_of(instruction)
 
@@ -85,6 +124,11 @@ class Equivalent(Answer[PassStage]):
     def is_equal(self) -> bool:
         """Whether the verdict is one of the two kinds of equal."""
         return self.verdict in (EQUAL, OVER_REALS)
+
+    @property
+    def unequal_count(self) -> int:
+        """How many comparisons did not end with one of the kinds of equal: of stages, or of the two programs."""
+        return sum(each.verdict not in (EQUAL, OVER_REALS) for each in self.stages or [self])
 
     def headline(self) -> str:
         lines = [_HEADLINES[self.verdict].format(count=len(self.stages) or 2, chance=f"{2 / P:.0e}")]

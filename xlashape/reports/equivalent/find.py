@@ -9,6 +9,7 @@ from typing import Any, cast
 from xlashape.errors import InvalidArgumentError, UnsupportedError
 from xlashape.evaluation.run_module import module_of
 from xlashape.hlo.files.inputs import Input, content
+from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.reports.copies.pass_dumps import Dump, dumps_beside, one_of
 from xlashape.reports.equivalent.answer import Equivalent, PassStage, source_of
 from xlashape.reports.equivalent.compare import (
@@ -22,7 +23,7 @@ from xlashape.reports.equivalent.compare import (
 )
 
 
-def equivalent(a: Any, b: Any = None, *, seed: int = 0) -> Equivalent:
+def equivalent(a: Any, b: Any = None, *, seed: int = 0, frames: str | None = None) -> Equivalent:
     """Whether two programs compute the same; of one directory of dumps (`--xla_dump_hlo_pass_re=.*`), whether each
     stage computes what the one before computes.
 
@@ -33,8 +34,9 @@ def equivalent(a: Any, b: Any = None, *, seed: int = 0) -> Equivalent:
     - `differs`: ordinary inputs show it: `output`, `element`, `a_value`, `b_value`, `inputs`, `instruction`.
     - `unknown`: `reasons` says why, such as a custom call that is not known, or elided constants.
 
-    What lies below HLO, such as kernels and LLVM, is not seen. Raises InvalidArgumentError for programs whose inputs
-    or outputs do not correspond.
+    `seed` draws other inputs. With `frames="all"`, `source` names every frame that called an operation, and not the
+    line of the user's own code alone. What lies below HLO, such as kernels and LLVM, is not seen. Raises
+    InvalidArgumentError for programs whose inputs or outputs do not correspond.
 
     >>> a = "ENTRY e { x = f32[4] parameter(0)  y = f32[4] parameter(1)  ROOT r = f32[4] subtract(x, y) }"
     >>> b = "ENTRY e { x = f32[4] parameter(0)  y = f32[4] parameter(1)  ROOT r = f32[4] subtract(y, x) }"
@@ -42,14 +44,15 @@ def equivalent(a: Any, b: Any = None, *, seed: int = 0) -> Equivalent:
     >>> found.verdict, found.output, found.instruction
     ('differs', 0, 'r')
     """
-    if b is None:
-        return _stages(a, seed)
-    try:
-        modules = [module_of(a), module_of(b)]
-        comparison = Comparison(modules, seed)
-        return Equivalent(comparison.compare(comparison.whole, ComparedProgram(modules[1])))
-    except UnsupportedError as error:
-        return Equivalent(Verdict(UNKNOWN, [error.message]))
+    with showing_frames(frames):
+        if b is None:
+            return _stages(a, seed)
+        try:
+            modules = [module_of(a), module_of(b)]
+            comparison = Comparison(modules, seed)
+            return Equivalent(comparison.compare(comparison.whole, ComparedProgram(modules[1])))
+        except UnsupportedError as error:
+            return Equivalent(Verdict(UNKNOWN, [error.message]))
 
 
 def _stages(directory: Any, seed: int) -> Equivalent:

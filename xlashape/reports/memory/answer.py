@@ -16,10 +16,9 @@ fragmentation_bytes      the bytes of temporary allocations beyond the most that
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.math import byte_text
@@ -27,7 +26,8 @@ from xlashape.base.similar import did_you_mean
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
-from xlashape.reports.memory.declaration import GROUPS, REPORT
+from xlashape.reports.groups import grouped, layer_of
+from xlashape.reports.memory.declaration import KEYS, REPORT
 from xlashape.reports.memory.plan import (
     CONSTANT,
     HOST,
@@ -49,12 +49,6 @@ from xlashape.reports.report import Answer, Report
 from xlashape.reports.text import short_bytes, sparkline
 from xlashape.shape import Shape, ShapeIndex, Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
-
-_WRAPPER: Final = re.compile(r"[\w.<>\-]*\((.*)\)")
-_MACHINERY: Final = frozenset(
-    ["while", "body", "cond", "scan", "closed_call", "checkpoint", "rematted_computation", "remat", "pjit", "main", ""]
-)
-_NUMBERED: Final = re.compile(r"[^\W\d]*\d\w*(?:\[\d+\])?")
 
 
 class LiveBuffer(NamedTuple):
@@ -485,29 +479,22 @@ class ProgramMemory(Frozen, Answer[LiveBuffer]):
 
     def by(self, key: str) -> tuple[Group, ...]:
         """The values that live at the peak, summed up in groups, the largest first. `key` is what the values of a group
-        have in common: `source`, `op_name`, `opcode`, `computation`, `shape`, `kind` or `space`.
+        have in common: `source`, `op_name`, `opcode`, `computation`, `shape`, `kind`, `space` or `layer`.
 
-        With `op_name`, groups are named by the part that names a layer: `transformer/layer_3` for
-        `jit(step)/jvp(transformer)/layer_3/attention/dot_general`.
+        With `layer`, groups are named by the part of the op_name that names a layer, and layers that differ in their
+        number alone are one: `transformer/layer_* × 12` for `jit(step)/jvp(transformer)/layer_3/attention/dot_general`
+        and its like. `op_name` has each of these layers, and each argument, by itself.
         """
-        if key not in GROUPS:
-            raise InvalidArgumentError(
-                f"by takes {', '.join(GROUPS)}, not {key!r}{did_you_mean(key, GROUPS)}", field="by"
-            )
-        sums: dict[str, list[int]] = {}
-        for each in self.peak_buffers:
-            value = getattr(each, key)
-            if key == "op_name":
-                value = layer_of(each.op_name) if each.op_name else None
-            entry = sums.setdefault("" if value is None else str(value), [0, 0, 0])
-            entry[0] += each.bytes
-            entry[1] += each.padding_bytes or 0
-            entry[2] += 1
+        groups = grouped(self.peak_buffers, key, KEYS)
+        if key == "op_name":
+            named = [each._replace(op_name=layer_of(each.op_name or "")) for each in self.peak_buffers]
+            groups = grouped(named, key, KEYS)
         peak = self.peak_bytes
-        rows = [
-            Group(name or f"(no {key} known)", total, total / peak, padding, count)
-            for name, (total, padding, count) in sums.items()
-        ]
+        rows: list[Group] = []
+        for name, members in groups.items():
+            total = sum([each.bytes for each in members])
+            padding = sum([each.padding_bytes or 0 for each in members])
+            rows.append(Group(name, total, total / peak, padding, len(members)))
         return tuple(sorted(rows, key=lambda row: (-row.bytes, row.group)))
 
     def suggest(self, limit: int | None = None) -> tuple[MemorySuggestion, ...]:
@@ -619,29 +606,3 @@ def padding_of(shape: Shape, size: int) -> int:
     if shape.is_tuple or not (shape.is_array or shape.is_buffer) or shape.is_unbounded_dynamic:
         return 0
     return max(0, size - byte_size_of(shape))
-
-
-def layer_of(op_name: str) -> str:
-    """The part of an op_name that names what a person would call a layer: scopes up to the first that has a number, or
-    all of them.
-
-    The names of jitted functions, transformations and control flow are left out, and so is the primitive at the end,
-    unless nothing else is left.
-
-    >>> layer_of("jit(step)/transpose(jvp(transformer))/layer_3/attention/dot_general")
-    'transformer/layer_3'
-    >>> layer_of("jit(f)/jit(main)/mlp/while/body/add"), layer_of("jit(f)/add"), layer_of("w[0]")
-    ('mlp', 'add', 'w[0]')
-    """
-    parts = op_name.split("/")
-    kept: list[str] = []
-    for part in parts[:-1]:
-        is_jitted = part.startswith(("jit(", "pjit("))
-        while (match := _WRAPPER.fullmatch(part)) is not None:
-            part = match[1]
-        if is_jitted or part in _MACHINERY:
-            continue
-        kept.append(part)
-        if _NUMBERED.fullmatch(part):
-            break
-    return "/".join(kept) or parts[-1]

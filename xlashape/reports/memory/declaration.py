@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.reports import vocabularies
-from xlashape.reports.report import FRAMES, NOTES, STRICT, Option, Report, Section
+from xlashape.reports.report import FRAMES, NOTES, STRICT, Option, Report, Section, by_section
 from xlashape.reports.text import short_bytes
 from xlashape.shape.parts.target import TARGET_NAMES
 
-GROUPS: Final = ("source", "op_name", "opcode", "computation", "shape", "kind", "space")
+KEYS: Final = ("source", "op_name", "opcode", "computation", "shape", "kind", "space", "layer", "each_layer")
 """The keys by which `by` can group."""
 
 _SIZES: Final = (
@@ -61,8 +61,7 @@ SPACE: Final = (
     Column("total_allocation_bytes", ColumnKind.INTEGER, "the bytes of all allocations", "bytes", 4, "allocations"),
 )  # fmt: skip
 
-GROUP: Final = (
-    Column("group", ColumnKind.TEXT, "what the buffers have in common", rank=1),
+_GROUPS: Final = (
     Column("bytes", ColumnKind.INTEGER, "the bytes that buffers with the key take at the peak", "bytes", rank=1),
     Column("share", ColumnKind.NUMBER, "the bytes that buffers with the key take ÷ all bytes at the peak", "fraction", rank=2),
     Column("padding_bytes", ColumnKind.INTEGER, "the bytes among them that hold no element", "bytes", rank=3, heading="padding"),
@@ -138,12 +137,7 @@ REPORT: Final = Report(
     sections=(
         Section("timeline", TIMELINE, "the bytes that live along the program"),
         Section("spaces", SPACE, "each memory space by itself"),
-        Section(
-            "by",
-            GROUP,
-            "what lives at the peak, by group",
-            Option("by", ColumnKind.TEXT, "what to group by", None, vocabularies.GROUPINGS.among(*GROUPS)),
-        ),
+        by_section("buffers", _GROUPS, KEYS),
         Section(
             "at",
             BUFFERS,

@@ -85,12 +85,14 @@ class MemorySuggestion(NamedTuple):
     """Of `donate`: the numbers of all parameters that are donated; else None."""
 
 
-def suggestions(plan: Plan, limit: int | None) -> tuple[MemorySuggestion, ...]:
+def suggestions(plan: Plan, limit: int | None, *, only_certain: bool = False) -> tuple[MemorySuggestion, ...]:
     """The changes for a plan: first the list that is certain to bring the peak within the limit of bytes, then the
-    others, the one with the lowest peak first. Empty for a plan without a module."""
+    others, the one with the lowest peak first. Empty for a plan without a module. `only_certain` leaves out ideas, and
+    smaller sizes, which make another program.
+    """
     if plan.module is None or not plan.module.computations:
         return ()
-    return _Suggestions(plan, plan.module, limit).all()
+    return _Suggestions(plan, plan.module, limit).all(only_certain)
 
 
 class _Residual(NamedTuple):
@@ -121,19 +123,17 @@ class _Suggestions:
         self._donations = Donations(plan, module)
         self._sizes = Sizes(plan, module, self._donations)
 
-    def all(self) -> tuple[MemorySuggestion, ...]:
+    def all(self, only_certain: bool) -> tuple[MemorySuggestion, ...]:
         donations = self._donations.found(_LEAST_SHARE * self._peak)
         found: list[MemorySuggestion] = []
-        for each in (
-            [self._donate(donation) for donation in donations],
-            self._recomputed(),
-            self._precision(),
-            self._padding(),
-            self._copies(),
-            self._smaller(),
-        ):
+        kinds = [self._recomputed, self._precision, self._padding, self._copies, self._smaller]
+        if only_certain:
+            kinds = [] if self._is_idea else kinds[:-1]
+        for each in ([self._donate(donation) for donation in donations], *[kind() for kind in kinds]):
             made = [one for one in each if one.saved_bytes >= _LEAST_SHARE * self._peak]
             found += sorted(made, key=lambda one: (one.new_peak_bytes, not one.is_exact))[:_MOST_OF_A_KIND]
+        if only_certain:
+            found = [one for one in found if one.upper_bytes is not None and one.upper_bytes < self._peak]
         found.sort(key=lambda one: (one.new_peak_bytes, not one.is_exact, one.text))
         first = self._certain_list(donations)
         texts = {one.text for one in first}

@@ -13,20 +13,20 @@ from xlashape.hlo import HloModule
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.reports import vocabularies
 from xlashape.reports.cost.targets import Roof, roof_of
+from xlashape.reports.groups import grouped
 from xlashape.reports.profile.changes import CHANGES, TimeChange, changes_of
 from xlashape.reports.profile.events import EventTimes, Tally
 from xlashape.reports.profile.joined import Join, Joined, ProfileModules, device_kind, join
 from xlashape.reports.profile.sources import opened
-from xlashape.reports.report import FRAMES, NOTES, Answer, Option, Report, Section
+from xlashape.reports.report import FRAMES, NOTES, Answer, Option, Report, Section, by_section
 from xlashape.reports.text import cell_text
 from xlashape.shape.parts.target import TARGET_NAMES
 
 _PS: Final = 1e-12
 """Seconds of a picosecond, the unit of times in profiles."""
-_KEYS: Final = ("source", "op_name", "opcode", "module", "computation", "step")
+_KEYS: Final = ("source", "op_name", "opcode", "module", "computation", "step", "layer", "each_layer")
 
 _GROUPS: Final = (
-    Column("key", ColumnKind.TEXT, "what the instructions have in common", rank=1),
     Column("time", ColumnKind.NUMBER, "the time of their events, without what runs within them", "seconds", rank=1),
     Column("share", ColumnKind.NUMBER, "the time of the row ÷ that of all instructions", "fraction", rank=1),
     Column("count", ColumnKind.INTEGER, "how many events they have", rank=2),
@@ -53,7 +53,7 @@ def _against_headline(_found: Profile, rows: Sequence[TimeChange], earlier: Any)
     slower, quicker = sum([row.delta_time > 0 for row in rows]), sum([row.delta_time < 0 for row in rows])
     share = f", {100 * (after / before - 1):+.1f}%" if before else ""
     what, why = _UNITS[rows[0].per]
-    texts = [cell_text(_GROUPS[1], value) for value in (before, after)]
+    texts = [cell_text(_GROUPS[0], value) for value in (before, after)]
     return (
         f"{what}: {texts[0]} → {texts[1]}{share} since {earlier}; {slower:,} instructions are slower, "
         f"{quicker:,} are quicker.{why}"
@@ -115,7 +115,7 @@ REPORT: Final = Report(
         NOTES,
     ),
     sections=(
-        Section("by", _GROUPS, "the time of instructions with something in common", Option("by", ColumnKind.TEXT, "what they have in common", None, vocabularies.GROUPINGS.among(*_KEYS))),
+        by_section("instructions", _GROUPS, _KEYS),
         Section("against", CHANGES, "what became slower since an earlier profile, each for one step or run of the program, and what changed in the instruction", Option("earlier", ColumnKind.TEXT, "an earlier profile: what became slower since", None, is_content=True), _against_headline),
     ),
     options=(
@@ -175,7 +175,7 @@ class GroupTime:
     """The sums over instructions with something in common. Each field is the column of its name in the section `by`,
     and None where it is not known."""
 
-    key: str
+    group: str
     time: float
     share: float
     count: int
@@ -299,8 +299,8 @@ class Profile(Answer[InstructionTime], Frozen):
         return len(self.join.without_instruction)
 
     def by(self, key: str) -> tuple[GroupTime, ...]:
-        """The time by `source`, `opcode`, `module`, `computation`, `step`, or `op_name`; the most first, steps in their
-        order.
+        """The time by `source`, `opcode`, `module`, `computation`, `step`, `op_name` or `layer`; the most first, steps
+        in their order.
 
         `op_name` groups by the first two parts of the path, `jit(step)/transpose(jvp(layer))`; `op_name:3` by the first
         three. Instructions without a value of the key are in one group: `(no source known)`. Events in no marked step
@@ -320,8 +320,11 @@ class Profile(Answer[InstructionTime], Frozen):
             ]
             return tuple([_step(name, times, total) for name, (_, times) in zip(names, in_order, strict=True)])
         groups: dict[str, list[InstructionTime]] = {}
-        for row in self.rows:
-            groups.setdefault(_key(row, name, int(depth or 2)), []).append(row)
+        if name in ("op_name", "module"):
+            for row in self.rows:
+                groups.setdefault(_key(row, name, int(depth or 2)), []).append(row)
+        else:
+            groups = grouped(self.rows, name, _KEYS)
         made = [_group(each, rows, self.time) for each, rows in groups.items()]
         return tuple(sorted(made, key=lambda group: -group.time))
 
@@ -426,7 +429,7 @@ def profile(
 
 
 def _seconds(value: float) -> str:
-    return cell_text(_GROUPS[1], value)
+    return cell_text(_GROUPS[0], value)
 
 
 def _first(names: Sequence[str]) -> list[str]:
@@ -527,10 +530,7 @@ def _module_of(row: InstructionTime) -> str:
 
 
 def _key(row: InstructionTime, name: str, depth: int) -> str:
-    if name == "op_name":
-        key = "/".join(row.op_name.split("/")[:depth])
-    else:
-        key = _module_of(row) if name == "module" else str(getattr(row, name) or "")
+    key = _module_of(row) if name == "module" else "/".join(row.op_name.split("/")[:depth])
     return key or f"(no {name} known)"
 
 

@@ -15,7 +15,18 @@ from xlashape.indexing.reports.coalescing import Sample
 from xlashape.reports import vocabularies
 from xlashape.reports.reads.consumers import Consumer
 from xlashape.reports.reads.devices import Device
-from xlashape.reports.report import FRAMES, INDEXING, NOTES, STRICT, Answer, Option, Report, Section, Structure
+from xlashape.reports.report import (
+    FRAMES,
+    INDEXING,
+    NOTES,
+    STRICT,
+    Computed,
+    Option,
+    Report,
+    Section,
+    Structure,
+    by_section,
+)
 from xlashape.shape.parts.target import TARGET_NAMES
 from xlashape.symbolic import IndexingMap
 
@@ -58,6 +69,15 @@ _WRITE_COLUMNS: Final = (
     Column("error", ColumnKind.TEXT, "why it is not known how it reads", rank=2),
 )
 
+_SUMS: Final = (
+    Column("wasted_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched in vain in one run of the program", "bytes", rank=1, heading="wasted"),
+    Column("again_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream elements that lie apart", "bytes", rank=1, heading="again, up to"),
+    Column("distinct_bytes", ColumnKind.INTEGER, "the sum of the bytes of the elements that are read in one run of the program", "bytes", rank=2, heading="read"),
+    Column("instructions", ColumnKind.INTEGER, "instructions that read arrays from memory", rank=3),
+    Column("operands", ColumnKind.INTEGER, "operands that they read; for each output once", rank=4),
+    Column("failed", ColumnKind.INTEGER, "instructions of which it is not known how they read", heading="not known"),
+)  # fmt: skip
+
 REPORT: Final = Report(
     name="reads",
     summary="What the instructions of a program read from memory, and how well: those first that fetch most in vain and again.",
@@ -97,12 +117,7 @@ REPORT: Final = Report(
         Column("target", ColumnKind.TEXT, "the device whose memory is read", choices=TARGET_NAMES),
         Column("evidence", ColumnKind.TEXT, "what in the module says which device it is for", heading="known by"),
         Column("unit", ColumnKind.TEXT, "what segments, tiles or lines count", heading="counted"),
-        Column("instructions", ColumnKind.INTEGER, "instructions that read arrays from memory"),
-        Column("operands", ColumnKind.INTEGER, "operands that they read; for each output once"),
-        Column("distinct_bytes", ColumnKind.INTEGER, "the sum of the bytes of the elements that are read in one run of the program", "bytes", heading="read"),
-        Column("wasted_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched in vain in one run of the program", "bytes", heading="wasted"),
-        Column("again_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream elements that lie apart", "bytes", heading="again, up to"),
-        Column("failed", ColumnKind.INTEGER, "instructions of which it is not known how they read", heading="not known"),
+        *[_SUMS[number]._replace(rank=0) for number in (3, 4, 2, 0, 1, 5)],
         NOTES,
     ),
     sections=(
@@ -110,6 +125,7 @@ REPORT: Final = Report(
             INDEXING, Structure("physical", "IndexingMap", "the map between positions in buffers as structure"),
         )),
         Section("writes", _WRITE_COLUMNS, "what the instructions write, in the order of the module"),
+        by_section("reads", _SUMS, ("source", "op_name", "opcode", "computation", "layer", "each_layer")),
     ),
     options=(
         Option("instruction", ColumnKind.TEXT, "only this instruction, which may be a fused one", "", positional=True),
@@ -328,7 +344,7 @@ def units_touched(sample: Sample, kind: str) -> dict[str, float | None]:
     return {name: sample.segments if of_kind == kind else None for name, of_kind in names.items()}
 
 
-class Reads(Answer[Read], Frozen):
+class Reads(Computed[Read], Frozen):
     """What the instructions of a module read: a row for each operand and output. Instructions that fetch most in vain
     and again come first."""
 

@@ -3,7 +3,7 @@
 It asks the other reports, and adds nothing of its own to what they know: each finding names the report (`kind`) that
 has the details.
 
->>> report = summary('''HloModule m
+>>> report = summary('''HloModule m, is_scheduled=true
 ... ENTRY e { p = f32[1024,1024]{1,0} parameter(0) ROOT t = f32[1024,1024]{1,0} transpose(p), dimensions={1,0} }''')
 >>> [(row.kind, row.where, row.share) for row in report.rows][:1]
 [('copies', 't', 1.0)]
@@ -15,7 +15,7 @@ The files. Each imports only from those above it:
     summarize.py  the function `summary`
 """
 
-from xlashape.reports.summary.answer import REPORT, Fine, Finding, Summary
+from xlashape.reports.summary.answer import REPORT, Finding, Fine, Summary
 from xlashape.reports.summary.summarize import summary
 
-__all__ = ["REPORT", "Fine", "Finding", "Summary", "summary"]
+__all__ = ["REPORT", "Finding", "Fine", "Summary", "summary"]

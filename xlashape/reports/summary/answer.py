@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
 from xlashape.base.math import counted
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.reports import vocabularies
-from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report, Section
+from xlashape.reports.report import FRAMES, NOTES, STRICT, Computed, Option, Report, Section
 from xlashape.reports.text import cell_text, short_bytes
 from xlashape.shape.parts.target import TARGET_NAMES
 
@@ -33,9 +33,10 @@ REPORT: Final = Report(
     totals=(
         Column("module", ColumnKind.TEXT, "the name of the module"),
         Column("instructions", ColumnKind.INTEGER, "the instructions of the module"),
-        Column("peak_bytes", ColumnKind.INTEGER, "the peak of the memory of a run", "bytes"),
+        Column("argument_bytes", ColumnKind.INTEGER, "the bytes of the arguments", "bytes"),
+        Column("peak_bytes", ColumnKind.INTEGER, "the peak of the memory of a run; not set before XLA's optimizations", "bytes"),
         Column("is_estimate", ColumnKind.BOOLEAN, "whether the peak is estimated"),
-        Column("bytes", ColumnKind.INTEGER, "what instructions read and write in a run", "bytes"),
+        Column("bytes", ColumnKind.INTEGER, "what instructions read and write in a run; not set before XLA's optimizations", "bytes"),
         Column("flops", ColumnKind.INTEGER, "the FLOPs of a run", "flops"),
         Column("least_time", ColumnKind.NUMBER, "the least time of a run on the target", "seconds"),
         Column("sent_bytes", ColumnKind.INTEGER, "what the busiest device sends in a run", "bytes"),
@@ -50,6 +51,7 @@ REPORT: Final = Report(
     ),
     options=(
         Option("target", ColumnKind.TEXT, "the chip whose peaks and links give the least times", None, TARGET_NAMES),
+        Option("profile", ColumnKind.TEXT, "a profile of a run of the program, whose times count too", None, is_local=True),
         FRAMES,
         STRICT,
     ),
@@ -79,49 +81,44 @@ class Fine(NamedTuple):
     text: str
 
 
-class Totals(NamedTuple):
-    """What the program takes as a whole."""
+class Summary(Computed[Finding]):
+    """What stands out in a program. `str()` is the text for people."""
 
+    report: ClassVar[Report] = REPORT
+
+    rows: Sequence[Finding]
+    fine: Sequence[Fine] = ()
     module: str
     instructions: int
+    argument_bytes: int
     peak_bytes: int | None
     is_estimate: bool
-    bytes: int
+    bytes: int | None
     flops: int
     least_time: float | None
     sent_bytes: int
     target: str | None
 
-
-class Summary(Answer[Finding]):
-    """What stands out in a program. `str()` is the text for people."""
-
-    report: ClassVar[Report] = REPORT
-    rows: Sequence[Finding]
-    fine: Sequence[Fine]
-
-    def __init__(self, about: Totals, rows: Sequence[Finding], fine: Sequence[Fine]) -> None:
-        self.about = about
-        self.rows = rows
-        self.fine = fine
-
-    def __getattr__(self, name: str) -> Any:
-        if name in Totals._fields:
-            return getattr(self.about, name)
-        raise AttributeError(name)
+    def __init__(self, rows: Sequence[Finding], fine: Sequence[Fine], totals: Mapping[str, Any]) -> None:
+        """`totals`: the totals of `REPORT` by name, without notes."""
+        self.rows, self.fine = rows, fine
+        self.__dict__.update(totals)
 
     def headline(self) -> str:
         """What the program takes: instructions, memory, work, time and communication."""
-        about = self.about
-        parts = [counted(about.instructions, "instruction")]
-        if about.peak_bytes is not None:
-            parts.append(f"peak {short_bytes(about.peak_bytes)}{' (estimated)' if about.is_estimate else ''}")
-        parts.append(f"{short_bytes(about.bytes)} read and written")
-        if about.least_time is not None:
-            parts.append(f"at least {_cell('least_time', about.least_time)} a run on {about.target}")
-        if about.sent_bytes:
-            parts.append(f"{short_bytes(about.sent_bytes)} sent by each device")
-        return f"{about.module}: {'; '.join(parts)}"
+        parts = [counted(self.instructions, "instruction")]
+        if self.peak_bytes is None:
+            parts.append(f"{short_bytes(self.argument_bytes)} of arguments")
+        else:
+            parts.append(f"peak {short_bytes(self.peak_bytes)}{' (estimated)' if self.is_estimate else ''}")
+        if self.bytes is not None:
+            parts.append(f"{short_bytes(self.bytes)} read and written")
+        parts.append(f"{_cell('flops', self.flops)} FLOPs")
+        if self.least_time is not None:
+            parts.append(f"at least {_cell('least_time', self.least_time)} a run on {self.target}")
+        if self.sent_bytes:
+            parts.append(f"{short_bytes(self.sent_bytes)} sent by each device")
+        return f"{self.module}: {'; '.join(parts)}"
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
         """The findings as numbered paragraphs, the first the one that costs most, and a line for what is fine. The

@@ -1,172 +1,260 @@
-"""The findings of each report: what costs a part of the peak, of the traffic, of the least time or of the bytes sent."""
+"""The findings of each report: what costs a part of the peak, of the traffic, of the time or of the bytes sent."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 from xlashape.base.math import counted
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.reports.collectives import Collectives
 from xlashape.reports.copies import Copies
 from xlashape.reports.cost import Cost
+from xlashape.reports.groups import ARGUMENTS, folded, layer_of
 from xlashape.reports.memory import ProgramMemory
-from xlashape.reports.memory.answer import layer_of
+from xlashape.reports.memory.suggestions import suggestions
+from xlashape.reports.profile import Profile
 from xlashape.reports.reads import Reads
-from xlashape.reports.summary.answer import Fine, Finding
+from xlashape.reports.summary.answer import Finding, Fine
 from xlashape.reports.text import cell_text, short_bytes
 
 LEAST_SHARE: Final = 0.01
-"""What costs a smaller part is no finding."""
+"""A change that saves a smaller part is no finding, and copies, reads and padding that cost less are fine."""
+LEAST_FACT: Final = 0.05
+"""What costs a smaller part and has no change is no finding. A change that saves less stands behind what costs more."""
 _MOST_OF_A_KIND: Final = 2
-_NUMBER: Final = re.compile(r"\d+")
-_LAST_NUMBER: Final = re.compile(r"(?:\.\d+)+$")
-
+_OF_TIME: Final = ("measured time", "least time", "FLOPs", "collectives")
+_NUMBER_OF_NAME: Final = re.compile(r"(?:\.\d+)+$")
 _SECONDS: Final = Column("time", ColumnKind.NUMBER, "", "seconds")
-
-T = TypeVar("T")
+_FLOPS: Final = Column("flops", ColumnKind.INTEGER, "", "flops")
 
 
 class _Group(NamedTuple):
     """Rows of a report with something in common, the most costly one first, and what they cost together."""
 
-    key: str | None
-    rows: list[Any]
+    name: str
+    rows: Sequence[Any]
     cost: float
 
 
-def of_memory(memory: ProgramMemory) -> list[Finding | Fine]:
-    """The changes that are certain to lower the peak, and what holds most of it."""
+def of_memory(memory: ProgramMemory, *, is_optimized: bool) -> list[Finding | Fine]:
+    """The changes that are certain to lower the peak, and what holds most of it, which XLA's optimizations decide."""
     peak = memory.peak_bytes
     if not peak:
         return [Fine("memory", "the program holds no memory")]
     found: list[Finding | Fine] = []
-    for each in memory.suggest():
-        if each.change == "smaller" or each.upper_bytes is None:
-            continue  # half a batch is another program, and an idea is no change that was tried
+    for each in suggestions(memory.plan, None, only_certain=True)[:_MOST_OF_A_KIND]:
+        assert each.upper_bytes is not None
         saved = peak - each.upper_bytes
         text = f"{short_bytes(saved)} of the peak of {short_bytes(peak)} need not be held"
-        found.append(Finding(saved / peak, "peak", "memory", text, each.text, saved, 1, each.name or "", each.name, None))
-    found = found[:_MOST_OF_A_KIND]
-    held = _groups(memory.peak_buffers, _holder, lambda row: row.bytes)
-    if held:
-        group = held[0]
-        what = f"{group.key} {'hold' if str(group.key).endswith('s') else 'holds'}"
-        text = f"{what} {short_bytes(int(group.cost))} of the {short_bytes(peak)} at the peak, in {counted(len(group.rows), 'buffer')}"
-        found.append(_of_group(group, peak, "peak", "memory", text, None, "name"))
-    padding = sum(each.padding_bytes or 0 for each in memory.peak_buffers)
+        if each.change == "donate":
+            text += ", if the caller no longer needs the argument"
+        where = each.name or ARGUMENTS
+        found.append(Finding(saved / peak, "peak", "memory", text, each.text, saved, 1, where, each.name, None))
+    if not is_optimized:
+        return found
+    for group in _groups(memory.peak_buffers, _holder, lambda row: row.bytes)[:1]:
+        held = f"{short_bytes(int(group.cost))} of {short_bytes(peak)}"
+        text = f"{held} in {counted(len(group.rows), 'buffer')} of {group.name}"
+        found.append(_of_group(group, peak, "peak", "memory", text, None))
+    padded = [row for row in memory.peak_buffers if row.padding_bytes]
+    padding = sum([row.padding_bytes or 0 for row in padded])
     if padding < LEAST_SHARE * peak:
-        found.append(Fine("memory", f"padding is {_percent(padding / peak)} of the peak"))
+        return [*found, Fine("memory", f"padding is {_percent(padding / peak)} of the peak")]
+    for group in _groups(padded, _holder, lambda row: row.padding_bytes)[:1]:
+        text = f"{short_bytes(padding)} of padding, {short_bytes(int(group.cost))} of it in {group.name}"
+        found.append(_of_group(group, peak, "peak", "memory", text, None)._replace(share=padding / peak, bytes=padding))
     return found
 
 
 def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
-    """The copies by cause and layer."""
-    total = copies.total_bytes
-    if total < LEAST_SHARE * traffic or not traffic:
-        return [Fine("copies", f"copies move {_percent(total / traffic) if traffic else '0%'} of the bytes")]
-    found: list[Finding | Fine] = []
+    """The copies by cause, or what an edit of the program saves of them."""
+    share = copies.total_bytes / traffic if traffic else 0.0
+    found: list[Finding] = []
     edits = {name: each for each in reversed(copies.suggestions) if each.is_exact for name in each.removes}
     rows = [row for row in copies.rows if row.total_bytes]
-    for group in _groups(rows, lambda row: row.cause_kind, lambda row: row.total_bytes):
-        kind = group.rows[0].cause_kind
-        edit = edits.get(group.rows[0].name)
-        text = f"{counted(len(group.rows), 'instruction')} of the kind {kind} only move data: {short_bytes(int(group.cost))}"
-        found.append(_of_group(group, traffic, "traffic", "copies", text, edit and edit.text, "name"))
-    return found
+    for group in _groups(rows, lambda row: row.cause_kind, lambda row: row.total_bytes)[:_MOST_OF_A_KIND]:
+        first = group.rows[0]
+        edit = edits.get(first.name)
+        if edit is None:
+            count = counted(len(group.rows), "copy")
+            what = f"{short_bytes(int(group.cost))} in {count} ({group.name}), which compute nothing"
+            text = f"{what}; {first.name}: {first.cause}"
+            found.append(_of_group(group, traffic, "traffic", "copies", text, None))
+        else:
+            text = (
+                f"{short_bytes(edit.saved_bytes)} in {counted(edit.copies, 'copy')} like {first.name} need not be moved"
+            )
+            group = group._replace(cost=edit.saved_bytes, rows=[row for row in group.rows if row.name in edit.removes])
+            found.append(_of_group(group, traffic, "traffic", "copies", text, edit.text))
+    return _or_fine(found, Fine("copies", f"copies move {_percent(share)} of the bytes"))
 
 
 def of_reads(reads: Reads, traffic: int) -> list[Finding | Fine]:
     """The reads that fetch bytes in vain, whatever the emitter does."""
-    total = reads.wasted_bytes
-    if total < LEAST_SHARE * traffic or not traffic:
-        return [Fine("reads", f"{_percent(total / traffic) if traffic else '0%'} of the bytes are fetched in vain")]
-    found: list[Finding | Fine] = []
-    rows = [row for row in reads.reads if row.wasted_bytes]
-    for group in _groups(rows, lambda row: row.mend, lambda row: row.wasted_bytes * (row.runs or 1)):
-        text = f"{counted(len(group.rows), 'read')} fetch {short_bytes(int(group.cost))} in vain, {reads.unit} counted"
+    share = reads.wasted_bytes / traffic if traffic else 0.0
+    found: list[Finding] = []
+    rows = [row for row in reads.reads if row.wasted_bytes] if traffic else []
+    for group in _groups(rows, lambda row: row.mend or "", _wasted)[:_MOST_OF_A_KIND]:
+        count = counted(len(group.rows), "read")
+        text = f"{short_bytes(int(group.cost))} fetched in vain in {count}, {reads.unit} counted"
         found.append(_of_group(group, traffic, "traffic", "reads", text, group.rows[0].mend, "instruction"))
-    return found
+    return _or_fine(found, Fine("reads", f"{_percent(share)} of the bytes are fetched in vain"))
 
 
-def of_cost(cost: Cost) -> list[Finding | Fine]:
-    """The layer that takes most of the least times that are known, or without a target most of the traffic."""
-    groups = _groups([row for row in cost.rows if row.share], lambda row: _layer(row, row.name), lambda row: row.share)
-    found: list[Finding | Fine] = []
-    for group in groups[:1]:
-        moved = sum(row.bytes * row.times for row in group.rows)
-        text = f"{group.key} reads and writes {short_bytes(moved)} in {counted(len(group.rows), 'instruction')}"
+def of_cost(cost: Cost, *, is_optimized: bool) -> list[Finding | Fine]:
+    """The layer that takes most of the least times that are known, or without a target most of the traffic; before
+    XLA's optimizations, which change what is moved, most of the FLOPs.
+    """
+    if not is_optimized:
+        rows = [row for row in cost.rows if row.flops]
+        found = _groups(rows, _layer, lambda row: (row.flops or 0) * row.times)[:1] if cost.flops else []
+        return [
+            _of_group(
+                group, cost.flops, "FLOPs", "cost", f"{cell_text(_FLOPS, int(group.cost))} in {group.name}", None
+            )._replace(bytes=None)
+            for group in found
+        ]
+    findings: list[Finding | Fine] = []
+    for group in _groups([row for row in cost.rows if row.share], _layer, lambda row: row.share)[:1]:
+        moved = sum([row.bytes * row.times for row in group.rows])
+        text = f"{short_bytes(moved)} read and written in {counted(len(group.rows), 'instruction')} of {group.name}"
         if cost.target is not None:
-            text += f", {cell_text(_SECONDS, _seconds(group.rows))} at least"
+            text = f"{cell_text(_SECONDS, _seconds(group.rows))} at least for {text}"
         measure = "traffic" if cost.target is None else "least time"
-        found.append(_of_group(group, 1, measure, "cost", text, None, "name")._replace(bytes=moved))
-    return found
-
-
-def _seconds(rows: Iterable[Any]) -> float:
-    """The least time of all executions of instructions, as far as it is known."""
-    return sum((row.least_time or 0) * row.times for row in rows)
+        findings.append(_of_group(group, 1, measure, "cost", text, None)._replace(bytes=moved))
+    return findings
 
 
 def of_collectives(collectives: Collectives, cost: Cost) -> list[Finding | Fine]:
-    """What sends more than it has to, and what communication takes of the least time."""
+    """What sends more than it has to, or more often, and what is sent."""
     if not collectives.count:
         return [Fine("collectives", "nothing is sent between devices")]
     found: list[Finding | Fine] = []
-    sent = collectives.sent_bytes
+    sent, runs = collectives.sent_bytes, collectives.executions
     for each in collectives.findings:
-        if sent and each.saved_bytes:
-            share = each.saved_bytes / sent
-            place = each.names[0] if each.names else ""
-            found.append(Finding(share, "communication", "collectives", each.text, each.fix, each.saved_bytes, each.count, place, place or None, None))
+        share = each.saved_bytes / sent if sent and each.saved_bytes else each.count / runs if runs else 0
+        measure = "communication" if each.saved_bytes else "collectives"
+        place = each.names[0] if each.names else ""
+        saved = each.saved_bytes or None
+        found.append(
+            Finding(share, measure, "collectives", each.text, each.fix, saved, each.count, place, place or None, None)
+        )
     time = collectives.least_time
+    text = f"{short_bytes(sent)} sent by each device in {counted(runs, 'collective')}"
     if time:
         whole = max(time, _seconds(cost.rows))
-        text = f"{counted(collectives.executions, 'collective')} send {short_bytes(sent)} from each device, {cell_text(_SECONDS, time)} at least"
-        found.append(Finding(time / whole, "least time", "collectives", text, None, sent, collectives.count, "", None, None))
+        text += f", {cell_text(_SECONDS, time)} at least"
+        found.append(Finding(time / whole, "least time", "collectives", text, None, sent, runs, "", None, None))
+    elif sent:
+        group = collectives.by("layer" if any(row.op_name for row in collectives.rows) else "kind")[0]
+        text += f", {short_bytes(group.sent_bytes)} of it in {group.group}"
+        share = group.sent_bytes / sent
+        found.append(Finding(share, "communication", "collectives", text, None, sent, runs, group.group, None, None))
+    return found
+
+
+def of_profile(profile: Profile, module: str) -> list[Finding | Fine]:
+    """What took the time of a module in a profile: the layer that took most of it, copies, and communication."""
+    rows = [row for row in profile.rows if row.module == module]
+    whole = sum([row.self_time for row in rows])
+    if not whole:
+        return [Fine("profile", "the profile has no time of this program")]
+    found: list[Finding | Fine] = []
+    for group in _groups(rows, _layer, lambda row: row.self_time)[:1]:
+        text = f"{cell_text(_SECONDS, group.cost)} in {counted(len(group.rows), 'instruction')} of {group.name}"
+        least = [row.least_time * row.executions for row in group.rows if row.least_time is not None]
+        if len(least) == len(group.rows):
+            text += f", where {cell_text(_SECONDS, sum(least))} is the least"
+        found.append(_of_group(group, whole, "measured time", "profile", text, None)._replace(bytes=None))
+    copies, collectives = [row for row in rows if row.is_copy], [row for row in rows if row.is_collective]
+    for what, each in (("copies", copies), ("collectives", collectives)):
+        time = sum([row.self_time for row in each])
+        text = f"{cell_text(_SECONDS, time)} in {what}"
+        finding = Finding(time / whole, "measured time", "profile", text, None, None, len(each), "", None, None)
+        found += _or_fine([finding], Fine("profile", f"{what} took {_percent(time / whole)} of the measured time"))
     return found
 
 
 def ranked(found: Iterable[Finding | Fine], most: int) -> tuple[list[Finding], list[Fine]]:
-    """At most `most` findings, those with a change first, and of these the one that costs most; and what is fine."""
-    all_found = list(found)
-    findings = [each for each in all_found if isinstance(each, Finding) and each.share >= LEAST_SHARE]
-    findings.sort(key=lambda each: (each.fix is None, -each.share))
-    return findings[:most], [each for each in all_found if isinstance(each, Fine)]
+    """At most `most` findings: first those with a change that saves much; of these and of the others those of times
+    and FLOPs by their share, then those of bytes by their bytes. And what is fine.
+    """
+    every = list(found)
+    findings = [each for each in every if isinstance(each, Finding) and _counts(each)]
+    findings.sort(
+        key=lambda each: (
+            each.fix is None or each.share < LEAST_FACT,
+            each.measure not in _OF_TIME,
+            -each.share if each.measure in _OF_TIME else -(each.bytes or 0),
+        )
+    )
+    return findings[:most], [each for each in every if isinstance(each, Fine)]
 
 
-def _groups(rows: Iterable[T], key: Callable[[T], str | None], cost: Callable[[T], float]) -> list[_Group]:
-    """Rows by what they have in common; the group that costs most first."""
-    found: dict[str | None, list[T]] = {}
+def _counts(finding: Finding) -> bool:
+    return finding.share >= (LEAST_FACT if finding.fix is None else LEAST_SHARE)
+
+
+def _or_fine(found: Sequence[Finding], fine: Fine) -> list[Finding | Fine]:
+    """The findings that count, or else that all is fine."""
+    return [*filter(_counts, found)] or [fine]
+
+
+def _groups(rows: Iterable[Any], key: Callable[[Any], str], cost: Callable[[Any], float]) -> list[_Group]:
+    """Rows by what they have in common, with repeated layers as one; the group that costs most first."""
+    found: dict[str, list[Any]] = {}
     for row in rows:
         found.setdefault(key(row), []).append(row)
-    groups = [_Group(name, sorted(each, key=cost, reverse=True), sum(map(cost, each))) for name, each in found.items()]
-    return sorted(groups, key=lambda group: group.cost, reverse=True)[:_MOST_OF_A_KIND]
+    groups = [
+        _Group(name, sorted(each, key=cost, reverse=True), sum(map(cost, each))) for name, each in folded(found).items()
+    ]
+    return sorted(groups, key=lambda group: group.cost, reverse=True)
 
 
-def _layer(row: Any, name: str) -> str:
-    """The layer of a row, with the numbers of repeated layers as `*`; where it has none, the name of its instruction
-    without the number at the end.
-    """
-    return _NUMBER.sub("*", layer_of(row.op_name)) if row.op_name else _LAST_NUMBER.sub("", name)
+def _wasted(row: Any) -> float:
+    return row.wasted_bytes * (row.runs or 1)
+
+
+def _seconds(rows: Iterable[Any]) -> float:
+    """The least time of all executions of instructions, as far as it is known."""
+    return sum([(row.least_time or 0) * row.times for row in rows])
+
+
+def _layer(row: Any) -> str:
+    """The layer of a row, or else its line, or else the name of the instruction without its number."""
+    layer = layer_of(row.op_name) if row.op_name else ""
+    if layer and not (row.source and row.op_name.endswith(f"/{layer}")):  # more than the primitive
+        return layer
+    return row.source or _NUMBER_OF_NAME.sub("", getattr(row, "name", None) or row.instruction)
 
 
 def _holder(row: Any) -> str:
-    if row.kind != "temporary":
-        return {"parameter": "arguments", "output": "outputs", "constant": "constants"}.get(row.kind, row.kind)
-    return _layer(row, row.name)
+    names = {"parameter": ARGUMENTS, "output": "outputs", "constant": "constants"}
+    return names.get(row.kind, row.kind) if row.kind != "temporary" else _layer(row)
 
 
-def _of_group(group: _Group, whole: float, measure: str, kind: str, text: str, fix: str | None, name: str) -> Finding:
+def _of_group(
+    group: _Group, whole: float, measure: str, kind: str, text: str, fix: str | None, name: str = "name"
+) -> Finding:
     first = group.rows[0]
     instruction = getattr(first, name)
-    layers = {_layer(row, getattr(row, name)) for row in group.rows}
-    where = layers.pop() if len(layers) == 1 else ""
+    layers = folded({_layer(row): [row] for row in group.rows})
+    where = next(iter(layers)) if len(layers) == 1 else ""
+    share = group.cost / whole
     return Finding(
-        group.cost / whole, measure, kind, text, fix or None, int(group.cost), len(group.rows), where, instruction,
+        share,
+        measure,
+        kind,
+        text,
+        fix or None,
+        int(group.cost),
+        len(group.rows),
+        where,
+        instruction,
         first.source or None,
-    )  # fmt: skip
+    )
 
 
 def _percent(share: float) -> str:

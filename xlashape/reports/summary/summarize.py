@@ -9,39 +9,57 @@ from xlashape.reports.collectives import collectives
 from xlashape.reports.copies import copies
 from xlashape.reports.cost import cost
 from xlashape.reports.memory import memory
+from xlashape.reports.profile import profile as profile_of
 from xlashape.reports.program import program
 from xlashape.reports.reads import reads
 from xlashape.reports.summary import findings
-from xlashape.reports.summary.answer import Summary, Totals
+from xlashape.reports.summary.answer import Summary
 
 _MOST: Final = 7
+_EARLY: Final = (
+    "The module has no schedule, as before XLA's optimizations: temporaries, copies, reads and bytes moved are not "
+    "those that run. Dump the module after optimizations for these."
+)
 
 
 def summary(
-    x: Any, *args: Any, target: str | None = None, frames: str | None = None, strict: bool = False, **kwargs: Any
-) -> Summary:
+    x: Any, *args: Any, target: str | None = None, profile: Any = None, frames: str | None = None,
+    strict: bool = False, **kwargs: Any,
+) -> Summary:  # fmt: skip
     """What stands out in a program: at most seven findings, those first that a change mends, each with the part of the
-    peak, the traffic, the least time or the bytes sent that it costs; and what is fine.
+    peak, the traffic, the time or the bytes sent that it costs; and what is fine. Of a module before XLA's
+    optimizations only what these do not change is told.
 
     x: whatever `HloModule.of` takes; a jitted function is compiled with the arguments that follow. target: the name of
-    a device, whose peaks and links give least times where they are known. frames: with "all", `source` names every
-    frame that called an operation. strict: refuse text that is no module as it stands.
+    a device, whose peaks and links give least times where they are known. profile: a profile of the program, as
+    `xlashape.profile` takes it, whose times count too. frames: with "all", `source` names every frame that called an
+    operation. strict: refuse text that is no module as it stands.
 
-    Raises what `HloModule.of` raises, and InvalidArgumentError for another target.
+    Raises what `HloModule.of` and `xlashape.profile` raise, and InvalidArgumentError for another target.
     """
     with showing_frames(frames):
         module = program(x, args, kwargs, strict=strict)
         held, moved, sent = memory(module), cost(module, target=target), collectives(module, target=target)
-        traffic = moved.bytes
-        found = [
-            *findings.of_memory(held),
-            *findings.of_copies(copies(module), traffic),
-            *findings.of_reads(reads(module), traffic),
-            *findings.of_cost(moved),
-            *findings.of_collectives(sent, moved),
-        ]
-        about = Totals(
-            module.name, sum(len(each.instructions) for each in module.computations), held.peak_bytes, held.is_estimate, traffic, moved.flops, moved.least_time,
-            sent.sent_bytes, target,
-        )  # fmt: skip
-        return Summary(about, *findings.ranked(found, _MOST)).with_notes(module.notes)
+        is_optimized = module.head.HasField("schedule") or not held.is_estimate
+        found = findings.of_memory(held, is_optimized=is_optimized)
+        if is_optimized:
+            found += findings.of_copies(copies(module), moved.bytes)
+            found += findings.of_reads(reads(module, target=target), moved.bytes)
+        found += findings.of_collectives(sent, moved)
+        found += findings.of_cost(moved, is_optimized=is_optimized)
+        if profile is not None:
+            found += findings.of_profile(profile_of(profile, modules=module, target=target), module.name)
+        notes = module.notes if is_optimized else (*module.notes, _EARLY)
+        totals = {
+            "module": module.name,
+            "instructions": sum([len(each.instructions) for each in module.computations]),
+            "argument_bytes": held.argument_bytes,
+            "peak_bytes": held.peak_bytes if is_optimized else None,
+            "is_estimate": held.is_estimate,
+            "bytes": moved.bytes if is_optimized else None,
+            "flops": moved.flops,
+            "least_time": moved.least_time if is_optimized else None,
+            "sent_bytes": sent.sent_bytes,
+            "target": target,
+        }
+        return Summary(*findings.ranked(found, _MOST), totals).with_notes(notes)

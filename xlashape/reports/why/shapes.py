@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 from xlashape.base.frozen import FrozenValue, set_field
 from xlashape.base.math import byte_text, checked_int64, counted, factor_text
 from xlashape.errors import XlashapeError
-from xlashape.reports.report import Answer, Report
+from xlashape.reports.report import Computed, Report
 from xlashape.reports.why.causes import (
     Cause,
     array_bytes,
@@ -127,7 +127,7 @@ def merged(buffers: Iterable[Buffer]) -> list[Buffer]:
     return [group[0]._replace(times=sum([one.times for one in group])) for group in times.values()]
 
 
-class MemoryAnswer(FrozenValue, Answer[Buffer]):
+class MemoryAnswer(FrozenValue, Computed[Buffer]):
     """Why buffers are as large as they are. `str()` is the text for people; sizes are in bytes."""
 
     __slots__ = ("_notes",)

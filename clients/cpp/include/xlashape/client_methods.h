@@ -100,6 +100,15 @@ class ClientMethods {
   /// @name Reports
   /// @{
 
+  /// Reports what stands out in a program, first what costs most, each with what mends it; and what is fine.
+  v1::SummaryResponse Summary(const v1::SummaryRequest& request) const;
+
+  /// Returns the rows of the table `rows` of Summary. Pages are fetched as they are needed.
+  Sequence<v1::SummaryRow> SummaryRows(v1::SummaryRequest request) const;
+
+  /// Returns the rows of the table `fine` of Summary. What was looked at and costs little. Pages are fetched as they are needed.
+  Sequence<v1::SummaryFineRow> SummaryFine(v1::SummaryRequest request) const;
+
   /// Reports why buffers are as large as they are, and what would make them smaller.
   v1::WhyResponse Why(const v1::WhyRequest& request) const;
 
@@ -128,6 +137,9 @@ class ClientMethods {
   /// Returns the rows of the table `buffers` of Size. Pages are fetched as they are needed.
   Sequence<v1::SizeRow> SizeRows(v1::SizeRequest request) const;
 
+  /// Returns the rows of the table `by` of Size. Sums of buffers with something in common. Pages are fetched as they are needed.
+  Sequence<v1::SizeByRow> SizeBy(v1::SizeRequest request) const;
+
   /// Reports the peak of a program's memory, what lives then, and from which line of the program it comes.
   v1::MemoryResponse Memory(const v1::MemoryRequest& request) const;
 
@@ -140,7 +152,7 @@ class ClientMethods {
   /// Returns the rows of the table `spaces` of Memory. Each memory space by itself. Pages are fetched as they are needed.
   Sequence<v1::MemorySpacesRow> MemorySpaces(v1::MemoryRequest request) const;
 
-  /// Returns the rows of the table `by` of Memory. What lives at the peak, by group. Pages are fetched as they are needed.
+  /// Returns the rows of the table `by` of Memory. Sums of buffers with something in common. Pages are fetched as they are needed.
   Sequence<v1::MemoryByRow> MemoryBy(v1::MemoryRequest request) const;
 
   /// Returns the rows of the table `at` of Memory. What lives while an instruction runs. Pages are fetched as they are needed.
@@ -157,6 +169,9 @@ class ClientMethods {
 
   /// Returns the rows of the table `causes` of Copies. A row for each kind of cause. Pages are fetched as they are needed.
   Sequence<v1::CopiesCausesRow> CopiesCauses(v1::CopiesRequest request) const;
+
+  /// Returns the rows of the table `by` of Copies. Sums of copies with something in common. Pages are fetched as they are needed.
+  Sequence<v1::CopiesByRow> CopiesBy(v1::CopiesRequest request) const;
 
   /// Returns the rows of the table `suggestions` of Copies. A row for each set of edits, by what it saves. Pages are fetched as they are needed.
   Sequence<v1::CopiesSuggestionsRow> CopiesSuggestions(v1::CopiesRequest request) const;
@@ -199,13 +214,16 @@ class ClientMethods {
   /// Returns the rows of the table `writes` of Reads. What the instructions write, in the order of the module. Pages are fetched as they are needed.
   Sequence<v1::ReadsWritesRow> ReadsWrites(v1::ReadsRequest request) const;
 
+  /// Returns the rows of the table `by` of Reads. Sums of reads with something in common. Pages are fetched as they are needed.
+  Sequence<v1::ReadsByRow> ReadsBy(v1::ReadsRequest request) const;
+
   /// Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
   v1::ProfileResponse Profile(const v1::ProfileRequest& request) const;
 
   /// Returns the rows of the table `rows` of Profile. Pages are fetched as they are needed.
   Sequence<v1::ProfileRow> ProfileRows(v1::ProfileRequest request) const;
 
-  /// Returns the rows of the table `by` of Profile. The time of instructions with something in common. Pages are fetched as they are needed.
+  /// Returns the rows of the table `by` of Profile. Sums of instructions with something in common. Pages are fetched as they are needed.
   Sequence<v1::ProfileByRow> ProfileBy(v1::ProfileRequest request) const;
 
   /// Returns the rows of the table `against` of Profile. What became slower since an earlier profile, each for one step or run of the program, and what
@@ -221,6 +239,15 @@ class ClientMethods {
   /// Returns the rows of the table `measures` of Diff. What the modules cost as a whole; the names are those that `--fail-if` takes. Pages are fetched as
   /// they are needed.
   Sequence<v1::DiffMeasuresRow> DiffMeasures(v1::DiffRequest request) const;
+
+  /// Returns the rows of the table `by` of Diff. Sums of changes with something in common. Pages are fetched as they are needed.
+  Sequence<v1::DiffByRow> DiffBy(v1::DiffRequest request) const;
+
+  /// Reports whether two modules compute the same, and where they differ.
+  v1::EquivalentResponse Equivalent(const v1::EquivalentRequest& request) const;
+
+  /// Returns the rows of the table `stages` of Equivalent. Pages are fetched as they are needed.
+  Sequence<v1::EquivalentRow> EquivalentRows(v1::EquivalentRequest request) const;
 
   /// Reports the tile of each operand that a tile of an instruction's output reads, as text.
   v1::TileResponse Tile(const v1::TileRequest& request) const;

@@ -23,11 +23,13 @@ from xlashape_client.answers import (
     ReceivedCopies,
     ReceivedCost,
     ReceivedDiff,
+    ReceivedEquivalent,
     ReceivedMap,
     ReceivedMemory,
     ReceivedProfile,
     ReceivedReads,
     ReceivedSize,
+    ReceivedSummary,
     ReceivedTile,
     ReceivedVerify,
     ReceivedWhy,
@@ -162,12 +164,13 @@ class ReportMethods(Methods):
         frames: str | None = None,
         sections: Iterable[str] = ("",),
         max_rows: int | None = None,
+        argument: str | int = "",
         timeout: float | None = None,
     ) -> ReceivedDiff:
         """What changed from one module to another: the answer of `xlashape.diff`, with plain values.
 
         `ignore` names what does not count, such as "layout" or "moved". With `schedule` a different schedule is a
-        change. `frames` is that of `memory`. The sections are "" and "measures".
+        change. `frames` and `argument` are those of `memory`. The sections are "", "measures" and "by".
 
         >>> report = client.diff(MODULE, MODULE)
         >>> report.same, len(report)
@@ -178,7 +181,61 @@ class ReportMethods(Methods):
             "b": await self._transport.module_input(b, timeout),
         }
         options: dict[str, Any] = {"ignore": list(ignore), "schedule": schedule or None, "frames": frames}
-        return await _received(self._transport, "diff", inputs, options, sections, "", max_rows, timeout)
+        return await _received(self._transport, "diff", inputs, options, sections, argument, max_rows, timeout)
+
+    @answer
+    async def equivalent(
+        self,
+        a: AnyModule,
+        b: AnyModule,
+        *,
+        seed: int = 0,
+        frames: str | None = None,
+        sections: Iterable[str] = ("",),
+        max_rows: int | None = None,
+        timeout: float | None = None,
+    ) -> ReceivedEquivalent:
+        """Whether two modules compute the same: the answer of `xlashape.equivalent`, with plain values.
+
+        `seed` draws other inputs. `frames` is that of `memory`. The only section is "", the stages of a directory,
+        which has no rows here.
+
+        >>> report = client.equivalent(MODULE, MODULE)
+        >>> report.verdict
+        'equal'
+        """
+        inputs: dict[str, Any] = {
+            "a": await self._transport.module_input(a, timeout),
+            "b": await self._transport.module_input(b, timeout),
+        }
+        options: dict[str, Any] = {"seed": seed or None, "frames": frames}
+        return await _received(self._transport, "equivalent", inputs, options, sections, "", max_rows, timeout)
+
+    @answer
+    async def summary(
+        self,
+        module: AnyModule,
+        *,
+        target: str = "",
+        frames: str | None = None,
+        strict: bool = False,
+        sections: Iterable[str] = ("", "fine"),
+        max_rows: int | None = None,
+        timeout: float | None = None,
+    ) -> ReceivedSummary:
+        """What stands out in a program, what mends it, and what is fine: the answer of `xlashape.summary`, with plain
+        values.
+
+        `target` is a device of the table of targets, whose peaks and links give least times. `frames` and `strict` are
+        those of `memory`. The sections are "" and "fine".
+
+        >>> report = client.summary(MODULE)
+        >>> report.instructions, report.flops
+        (3, 15)
+        """
+        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
+        options: dict[str, Any] = {"target": target or None, "frames": frames, "strict": strict}
+        return await _received(self._transport, "summary", inputs, options, sections, "", max_rows, timeout)
 
     @answer
     async def copies(
@@ -189,12 +246,13 @@ class ReportMethods(Methods):
         strict: bool = False,
         sections: Iterable[str] = ("",),
         max_rows: int | None = None,
+        argument: str | int = "",
         timeout: float | None = None,
     ) -> ReceivedCopies:
         """The instructions that only move data, and what forced each of them: the answer of `xlashape.copies`, with
         plain values.
 
-        `frames` and `strict` are those of `memory`. The sections are "", "causes" and "suggestions".
+        `frames`, `strict` and `argument` are those of `memory`. The sections are "", "causes", "by" and "suggestions".
 
         >>> report = client.copies(MODULE)
         >>> report[0].name, report[0].cause_kind, report[0].bytes
@@ -202,7 +260,7 @@ class ReportMethods(Methods):
         """
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
         options: dict[str, Any] = {"frames": frames, "strict": strict}
-        return await _received(self._transport, "copies", inputs, options, sections, "", max_rows, timeout)
+        return await _received(self._transport, "copies", inputs, options, sections, argument, max_rows, timeout)
 
     @answer
     async def collectives(
@@ -324,13 +382,14 @@ class ReportMethods(Methods):
         strict: bool = False,
         sections: Iterable[str] = ("",),
         max_rows: int | None = None,
+        argument: str | int = "",
         timeout: float | None = None,
     ) -> ReceivedSize:
         """How many bytes a shape or the buffers of a module take: the answer of `xlashape size`, with plain values.
 
         `order` is "padding" (the default), "bytes" or "module"; `computation` selects the instructions of one
-        computation; `target` is a device such as "tpu"; `frames` and `strict` are those of
-        `memory`.
+        computation; `target` is a device such as "tpu"; `frames`, `strict` and `argument`
+        are those of `memory`. The sections are "" and "by".
 
         >>> report = client.size(MODULE)
         >>> report[0].name, report[0].bytes
@@ -344,7 +403,7 @@ class ReportMethods(Methods):
             "frames": frames,
             "strict": strict,
         }
-        return await _received(self._transport, "size", inputs, options, sections, "", max_rows, timeout)
+        return await _received(self._transport, "size", inputs, options, sections, argument, max_rows, timeout)
 
     @answer
     async def reads(
@@ -362,6 +421,7 @@ class ReportMethods(Methods):
         structured: bool = False,
         sections: Iterable[str] = ("",),
         max_rows: int | None = None,
+        argument: str | int = "",
         timeout: float | None = None,
     ) -> ReceivedReads:
         """What instructions read, how efficiently, and how many bytes they fetch in vain: the answer of
@@ -369,7 +429,7 @@ class ReportMethods(Methods):
 
         `instruction`, `computation` and `output` select what is reported; `target` is a device such as "tpu"; `warp`
         and `segment_bytes` replace its numbers of outputs that read together and of bytes that are fetched together.
-        `frames` and `strict` are those of `memory`. The sections are "", "accesses" and "writes".
+        `frames`, `strict` and `argument` are those of `memory`. The sections are "", "accesses", "writes" and "by".
 
         >>> report = client.reads(MODULE, "t")
         >>> report[0].operand_name, report[0].part_read, report[0].wasted_bytes
@@ -387,7 +447,7 @@ class ReportMethods(Methods):
             "strict": strict,
             "structured": structured,
         }
-        return await _received(self._transport, "reads", inputs, options, sections, "", max_rows, timeout)
+        return await _received(self._transport, "reads", inputs, options, sections, argument, max_rows, timeout)
 
     @answer
     async def profile(

@@ -254,6 +254,8 @@ async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
             "ReportService/Collectives" => public!(collectives),
             "ReportService/Reads" => public!(reads),
             "ReportService/Diff" => public!(diff),
+            "ReportService/Equivalent" => public!(equivalent),
+            "ReportService/Summary" => public!(summary),
             "ReportService/Tile" => public!(tile),
             "ReportService/Verify" => public!(verify),
             "ReportService/Why" => public!(why),

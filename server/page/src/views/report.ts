@@ -24,6 +24,8 @@ const FIRST: Readonly<Record<ReportName, readonly (readonly [total: string, what
   verify: [["problem_count", "rules are broken"]],
   diff: [["delta_peak_bytes", "change of the peak"], ["delta_bytes", "change of the bytes of all buffers"]],
   profile: [["time", "of device time"]],
+  equivalent: [["unequal_count", "comparisons found no equality"]],
+  summary: [["peak_bytes", "live at the peak"], ["argument_bytes", "of arguments"]],
 };
 
 /** Tables that stand whole above the others, since they say what to do. */

@@ -62,7 +62,9 @@ def test_sums_of_groups():
         assert sum(each.sent_bytes for each in groups) == report.sent_bytes
         assert sum(each.executions for each in groups) == report.executions
         assert sum(each.least_time or 0 for each in groups) == pytest.approx(report.least_time)
-    with pytest.raises(InvalidArgumentError, match="expected one of mesh_axes, kind, source, op_name, found 'line'"):
+    with pytest.raises(
+        InvalidArgumentError, match="expected one of mesh_axes, kind, source, op_name, layer, each_layer, found 'line'"
+    ):
         report.by("line")
 
 

@@ -439,7 +439,8 @@ def test_attributes_that_do_not_fit_the_shapes():
     ):
         cost(module)
     with pytest.raises(
-        InvalidArgumentError, match="expected one of source, op_name, opcode, computation, found 'line'"
+        InvalidArgumentError,
+        match="expected one of source, op_name, opcode, computation, layer, each_layer, found 'line'",
     ):
         cost(BRANCHES).by("line")
 

@@ -134,7 +134,9 @@ def test_what_lives_at_an_instruction():
         answer.at("multiply_fusion.4")
     with pytest.raises(NotFoundError, match=r"there is no step 99: the timeline has steps 0 to 23"):
         answer.at(99)
-    with pytest.raises(InvalidArgumentError, match=r"by takes source, .*, not 'opcodes': did you mean 'opcode'\?"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"expected one of source, .*, found 'opcodes': did you mean 'opcode'\?"
+    ):
         answer.by("opcodes")
 
 

@@ -82,11 +82,11 @@ def test_modules_of_one_name_are_kept_apart_by_their_program():
 
 def test_steps():
     marked = profile(VECTORS / "conv_grad.xplane.pb").by("step")
-    assert [group.key for group in marked] == ["step 0", "step 1", "step 2"]
+    assert [group.group for group in marked] == ["step 0", "step 1", "step 2"]
     assert len({group.count for group in marked}) == 1
     runs = profile(VECTORS / "scan_grad.xplane.pb").by("step")
     assert len(runs) == 3 and all(
-        re.fullmatch(rf"step {number} \(run -?\d+\)", group.key) for number, group in enumerate(runs)
+        re.fullmatch(rf"step {number} \(run -?\d+\)", group.group) for number, group in enumerate(runs)
     )
 
 
@@ -304,7 +304,7 @@ def test_kernels_of_a_gpu():
     assert found.copy_time == pytest.approx(1.5e-6) and found.copy_share == pytest.approx(1.5 / 5.5)
     assert rows["m"].bandwidth == pytest.approx(2 * 64 * 128 * 4 / 1e-6)
     assert rows["m"].bound == "memory" and rows["m"].efficiency == pytest.approx(2 * 64 * 128 * 4 / 3.35e12 / 1e-6)
-    assert [group.key for group in found.by("op_name:1")] == ["(no op_name known)", "jit(step)"]
+    assert [group.group for group in found.by("op_name:1")] == ["(no op_name known)", "jit(step)"]
     assert found.devices == ("/device:GPU:0",) and found.modules == ("jit_step(7)",)
     static = cost(MODULE, target="h100")
     assert rows["d"].least_time == pytest.approx(next(row.least_time for row in static if row.name == "d"))
@@ -405,7 +405,7 @@ def test_operations_of_a_tpu():
     assert rows["k"].time == pytest.approx(190 * PS) and rows["k"].layout_time == rows["k"].self_time
     assert found.time == pytest.approx((1800 + 190) * PS)
     steps = found.by("step")
-    assert [(group.key, group.count) for group in steps] == [("0", 11), ("1", 10)]
+    assert [(group.group, group.count) for group in steps] == [("0", 11), ("1", 10)]
     assert steps[1].time == pytest.approx(980 * PS)
     # The profile states the peaks.
     assert rows["y"].least_time == pytest.approx(max(64 * 128 / 918e12, 2 * 64 * 128 * 4 / 1640e9))
@@ -583,7 +583,8 @@ def test_other_arguments():
     ):
         profile(3)
     with pytest.raises(
-        InvalidArgumentError, match="expected one of source, op_name, .*, step or op_name:N, found 'op_name:x'"
+        InvalidArgumentError,
+        match="expected one of source, op_name, .*, step, layer, each_layer or op_name:N, found 'op_name:x'",
     ):
         profile(VECTORS / "scan_grad.xplane.pb").by("op_name:x")
     empty = profile(xspace([Plane("/host:CPU")]))

@@ -17,6 +17,8 @@ import io.github.xlashape.v1.DiffRequest;
 import io.github.xlashape.v1.DiffResponse;
 import io.github.xlashape.v1.DrawRequest;
 import io.github.xlashape.v1.DrawResponse;
+import io.github.xlashape.v1.EquivalentRequest;
+import io.github.xlashape.v1.EquivalentResponse;
 import io.github.xlashape.v1.EvaluateMapBatchRequest;
 import io.github.xlashape.v1.EvaluateMapBatchResponse;
 import io.github.xlashape.v1.EvaluateMapRequest;
@@ -60,6 +62,8 @@ import io.github.xlashape.v1.ShapeSize;
 import io.github.xlashape.v1.SimplifyMapRequest;
 import io.github.xlashape.v1.SizeRequest;
 import io.github.xlashape.v1.SizeResponse;
+import io.github.xlashape.v1.SummaryRequest;
+import io.github.xlashape.v1.SummaryResponse;
 import io.github.xlashape.v1.TileRequest;
 import io.github.xlashape.v1.TileResponse;
 import io.github.xlashape.v1.VerifyRequest;
@@ -287,6 +291,17 @@ abstract class AsyncClientMethods {
   }
 
   /**
+   * Reports what stands out in a program, first what costs most, each with what mends it; and what is fine.
+   *
+   * @param request the request of the report {@code summary}: what stands out in a program, first what costs most, each with what mends it; and what
+   *     is fine
+   * @return the answer of the report {@code summary}: rows of {@code table}, rows if it is not set
+   */
+  public CompletableFuture<SummaryResponse> summary(SummaryRequest request) {
+    return calls.askAsync(ReportServiceGrpc.getSummaryMethod(), request, answer -> answer);
+  }
+
+  /**
    * Reports why buffers are as large as they are, and what would make them smaller.
    *
    * @param request the request of the report {@code why}: why buffers are as large as they are, and what would make them smaller
@@ -300,7 +315,7 @@ abstract class AsyncClientMethods {
    * Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
    *
    * @param request the request of the report {@code size}: how many bytes a shape takes, or which buffers of a program have the most padding
-   * @return the answer of the report {@code size}: rows
+   * @return the answer of the report {@code size}: rows of {@code table}, buffers if it is not set
    */
   public CompletableFuture<SizeResponse> size(SizeRequest request) {
     return calls.askAsync(ReportServiceGrpc.getSizeMethod(), request, answer -> answer);
@@ -380,6 +395,16 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<DiffResponse> diff(DiffRequest request) {
     return calls.askAsync(ReportServiceGrpc.getDiffMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Reports whether two modules compute the same, and where they differ.
+   *
+   * @param request the request of the report {@code equivalent}: whether two programs compute the same, or after which pass a program no longer does
+   * @return the answer of the report {@code equivalent}: rows
+   */
+  public CompletableFuture<EquivalentResponse> equivalent(EquivalentRequest request) {
+    return calls.askAsync(ReportServiceGrpc.getEquivalentMethod(), request, answer -> answer);
   }
 
   /**

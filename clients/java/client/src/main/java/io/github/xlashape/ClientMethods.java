@@ -11,6 +11,7 @@ import io.github.xlashape.v1.CollectivesResponse;
 import io.github.xlashape.v1.CollectivesRow;
 import io.github.xlashape.v1.CollectivesTable;
 import io.github.xlashape.v1.ComposeMapsRequest;
+import io.github.xlashape.v1.CopiesByRow;
 import io.github.xlashape.v1.CopiesCausesRow;
 import io.github.xlashape.v1.CopiesRequest;
 import io.github.xlashape.v1.CopiesResponse;
@@ -25,6 +26,7 @@ import io.github.xlashape.v1.CostSpacesRow;
 import io.github.xlashape.v1.CostTable;
 import io.github.xlashape.v1.DeleteModuleRequest;
 import io.github.xlashape.v1.DescribeShapeRequest;
+import io.github.xlashape.v1.DiffByRow;
 import io.github.xlashape.v1.DiffMeasuresRow;
 import io.github.xlashape.v1.DiffRequest;
 import io.github.xlashape.v1.DiffResponse;
@@ -32,6 +34,9 @@ import io.github.xlashape.v1.DiffRow;
 import io.github.xlashape.v1.DiffTable;
 import io.github.xlashape.v1.DrawRequest;
 import io.github.xlashape.v1.DrawResponse;
+import io.github.xlashape.v1.EquivalentRequest;
+import io.github.xlashape.v1.EquivalentResponse;
+import io.github.xlashape.v1.EquivalentRow;
 import io.github.xlashape.v1.GetModuleRequest;
 import io.github.xlashape.v1.GetTextRequest;
 import io.github.xlashape.v1.GetTextResponse;
@@ -69,6 +74,7 @@ import io.github.xlashape.v1.ProfileResponse;
 import io.github.xlashape.v1.ProfileRow;
 import io.github.xlashape.v1.ProfileTable;
 import io.github.xlashape.v1.ReadsAccessesRow;
+import io.github.xlashape.v1.ReadsByRow;
 import io.github.xlashape.v1.ReadsRequest;
 import io.github.xlashape.v1.ReadsResponse;
 import io.github.xlashape.v1.ReadsRow;
@@ -82,9 +88,16 @@ import io.github.xlashape.v1.ShapeInput;
 import io.github.xlashape.v1.ShapeServiceGrpc;
 import io.github.xlashape.v1.ShapeSize;
 import io.github.xlashape.v1.SimplifyMapRequest;
+import io.github.xlashape.v1.SizeByRow;
 import io.github.xlashape.v1.SizeRequest;
 import io.github.xlashape.v1.SizeResponse;
 import io.github.xlashape.v1.SizeRow;
+import io.github.xlashape.v1.SizeTable;
+import io.github.xlashape.v1.SummaryFineRow;
+import io.github.xlashape.v1.SummaryRequest;
+import io.github.xlashape.v1.SummaryResponse;
+import io.github.xlashape.v1.SummaryRow;
+import io.github.xlashape.v1.SummaryTable;
 import io.github.xlashape.v1.TileRequest;
 import io.github.xlashape.v1.TileResponse;
 import io.github.xlashape.v1.TileRow;
@@ -332,6 +345,48 @@ abstract class ClientMethods {
   }
 
   /**
+   * Reports what stands out in a program, first what costs most, each with what mends it; and what is fine.
+   *
+   * @param request the request of the report {@code summary}: what stands out in a program, first what costs most, each with what mends it; and what
+   *     is fine
+   * @return the answer of the report {@code summary}: rows of {@code table}, rows if it is not set
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public SummaryResponse summary(SummaryRequest request) {
+    return calls.ask(ReportServiceGrpc.getSummaryMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Returns the rows of the table {@code rows} of Summary. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code summary}: what stands out in a program, first what costs most, each with what mends it; and what
+   *     is fine
+   * @return the rows; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<SummaryRow> summaryRows(SummaryRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getSummaryMethod(), request.toBuilder().setTable(SummaryTable.SUMMARY_TABLE_ROWS).setPageToken(token).build(), answer -> answer),
+        SummaryResponse::getRowsList,
+        SummaryResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code fine} of Summary. What was looked at and costs little. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code summary}: what stands out in a program, first what costs most, each with what mends it; and what
+   *     is fine
+   * @return the fine; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<SummaryFineRow> summaryFine(SummaryRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getSummaryMethod(), request.toBuilder().setTable(SummaryTable.SUMMARY_TABLE_FINE).setPageToken(token).build(), answer -> answer),
+        SummaryResponse::getFineList,
+        SummaryResponse::getNextPageToken);
+  }
+
+  /**
    * Reports why buffers are as large as they are, and what would make them smaller.
    *
    * @param request the request of the report {@code why}: why buffers are as large as they are, and what would make them smaller
@@ -420,7 +475,7 @@ abstract class ClientMethods {
    * Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
    *
    * @param request the request of the report {@code size}: how many bytes a shape takes, or which buffers of a program have the most padding
-   * @return the answer of the report {@code size}: rows
+   * @return the answer of the report {@code size}: rows of {@code table}, buffers if it is not set
    * @throws XlashapeException if the server refuses, or cannot be reached
    */
   public SizeResponse size(SizeRequest request) {
@@ -436,8 +491,22 @@ abstract class ClientMethods {
   public Stream<SizeRow> sizeRows(SizeRequest request) {
     return calls.pages(
         request.getPageToken(),
-        token -> calls.ask(ReportServiceGrpc.getSizeMethod(), request.toBuilder().setPageToken(token).build(), answer -> answer),
+        token -> calls.ask(ReportServiceGrpc.getSizeMethod(), request.toBuilder().setTable(SizeTable.SIZE_TABLE_BUFFERS).setPageToken(token).build(), answer -> answer),
         SizeResponse::getBuffersList,
+        SizeResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code by} of Size. Sums of buffers with something in common. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code size}: how many bytes a shape takes, or which buffers of a program have the most padding
+   * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<SizeByRow> sizeBy(SizeRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getSizeMethod(), request.toBuilder().setTable(SizeTable.SIZE_TABLE_BY).setPageToken(token).build(), answer -> answer),
+        SizeResponse::getByList,
         SizeResponse::getNextPageToken);
   }
 
@@ -499,7 +568,7 @@ abstract class ClientMethods {
   }
 
   /**
-   * Returns the rows of the table {@code by} of Memory. What lives at the peak, by group. Pages are fetched as they are needed.
+   * Returns the rows of the table {@code by} of Memory. Sums of buffers with something in common. Pages are fetched as they are needed.
    *
    * @param request the request of the report {@code memory}: the peak of a program's memory, what lives then, and from which line of the program it
    *     comes
@@ -582,6 +651,21 @@ abstract class ClientMethods {
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getCopiesMethod(), request.toBuilder().setTable(CopiesTable.COPIES_TABLE_CAUSES).setPageToken(token).build(), answer -> answer),
         CopiesResponse::getCausesList,
+        CopiesResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code by} of Copies. Sums of copies with something in common. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code copies}: which instructions move data and compute nothing, what forces them, and the edits that
+   *     remove them
+   * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<CopiesByRow> copiesBy(CopiesRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getCopiesMethod(), request.toBuilder().setTable(CopiesTable.COPIES_TABLE_BY).setPageToken(token).build(), answer -> answer),
+        CopiesResponse::getByList,
         CopiesResponse::getNextPageToken);
   }
 
@@ -774,6 +858,21 @@ abstract class ClientMethods {
   }
 
   /**
+   * Returns the rows of the table {@code by} of Reads. Sums of reads with something in common. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code reads}: what the instructions of a program read from memory, and how well: those first that fetch
+   *     most in vain and again
+   * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<ReadsByRow> readsBy(ReadsRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getReadsMethod(), request.toBuilder().setTable(ReadsTable.READS_TABLE_BY).setPageToken(token).build(), answer -> answer),
+        ReadsResponse::getByList,
+        ReadsResponse::getNextPageToken);
+  }
+
+  /**
    * Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
    *
    * @param request the request of the report {@code profile}: where the time of a profile goes: its events summed up by instruction, beside what each
@@ -801,7 +900,7 @@ abstract class ClientMethods {
   }
 
   /**
-   * Returns the rows of the table {@code by} of Profile. The time of instructions with something in common. Pages are fetched as they are needed.
+   * Returns the rows of the table {@code by} of Profile. Sums of instructions with something in common. Pages are fetched as they are needed.
    *
    * @param request the request of the report {@code profile}: where the time of a profile goes: its events summed up by instruction, beside what each
    *     instruction calculates and moves
@@ -869,6 +968,45 @@ abstract class ClientMethods {
         token -> calls.ask(ReportServiceGrpc.getDiffMethod(), request.toBuilder().setTable(DiffTable.DIFF_TABLE_MEASURES).setPageToken(token).build(), answer -> answer),
         DiffResponse::getMeasuresList,
         DiffResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code by} of Diff. Sums of changes with something in common. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code diff}: what changed from one module to another, matched by structure, ranked by what it costs
+   * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<DiffByRow> diffBy(DiffRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getDiffMethod(), request.toBuilder().setTable(DiffTable.DIFF_TABLE_BY).setPageToken(token).build(), answer -> answer),
+        DiffResponse::getByList,
+        DiffResponse::getNextPageToken);
+  }
+
+  /**
+   * Reports whether two modules compute the same, and where they differ.
+   *
+   * @param request the request of the report {@code equivalent}: whether two programs compute the same, or after which pass a program no longer does
+   * @return the answer of the report {@code equivalent}: rows
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public EquivalentResponse equivalent(EquivalentRequest request) {
+    return calls.ask(ReportServiceGrpc.getEquivalentMethod(), request, answer -> answer);
+  }
+
+  /**
+   * Returns the rows of the table {@code stages} of Equivalent. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code equivalent}: whether two programs compute the same, or after which pass a program no longer does
+   * @return the stages; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<EquivalentRow> equivalentRows(EquivalentRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getEquivalentMethod(), request.toBuilder().setPageToken(token).build(), answer -> answer),
+        EquivalentResponse::getStagesList,
+        EquivalentResponse::getNextPageToken);
   }
 
   /**
@@ -984,6 +1122,7 @@ abstract class ClientMethods {
       Map.of("service", "xlashape.v1.IndexingService", "method", "SimplifyMap"),
       Map.of("service", "xlashape.v1.IndexingService", "method", "ComposeMaps"),
       Map.of("service", "xlashape.v1.IndexingService", "method", "EvaluateMap"),
+      Map.of("service", "xlashape.v1.ReportService", "method", "Summary"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Why"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Size"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Memory"),
@@ -993,6 +1132,7 @@ abstract class ClientMethods {
       Map.of("service", "xlashape.v1.ReportService", "method", "Reads"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Profile"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Diff"),
+      Map.of("service", "xlashape.v1.ReportService", "method", "Equivalent"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Tile"),
       Map.of("service", "xlashape.v1.ReportService", "method", "Verify"),
       Map.of("service", "xlashape.v1.ViewService", "method", "Recognize"),

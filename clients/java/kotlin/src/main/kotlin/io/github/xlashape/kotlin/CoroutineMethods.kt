@@ -10,6 +10,7 @@ import io.github.xlashape.v1.CollectivesFindingsRow
 import io.github.xlashape.v1.CollectivesRequest
 import io.github.xlashape.v1.CollectivesResponse
 import io.github.xlashape.v1.CollectivesRow
+import io.github.xlashape.v1.CopiesByRow
 import io.github.xlashape.v1.CopiesCausesRow
 import io.github.xlashape.v1.CopiesRequest
 import io.github.xlashape.v1.CopiesResponse
@@ -20,12 +21,16 @@ import io.github.xlashape.v1.CostRequest
 import io.github.xlashape.v1.CostResponse
 import io.github.xlashape.v1.CostRow
 import io.github.xlashape.v1.CostSpacesRow
+import io.github.xlashape.v1.DiffByRow
 import io.github.xlashape.v1.DiffMeasuresRow
 import io.github.xlashape.v1.DiffRequest
 import io.github.xlashape.v1.DiffResponse
 import io.github.xlashape.v1.DiffRow
 import io.github.xlashape.v1.DrawRequest
 import io.github.xlashape.v1.DrawResponse
+import io.github.xlashape.v1.EquivalentRequest
+import io.github.xlashape.v1.EquivalentResponse
+import io.github.xlashape.v1.EquivalentRow
 import io.github.xlashape.v1.GetTextRequest
 import io.github.xlashape.v1.GetTextResponse
 import io.github.xlashape.v1.GraphRequest
@@ -52,6 +57,7 @@ import io.github.xlashape.v1.ProfileRequest
 import io.github.xlashape.v1.ProfileResponse
 import io.github.xlashape.v1.ProfileRow
 import io.github.xlashape.v1.ReadsAccessesRow
+import io.github.xlashape.v1.ReadsByRow
 import io.github.xlashape.v1.ReadsRequest
 import io.github.xlashape.v1.ReadsResponse
 import io.github.xlashape.v1.ReadsRow
@@ -61,9 +67,14 @@ import io.github.xlashape.v1.RecognizeResponse
 import io.github.xlashape.v1.ShapeDescription
 import io.github.xlashape.v1.ShapeInput
 import io.github.xlashape.v1.ShapeSize
+import io.github.xlashape.v1.SizeByRow
 import io.github.xlashape.v1.SizeRequest
 import io.github.xlashape.v1.SizeResponse
 import io.github.xlashape.v1.SizeRow
+import io.github.xlashape.v1.SummaryFineRow
+import io.github.xlashape.v1.SummaryRequest
+import io.github.xlashape.v1.SummaryResponse
+import io.github.xlashape.v1.SummaryRow
 import io.github.xlashape.v1.TileRequest
 import io.github.xlashape.v1.TileResponse
 import io.github.xlashape.v1.TileRow
@@ -251,6 +262,33 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     public suspend fun evaluateMap(map: MapInput, points: LongArray): MapValues = async.evaluateMap(map, points).await()
 
     /**
+     * Reports what stands out in a program, first what costs most, each with what mends it; and what is fine.
+     *
+     * @param request the request of the report `summary`: what stands out in a program, first what costs most, each
+     * with what mends it; and what is fine
+     * @return the answer of the report `summary`: rows of `table`, rows if it is not set
+     */
+    public suspend fun summary(request: SummaryRequest): SummaryResponse = async.summary(request).await()
+
+    /**
+     * Returns the rows of the table `rows` of Summary. Pages are fetched as they are needed. The call begins when the
+     * flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `summary`: what stands out in a program, first what costs most, each
+     * with what mends it; and what is fine
+     */
+    public fun summaryRows(request: SummaryRequest): Flow<SummaryRow> = flowOf { client.summaryRows(request) }
+
+    /**
+     * Returns the rows of the table `fine` of Summary. What was looked at and costs little. Pages are fetched as they
+     * are needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `summary`: what stands out in a program, first what costs most, each
+     * with what mends it; and what is fine
+     */
+    public fun summaryFine(request: SummaryRequest): Flow<SummaryFineRow> = flowOf { client.summaryFine(request) }
+
+    /**
      * Reports why buffers are as large as they are, and what would make them smaller.
      *
      * @param request the request of the report `why`: why buffers are as large as they are, and what would make them
@@ -314,7 +352,7 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      *
      * @param request the request of the report `size`: how many bytes a shape takes, or which buffers of a program have
      * the most padding
-     * @return the answer of the report `size`: rows
+     * @return the answer of the report `size`: rows of `table`, buffers if it is not set
      */
     public suspend fun size(request: SizeRequest): SizeResponse = async.size(request).await()
 
@@ -326,6 +364,15 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * the most padding
      */
     public fun sizeRows(request: SizeRequest): Flow<SizeRow> = flowOf { client.sizeRows(request) }
+
+    /**
+     * Returns the rows of the table `by` of Size. Sums of buffers with something in common. Pages are fetched as they
+     * are needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `size`: how many bytes a shape takes, or which buffers of a program have
+     * the most padding
+     */
+    public fun sizeBy(request: SizeRequest): Flow<SizeByRow> = flowOf { client.sizeBy(request) }
 
     /**
      * Reports the peak of a program's memory, what lives then, and from which line of the program it comes.
@@ -364,8 +411,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     public fun memorySpaces(request: MemoryRequest): Flow<MemorySpacesRow> = flowOf { client.memorySpaces(request) }
 
     /**
-     * Returns the rows of the table `by` of Memory. What lives at the peak, by group. Pages are fetched as they are
-     * needed. The call begins when the flow is collected, and ends with its collector.
+     * Returns the rows of the table `by` of Memory. Sums of buffers with something in common. Pages are fetched as they
+     * are needed. The call begins when the flow is collected, and ends with its collector.
      *
      * @param request the request of the report `memory`: the peak of a program's memory, what lives then, and from
      * which line of the program it comes
@@ -416,6 +463,15 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * them, and the edits that remove them
      */
     public fun copiesCauses(request: CopiesRequest): Flow<CopiesCausesRow> = flowOf { client.copiesCauses(request) }
+
+    /**
+     * Returns the rows of the table `by` of Copies. Sums of copies with something in common. Pages are fetched as they
+     * are needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `copies`: which instructions move data and compute nothing, what forces
+     * them, and the edits that remove them
+     */
+    public fun copiesBy(request: CopiesRequest): Flow<CopiesByRow> = flowOf { client.copiesBy(request) }
 
     /**
      * Returns the rows of the table `suggestions` of Copies. A row for each set of edits, by what it saves. Pages are
@@ -539,6 +595,15 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     public fun readsWrites(request: ReadsRequest): Flow<ReadsWritesRow> = flowOf { client.readsWrites(request) }
 
     /**
+     * Returns the rows of the table `by` of Reads. Sums of reads with something in common. Pages are fetched as they
+     * are needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `reads`: what the instructions of a program read from memory, and how
+     * well: those first that fetch most in vain and again
+     */
+    public fun readsBy(request: ReadsRequest): Flow<ReadsByRow> = flowOf { client.readsBy(request) }
+
+    /**
      * Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction
      * calculates and moves.
      *
@@ -558,8 +623,8 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     public fun profileRows(request: ProfileRequest): Flow<ProfileRow> = flowOf { client.profileRows(request) }
 
     /**
-     * Returns the rows of the table `by` of Profile. The time of instructions with something in common. Pages are
-     * fetched as they are needed. The call begins when the flow is collected, and ends with its collector.
+     * Returns the rows of the table `by` of Profile. Sums of instructions with something in common. Pages are fetched
+     * as they are needed. The call begins when the flow is collected, and ends with its collector.
      *
      * @param request the request of the report `profile`: where the time of a profile goes: its events summed up by
      * instruction, beside what each instruction calculates and moves
@@ -603,6 +668,33 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * ranked by what it costs
      */
     public fun diffMeasures(request: DiffRequest): Flow<DiffMeasuresRow> = flowOf { client.diffMeasures(request) }
+
+    /**
+     * Returns the rows of the table `by` of Diff. Sums of changes with something in common. Pages are fetched as they
+     * are needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `diff`: what changed from one module to another, matched by structure,
+     * ranked by what it costs
+     */
+    public fun diffBy(request: DiffRequest): Flow<DiffByRow> = flowOf { client.diffBy(request) }
+
+    /**
+     * Reports whether two modules compute the same, and where they differ.
+     *
+     * @param request the request of the report `equivalent`: whether two programs compute the same, or after which pass
+     * a program no longer does
+     * @return the answer of the report `equivalent`: rows
+     */
+    public suspend fun equivalent(request: EquivalentRequest): EquivalentResponse = async.equivalent(request).await()
+
+    /**
+     * Returns the rows of the table `stages` of Equivalent. Pages are fetched as they are needed. The call begins when
+     * the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `equivalent`: whether two programs compute the same, or after which pass
+     * a program no longer does
+     */
+    public fun equivalentRows(request: EquivalentRequest): Flow<EquivalentRow> = flowOf { client.equivalentRows(request) }
 
     /**
      * Reports the tile of each operand that a tile of an instruction's output reads, as text.

@@ -1,0 +1,125 @@
+"""What stands out: each finding says what another report says, those that a change mends first, and repeated layers are
+one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import command_line
+import pytest
+
+import xlashape as xs
+from xlashape.errors import InvalidArgumentError
+
+VECTORS = Path(__file__).parents[3] / "vectors"
+PROFILE = VECTORS / "profiles" / "scan_grad.xplane.pb"
+STAGE = "jit__lambda(4)"
+DUMPS = sorted((VECTORS / "memory").glob("*.hlo.pb"))
+_OF_TIME = ("measured time", "least time", "FLOPs", "collectives")
+
+
+def layers(count: int, *, is_scheduled: bool = True) -> str:
+    """A program with `count` layers, each a product."""
+    lines = ["  x0 = f32[64,64]{1,0} parameter(0)"]
+    for n in range(count):
+        name = f'op_name="jit(step)/jvp(net)/layer_{n}/dot_general" source_file="net.py" source_line={n + 1}'
+        lines.append(
+            f"  {'ROOT ' * (n == count - 1)}x{n + 1} = f32[64,64]{{1,0}} dot(x{n}, x{n}), lhs_contracting_dims={{1}}, "
+            f"rhs_contracting_dims={{0}}, metadata={{{name}}}"
+        )
+    head = "HloModule jit_step, is_scheduled=true" if is_scheduled else "HloModule jit_step"
+    return "\n".join([head, "", "ENTRY main {", *lines, "}"])
+
+
+@pytest.mark.parametrize("path", DUMPS, ids=lambda path: path.stem)
+def test_findings_are_what_the_reports_say(path: Path) -> None:
+    found = xs.summary(path)
+    memory, cost, copies = xs.memory(path), xs.cost(path), xs.copies(path)
+    assert (found.peak_bytes, found.bytes, found.flops) == (memory.peak_bytes, cost.bytes, cost.flops)
+    assert 0 < len(found.rows) <= 7
+    changes = {each.text: each for each in memory.suggest()}
+    for row in found.rows:
+        assert 0.01 <= row.share <= 1.0
+        assert row.fix is not None or row.share >= 0.05
+        if row.measure == "peak":
+            assert row.bytes is not None and row.share == pytest.approx(row.bytes / memory.peak_bytes)
+        if row.measure == "traffic":
+            assert row.bytes is not None and row.share == pytest.approx(row.bytes / cost.bytes, rel=0.05)
+        if row.kind == "memory" and row.fix is not None:
+            assert row.bytes == memory.peak_bytes - (changes[row.fix].upper_bytes or 0)
+        if row.kind == "copies":
+            assert row.bytes is not None and row.bytes <= copies.total_bytes
+    kinds = {row.kind for row in found.rows} | {each.kind for each in found.fine}
+    assert kinds >= {"memory", "copies", "reads", "collectives"}
+
+
+@pytest.mark.parametrize("path", DUMPS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("target", [None, "tpu-v5e"])
+def test_changes_that_save_much_come_first(path: Path, target: str | None) -> None:
+    rows = xs.summary(path, target=target).rows
+    mends = [row.fix is not None and row.share >= 0.05 for row in rows]
+    assert mends == sorted(mends, reverse=True)
+    for part in (True, False):
+        times = [
+            row.share
+            for row, is_mended in zip(rows, mends, strict=True)
+            if is_mended is part and row.measure in _OF_TIME
+        ]
+        sizes = [
+            row.bytes or 0
+            for row, is_mended in zip(rows, mends, strict=True)
+            if is_mended is part and row.measure not in _OF_TIME
+        ]
+        assert times == sorted(times, reverse=True)
+        assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize("count", [1, 2, 12])
+def test_repeated_layers_are_one_finding(count: int) -> None:
+    found = xs.summary(layers(count))
+    name = f"net/layer_* × {count}" if count > 1 else "net/layer_0"
+    (row,) = [row for row in found.rows if row.kind == "cost"]
+    assert (row.where, row.times, row.share) == (name, count, 1.0)
+    assert f"in {count} instruction{'s' * (count > 1)} of {name}" in row.text
+    groups = xs.cost(layers(count)).by("layer")
+    assert [(group.group, group.instructions) for group in groups] == [(name, count)]
+    assert len(xs.cost(layers(count)).by("each_layer")) == count
+
+
+def test_before_optimizations_only_what_they_keep_is_told() -> None:
+    found = xs.summary(layers(3, is_scheduled=False))
+    assert (found.peak_bytes, found.bytes, found.least_time) == (None, None, None)
+    assert {row.measure for row in found.rows} == {"FLOPs"}
+    assert "before XLA's optimizations" in found.notes[0]
+    assert "peak" not in found.headline()
+
+
+def test_a_profile_says_what_took_the_time() -> None:
+    found = xs.summary(f"{PROFILE}#{STAGE}", profile=PROFILE)
+    rows = [row for row in xs.profile(PROFILE).rows if row.module == found.module]
+    whole = sum(row.self_time for row in rows)
+    timed = [row for row in found.rows if row.measure == "measured time"]
+    assert found.rows[[row.fix is None for row in found.rows].index(True)] is timed[0]
+    assert timed[0].share == pytest.approx(
+        max(sum(r.self_time for r in rows if r.source == s) for s in {r.source for r in rows}) / whole
+    )
+    assert len(timed) + sum(each.kind == "profile" for each in found.fine) == 3
+
+
+def test_the_command_is_the_answer_of_a_file_without_one(tmp_path: Path) -> None:
+    path = tmp_path / "net.hlo"
+    path.write_text(layers(4))
+    asked = command_line.run("summary", str(path), "--target", "h100", "--json")
+    assert json.loads(asked.stdout)["totals"] == json.loads(json.dumps(xs.summary(path, target="h100").totals))
+    assert command_line.run(str(path)).stdout == command_line.run("summary", str(path)).stdout
+    assert command_line.run(str(path), "--limit", "1").stdout.startswith(b"jit_step: ")
+    assert command_line.run("-", data=layers(4).encode()).stdout == command_line.run(str(path)).stdout
+    assert b"there is no command 'nothing.hlo'" in command_line.run("nothing.hlo").stderr
+    timed = command_line.run("summary", f"{PROFILE}#{STAGE}", "--profile", str(PROFILE))
+    assert b"of the measured time" in timed.stdout
+
+
+def test_another_target_is_a_mistake() -> None:
+    with pytest.raises(InvalidArgumentError, match="'h900'"):
+        xs.summary(layers(1), target="h900")

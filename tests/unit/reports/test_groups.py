@@ -1,0 +1,99 @@
+"""Rows in groups of something in common, in every report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import xlashape as xs
+from xlashape.errors import InvalidArgumentError
+from xlashape.reports.groups import RowGroup, grouped
+from xlashape.reports.report import REPORTS, Answer, report_of
+
+VECTORS = Path(__file__).parents[2] / "vectors"
+MODULE = VECTORS / "memory" / "mlp_loss_grad.hlo.pb"
+OTHER = VECTORS / "memory" / "scan_rnn_grad.hlo.pb"
+KEYS = ("source", "op_name", "layer", "each_layer")
+
+
+def answer(name: str) -> Answer[Any]:
+    """The answer of a report about a vector."""
+    report = report_of(name)
+    subjects: tuple[Any, ...] = (MODULE,)
+    if report.inputs == ("profile",):
+        subjects = (VECTORS / "profiles" / "scan_grad.xplane.pb",)
+    if report.inputs == ("a", "b"):
+        subjects = (MODULE, OTHER) if name == "diff" else (MODULE, MODULE)
+    if name == "tile":
+        return report.run("HloModule m ENTRY e { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }", "n", sizes=(4,))
+    return report.run(*subjects)
+
+
+@pytest.mark.parametrize("name", sorted(REPORTS))
+def test_every_report_has_groups(name: str) -> None:
+    found: Any = answer(name)
+    report = found.report
+    section = next((each for each in report.sections if each.name == "by"), None)
+    if section is None:
+        key = next(each.name for each in report.columns if each.kind.name == "TEXT")
+        assert sum(group.count for group in found.by(key)) == len(found.objects_of())
+        keys = ()
+    else:
+        assert section.argument is not None
+        keys = section.argument.choices
+    for key in keys:
+        groups = found.by(key)
+        names = [group.group for group in groups]
+        assert len(set(names)) == len(names)
+        for column in section.columns[1:] if section is not None else ():
+            assert all(hasattr(group, column.name) for group in groups)
+    with pytest.raises(InvalidArgumentError, match="expected one of"):
+        found.by("colour")
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize(
+    ("name", "totals"),
+    [
+        ("copies", ("copies", "total_bytes", "saved_bytes")),
+        ("reads", ("operands", "wasted_bytes", "again_bytes", "distinct_bytes")),
+        ("size", ("count", "bytes", "padding_bytes", "element_bytes")),
+        ("cost", ("flops", "bytes", "transcendentals")),
+        ("diff", ("delta_bytes", "delta_copies", "delta_instructions")),
+    ],
+)
+def test_the_sums_of_groups_are_the_totals(name: str, totals: tuple[str, ...], key: str) -> None:
+    found: Any = answer(name)
+    for total in totals:
+        assert sum(getattr(group, total) for group in found.by(key)) == getattr(found, total)
+
+
+def test_groups_of_memory_are_the_peak() -> None:
+    found = xs.memory(MODULE)
+    for key in KEYS:
+        assert sum(group.bytes for group in found.by(key)) == found.peak_bytes
+    assert any(group.group.startswith("arguments") for group in found.by("layer"))
+
+
+class Row:
+    def __init__(self, op_name: str, opcode: str = "add") -> None:
+        self.op_name, self.opcode = op_name, opcode
+
+
+def test_layers_that_differ_in_their_number_are_one() -> None:
+    names = [f"jit(f)/jvp(net)/block_{n}/mlp/dot" for n in range(32)] + ["jit(f)/jvp(net)/head/dot"]
+    names += [f"jit(f)/while/body/net/block_{n}/add" for n in range(32)]
+    found = grouped([Row(name) for name in names], "layer", ("layer",))
+    assert {name: len(rows) for name, rows in found.items()} == {"net/block_* × 32": 64, "net/head": 1}
+    arguments = [Row(f"params['block_{n}']['kernel']", "parameter") for n in range(3)]
+    assert list(grouped(arguments, "layer", ("layer",))) == ["arguments/params/block_* × 3"]
+    assert list(grouped([Row("", "parameter"), Row("")], "layer", ("layer",))) == ["arguments", "(no layer known)"]
+
+
+def test_a_group_says_what_it_has() -> None:
+    group = RowGroup("x", (), {"bytes": 4})
+    assert (group.bytes, repr(group)) == (4, "RowGroup(group='x', sums={'bytes': 4})")
+    with pytest.raises(AttributeError, match="a group has no 'flops'; it has bytes"):
+        print(group.flops)
