@@ -436,18 +436,6 @@ func (c *Client) CopiesCauses(ctx context.Context, request *xlashapev1.CopiesReq
 	}, request.GetPageToken())
 }
 
-// CopiesBy returns the rows of the table `by` of Copies. Sums of copies with something in common. The iterator fetches pages as they are needed, and
-// ends after the first error.
-func (c *Client) CopiesBy(ctx context.Context, request *xlashapev1.CopiesRequest) iter.Seq2[*xlashapev1.CopiesByRow, error] {
-	return pages(func(token string) ([]*xlashapev1.CopiesByRow, string, error) {
-		asked := proto.CloneOf(request)
-		asked.PageToken = token
-		asked.Table = xlashapev1.CopiesTable_COPIES_TABLE_BY
-		answer, err := c.Reports.Copies(ctx, asked)
-		return answer.GetBy(), answer.GetNextPageToken(), err
-	}, request.GetPageToken())
-}
-
 // CopiesSuggestions returns the rows of the table `suggestions` of Copies. A row for each set of edits, by what it saves. The iterator fetches pages
 // as they are needed, and ends after the first error.
 func (c *Client) CopiesSuggestions(ctx context.Context, request *xlashapev1.CopiesRequest) iter.Seq2[*xlashapev1.CopiesSuggestionsRow, error] {
@@ -457,6 +445,18 @@ func (c *Client) CopiesSuggestions(ctx context.Context, request *xlashapev1.Copi
 		asked.Table = xlashapev1.CopiesTable_COPIES_TABLE_SUGGESTIONS
 		answer, err := c.Reports.Copies(ctx, asked)
 		return answer.GetSuggestions(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
+// CopiesBy returns the rows of the table `by` of Copies. Sums of copies with something in common. The iterator fetches pages as they are needed, and
+// ends after the first error.
+func (c *Client) CopiesBy(ctx context.Context, request *xlashapev1.CopiesRequest) iter.Seq2[*xlashapev1.CopiesByRow, error] {
+	return pages(func(token string) ([]*xlashapev1.CopiesByRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.CopiesTable_COPIES_TABLE_BY
+		answer, err := c.Reports.Copies(ctx, asked)
+		return answer.GetBy(), answer.GetNextPageToken(), err
 	}, request.GetPageToken())
 }
 

@@ -47,7 +47,7 @@ def test_a_file_shows_a_module_without_a_server(
     about_a_module.save(path)
     context.set_offline(True)
     page.goto(path.as_uri())
-    shown(page, "live at the peak")
+    shown(page, "of the peak")
     for view, text in (("Instructions", "transpose"), ("Reads", "wrapped_convert"), ("Cost", "FLOPs")):
         page.get_by_role("link", name=view, exact=True).click()
         shown(page, text) if view != "Cost" else page.wait_for_selector("[role=grid]")
@@ -111,7 +111,7 @@ def test_a_notebook_shows_it_in_a_frame(page: Any, about_a_module: PageFile, tmp
     path.write_text(f"<!doctype html><meta charset=utf-8><body>{about_a_module._repr_html_()}", encoding="utf-8")
     page.goto(path.as_uri())
     frame = page.frame_locator("iframe")
-    frame.get_by_text("live at the peak").first.wait_for()
+    frame.get_by_text("of the peak").first.wait_for()
     frame.get_by_role("link", name="Copies", exact=True).click()
     frame.get_by_text("copy_bitcast_fusion").first.wait_for()
 
@@ -127,7 +127,7 @@ def test_names_of_a_module_are_no_part_of_the_file(page: Any, tmp_path: Path) ->
     path = tmp_path / "report.html"
     made.save(path)
     page.goto(path.as_uri())
-    shown(page, "live at the peak")
+    shown(page, "of the peak")
     assert page.evaluate("window.broken") is None
 
 
@@ -158,11 +158,11 @@ def opened(*arguments: str) -> Generator[tuple[subprocess.Popen[str], list[str]]
 
 def test_open_shows_a_module_to_whoever_has_the_address(page: Any, context: Any) -> None:
     with opened(str(MODULE)) as (process, [address]):
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#v=memory&m=[0-9a-f]{64}&token=[\w-]{32}", address)
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#v=summary&m=[0-9a-f]{64}&token=[\w-]{32}", address)
         page.goto(address)
-        shown(page, "live at the peak")
+        shown(page, "of the peak")
         page.reload()
-        shown(page, "live at the peak")
+        shown(page, "of the peak")
         with context.expect_page() as opening:
             page.get_by_role("link", name="Copies", exact=True).click(modifiers=["Control"])
         tab = opening.value
@@ -175,7 +175,7 @@ def test_open_shows_a_module_to_whoever_has_the_address(page: Any, context: Any)
         other = context.new_page()
         other.goto(address.partition("&token")[0])
         shown(other, "token")
-        assert "live at the peak" not in other.inner_text("body")
+        assert "of the peak" not in other.inner_text("body")
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 0
 
@@ -192,7 +192,7 @@ def test_open_takes_a_port() -> None:
 def test_a_copied_link_has_no_token(new_page: Any) -> None:
     with opened(str(MODULE)) as (_, [address]):
         page = new_page(url=address)
-        shown(page, "live at the peak")
+        shown(page, "of the peak")
         page.get_by_role("button", name="Copy", exact=True).click()
         page.get_by_role("button", name="Link", exact=True).click()
         page.get_by_text("Link copied").first.wait_for(state="attached")

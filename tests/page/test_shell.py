@@ -265,7 +265,19 @@ def test_axe_finds_nothing(new_page: NewPage, packages: Path, scheme: str) -> No
     look("start")
     page.set_input_files("input[type=file]", str(VECTORS / "memory" / "random_normal.hlo.pb"))
     page.wait_for_selector(ROWS)
-    for title in ("Instructions", "Source", "Text", "Memory", "Copies", "Reads", "Cost", "Why so large", "Verify"):
+    for title in (
+        "Summary",
+        "Instructions",
+        "Source",
+        "Text",
+        "Memory",
+        "Copies",
+        "Reads",
+        "Cost",
+        "Collectives",
+        "Why so large",
+        "Verify",
+    ):
         page.click(f"nav a:text-is('{title}')")
         look(title)
     page.click("nav a:text-is('Copies')")
@@ -282,7 +294,7 @@ def test_narrow_pages_do_not_scroll_sideways(new_page: NewPage) -> None:
     page = new_page(width=390, height=844)
     page.set_input_files("input[type=file]", str(VECTORS / "memory" / "random_normal.hlo.pb"))
     page.wait_for_selector(ROWS)
-    for title in ("Instructions", "Source", "Text", "Memory", "Copies", "Reads", "Cost"):
+    for title in ("Summary", "Instructions", "Source", "Text", "Memory", "Copies", "Reads", "Cost", "Collectives"):
         page.click(f"nav a:text-is('{title}')")
         settle(page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, title

@@ -18,7 +18,21 @@ ARGUMENTS: Final = "arguments"
 
 _WRAPPER: Final = re.compile(r"[\w.<>\-]*\((.*)\)")
 _MACHINERY: Final = frozenset(
-    ["while", "body", "cond", "scan", "closed_call", "checkpoint", "rematted_computation", "remat", "pjit", "main", ""]
+    [
+        "while",
+        "body",
+        "cond",
+        "scan",
+        "closed_call",
+        "checkpoint",
+        "rematted_computation",
+        "remat",
+        "pjit",
+        "main",
+        "shard_map",
+        "eval_jaxpr",
+        "",
+    ]
 )
 _NUMBERED: Final = re.compile(r"[^\W\d]*\d\w*(?:\[\d+\])?")
 _LAST_NUMBER: Final = re.compile(r"(?<![:\d])\d+(?=\]?$)")

@@ -299,14 +299,14 @@ Sequence<v1::CopiesCausesRow> ClientMethods::CopiesCauses(v1::CopiesRequest requ
   return calls_->Pages(&v1::ReportService::Stub::Copies, std::move(request), &v1::CopiesResponse::mutable_causes);
 }
 
-Sequence<v1::CopiesByRow> ClientMethods::CopiesBy(v1::CopiesRequest request) const {
-  request.set_table(v1::COPIES_TABLE_BY);
-  return calls_->Pages(&v1::ReportService::Stub::Copies, std::move(request), &v1::CopiesResponse::mutable_by);
-}
-
 Sequence<v1::CopiesSuggestionsRow> ClientMethods::CopiesSuggestions(v1::CopiesRequest request) const {
   request.set_table(v1::COPIES_TABLE_SUGGESTIONS);
   return calls_->Pages(&v1::ReportService::Stub::Copies, std::move(request), &v1::CopiesResponse::mutable_suggestions);
+}
+
+Sequence<v1::CopiesByRow> ClientMethods::CopiesBy(v1::CopiesRequest request) const {
+  request.set_table(v1::COPIES_TABLE_BY);
+  return calls_->Pages(&v1::ReportService::Stub::Copies, std::move(request), &v1::CopiesResponse::mutable_by);
 }
 
 v1::CostResponse ClientMethods::Cost(const v1::CostRequest& request) const {

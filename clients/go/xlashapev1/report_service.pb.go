@@ -1978,10 +1978,10 @@ const (
 	CopiesTable_COPIES_TABLE_ROWS CopiesTable = 1
 	// A row for each kind of cause.
 	CopiesTable_COPIES_TABLE_CAUSES CopiesTable = 2
-	// Sums of copies with something in common.
-	CopiesTable_COPIES_TABLE_BY CopiesTable = 3
 	// A row for each set of edits, by what it saves.
-	CopiesTable_COPIES_TABLE_SUGGESTIONS CopiesTable = 4
+	CopiesTable_COPIES_TABLE_SUGGESTIONS CopiesTable = 3
+	// Sums of copies with something in common.
+	CopiesTable_COPIES_TABLE_BY CopiesTable = 4
 )
 
 // Enum value maps for CopiesTable.
@@ -1990,15 +1990,15 @@ var (
 		0: "COPIES_TABLE_UNSPECIFIED",
 		1: "COPIES_TABLE_ROWS",
 		2: "COPIES_TABLE_CAUSES",
-		3: "COPIES_TABLE_BY",
-		4: "COPIES_TABLE_SUGGESTIONS",
+		3: "COPIES_TABLE_SUGGESTIONS",
+		4: "COPIES_TABLE_BY",
 	}
 	CopiesTable_value = map[string]int32{
 		"COPIES_TABLE_UNSPECIFIED": 0,
 		"COPIES_TABLE_ROWS":        1,
 		"COPIES_TABLE_CAUSES":      2,
-		"COPIES_TABLE_BY":          3,
-		"COPIES_TABLE_SUGGESTIONS": 4,
+		"COPIES_TABLE_SUGGESTIONS": 3,
+		"COPIES_TABLE_BY":          4,
 	}
 )
 
@@ -8768,10 +8768,10 @@ type CopiesResponse struct {
 	Headline string `protobuf:"bytes,5,opt,name=headline,proto3" json:"headline,omitempty"`
 	// A row for each kind of cause.
 	Causes []*CopiesCausesRow `protobuf:"bytes,6,rep,name=causes,proto3" json:"causes,omitempty"`
-	// Sums of copies with something in common.
-	By []*CopiesByRow `protobuf:"bytes,8,rep,name=by,proto3" json:"by,omitempty"`
 	// A row for each set of edits, by what it saves.
-	Suggestions   []*CopiesSuggestionsRow `protobuf:"bytes,7,rep,name=suggestions,proto3" json:"suggestions,omitempty"`
+	Suggestions []*CopiesSuggestionsRow `protobuf:"bytes,7,rep,name=suggestions,proto3" json:"suggestions,omitempty"`
+	// Sums of copies with something in common.
+	By            []*CopiesByRow `protobuf:"bytes,8,rep,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8848,16 +8848,16 @@ func (x *CopiesResponse) GetCauses() []*CopiesCausesRow {
 	return nil
 }
 
-func (x *CopiesResponse) GetBy() []*CopiesByRow {
+func (x *CopiesResponse) GetSuggestions() []*CopiesSuggestionsRow {
 	if x != nil {
-		return x.By
+		return x.Suggestions
 	}
 	return nil
 }
 
-func (x *CopiesResponse) GetSuggestions() []*CopiesSuggestionsRow {
+func (x *CopiesResponse) GetBy() []*CopiesByRow {
 	if x != nil {
-		return x.Suggestions
+		return x.By
 	}
 	return nil
 }
@@ -9335,79 +9335,6 @@ func (x *CopiesCausesRow) GetSavedBytes() int64 {
 	return 0
 }
 
-// Sums of copies with something in common.
-type CopiesByRow struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// What copies have in common.
-	Group *string `protobuf:"bytes,1,opt,name=group,proto3,oneof" json:"group,omitempty"`
-	// How many instructions only move data, or are fusions that copy an array while they compute.
-	Copies *int64 `protobuf:"varint,2,opt,name=copies,proto3,oneof" json:"copies,omitempty"`
-	// What copies read and write in one execution of the module, padding included, in bytes.
-	TotalBytes *int64 `protobuf:"varint,3,opt,name=total_bytes,json=totalBytes,proto3,oneof" json:"total_bytes,omitempty"`
-	// What the suggestions save of it that are exact, in bytes.
-	SavedBytes    *int64 `protobuf:"varint,4,opt,name=saved_bytes,json=savedBytes,proto3,oneof" json:"saved_bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CopiesByRow) Reset() {
-	*x = CopiesByRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CopiesByRow) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CopiesByRow) ProtoMessage() {}
-
-func (x *CopiesByRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CopiesByRow.ProtoReflect.Descriptor instead.
-func (*CopiesByRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{53}
-}
-
-func (x *CopiesByRow) GetGroup() string {
-	if x != nil && x.Group != nil {
-		return *x.Group
-	}
-	return ""
-}
-
-func (x *CopiesByRow) GetCopies() int64 {
-	if x != nil && x.Copies != nil {
-		return *x.Copies
-	}
-	return 0
-}
-
-func (x *CopiesByRow) GetTotalBytes() int64 {
-	if x != nil && x.TotalBytes != nil {
-		return *x.TotalBytes
-	}
-	return 0
-}
-
-func (x *CopiesByRow) GetSavedBytes() int64 {
-	if x != nil && x.SavedBytes != nil {
-		return *x.SavedBytes
-	}
-	return 0
-}
-
 // A row for each set of edits, by what it saves.
 type CopiesSuggestionsRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -9433,7 +9360,7 @@ type CopiesSuggestionsRow struct {
 
 func (x *CopiesSuggestionsRow) Reset() {
 	*x = CopiesSuggestionsRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9445,7 +9372,7 @@ func (x *CopiesSuggestionsRow) String() string {
 func (*CopiesSuggestionsRow) ProtoMessage() {}
 
 func (x *CopiesSuggestionsRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9458,7 +9385,7 @@ func (x *CopiesSuggestionsRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesSuggestionsRow.ProtoReflect.Descriptor instead.
 func (*CopiesSuggestionsRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{54}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CopiesSuggestionsRow) GetText() string {
@@ -9508,6 +9435,79 @@ func (x *CopiesSuggestionsRow) GetEdits() []string {
 		return x.Edits
 	}
 	return nil
+}
+
+// Sums of copies with something in common.
+type CopiesByRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What copies have in common.
+	Group *string `protobuf:"bytes,1,opt,name=group,proto3,oneof" json:"group,omitempty"`
+	// How many instructions only move data, or are fusions that copy an array while they compute.
+	Copies *int64 `protobuf:"varint,2,opt,name=copies,proto3,oneof" json:"copies,omitempty"`
+	// What copies read and write in one execution of the module, padding included, in bytes.
+	TotalBytes *int64 `protobuf:"varint,3,opt,name=total_bytes,json=totalBytes,proto3,oneof" json:"total_bytes,omitempty"`
+	// What the suggestions save of it that are exact, in bytes.
+	SavedBytes    *int64 `protobuf:"varint,4,opt,name=saved_bytes,json=savedBytes,proto3,oneof" json:"saved_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CopiesByRow) Reset() {
+	*x = CopiesByRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CopiesByRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CopiesByRow) ProtoMessage() {}
+
+func (x *CopiesByRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CopiesByRow.ProtoReflect.Descriptor instead.
+func (*CopiesByRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *CopiesByRow) GetGroup() string {
+	if x != nil && x.Group != nil {
+		return *x.Group
+	}
+	return ""
+}
+
+func (x *CopiesByRow) GetCopies() int64 {
+	if x != nil && x.Copies != nil {
+		return *x.Copies
+	}
+	return 0
+}
+
+func (x *CopiesByRow) GetTotalBytes() int64 {
+	if x != nil && x.TotalBytes != nil {
+		return *x.TotalBytes
+	}
+	return 0
+}
+
+func (x *CopiesByRow) GetSavedBytes() int64 {
+	if x != nil && x.SavedBytes != nil {
+		return *x.SavedBytes
+	}
+	return 0
 }
 
 // The request of the report `map`: which elements of its operands an instruction reads, as indexing maps.
@@ -14007,9 +14007,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\trow_count\x18\x03 \x01(\x03R\browCount\x12&\n" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
 	"\bheadline\x18\x05 \x01(\tR\bheadline\x124\n" +
-	"\x06causes\x18\x06 \x03(\v2\x1c.xlashape.v1.CopiesCausesRowR\x06causes\x12(\n" +
-	"\x02by\x18\b \x03(\v2\x18.xlashape.v1.CopiesByRowR\x02by\x12C\n" +
-	"\vsuggestions\x18\a \x03(\v2!.xlashape.v1.CopiesSuggestionsRowR\vsuggestions\"\x9e\x02\n" +
+	"\x06causes\x18\x06 \x03(\v2\x1c.xlashape.v1.CopiesCausesRowR\x06causes\x12C\n" +
+	"\vsuggestions\x18\a \x03(\v2!.xlashape.v1.CopiesSuggestionsRowR\vsuggestions\x12(\n" +
+	"\x02by\x18\b \x03(\v2\x18.xlashape.v1.CopiesByRowR\x02by\"\x9e\x02\n" +
 	"\fCopiesTotals\x12\x1b\n" +
 	"\x06module\x18\x01 \x01(\tH\x00R\x06module\x88\x01\x01\x12\x1b\n" +
 	"\x06copies\x18\x02 \x01(\x03H\x01R\x06copies\x88\x01\x01\x12$\n" +
@@ -14108,17 +14108,6 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\a_copiesB\x0e\n" +
 	"\f_total_bytesB\b\n" +
 	"\x06_shareB\x0e\n" +
-	"\f_saved_bytes\"\xc6\x01\n" +
-	"\vCopiesByRow\x12\x19\n" +
-	"\x05group\x18\x01 \x01(\tH\x00R\x05group\x88\x01\x01\x12\x1b\n" +
-	"\x06copies\x18\x02 \x01(\x03H\x01R\x06copies\x88\x01\x01\x12$\n" +
-	"\vtotal_bytes\x18\x03 \x01(\x03H\x02R\n" +
-	"totalBytes\x88\x01\x01\x12$\n" +
-	"\vsaved_bytes\x18\x04 \x01(\x03H\x03R\n" +
-	"savedBytes\x88\x01\x01B\b\n" +
-	"\x06_groupB\t\n" +
-	"\a_copiesB\x0e\n" +
-	"\f_total_bytesB\x0e\n" +
 	"\f_saved_bytes\"\xa4\x02\n" +
 	"\x14CopiesSuggestionsRow\x12\x17\n" +
 	"\x04text\x18\x01 \x01(\tH\x00R\x04text\x88\x01\x01\x12/\n" +
@@ -14132,7 +14121,18 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05_textB\x0e\n" +
 	"\f_saved_bytesB\t\n" +
 	"\a_copiesB\v\n" +
-	"\t_is_exact\"\xbd\x04\n" +
+	"\t_is_exact\"\xc6\x01\n" +
+	"\vCopiesByRow\x12\x19\n" +
+	"\x05group\x18\x01 \x01(\tH\x00R\x05group\x88\x01\x01\x12\x1b\n" +
+	"\x06copies\x18\x02 \x01(\x03H\x01R\x06copies\x88\x01\x01\x12$\n" +
+	"\vtotal_bytes\x18\x03 \x01(\x03H\x02R\n" +
+	"totalBytes\x88\x01\x01\x12$\n" +
+	"\vsaved_bytes\x18\x04 \x01(\x03H\x03R\n" +
+	"savedBytes\x88\x01\x01B\b\n" +
+	"\x06_groupB\t\n" +
+	"\a_copiesB\x0e\n" +
+	"\f_total_bytesB\x0e\n" +
+	"\f_saved_bytes\"\xbd\x04\n" +
 	"\x13IndexingMapsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
@@ -14932,9 +14932,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\vCopiesTable\x12\x1c\n" +
 	"\x18COPIES_TABLE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11COPIES_TABLE_ROWS\x10\x01\x12\x17\n" +
-	"\x13COPIES_TABLE_CAUSES\x10\x02\x12\x13\n" +
-	"\x0fCOPIES_TABLE_BY\x10\x03\x12\x1c\n" +
-	"\x18COPIES_TABLE_SUGGESTIONS\x10\x04*\x8e\x02\n" +
+	"\x13COPIES_TABLE_CAUSES\x10\x02\x12\x1c\n" +
+	"\x18COPIES_TABLE_SUGGESTIONS\x10\x03\x12\x13\n" +
+	"\x0fCOPIES_TABLE_BY\x10\x04*\x8e\x02\n" +
 	"\n" +
 	"AccessKind\x12\x1b\n" +
 	"\x17ACCESS_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
@@ -15084,8 +15084,8 @@ var file_xlashape_v1_report_service_proto_goTypes = []any{
 	(*CopiesTotals)(nil),           // 84: xlashape.v1.CopiesTotals
 	(*CopiesRow)(nil),              // 85: xlashape.v1.CopiesRow
 	(*CopiesCausesRow)(nil),        // 86: xlashape.v1.CopiesCausesRow
-	(*CopiesByRow)(nil),            // 87: xlashape.v1.CopiesByRow
-	(*CopiesSuggestionsRow)(nil),   // 88: xlashape.v1.CopiesSuggestionsRow
+	(*CopiesSuggestionsRow)(nil),   // 87: xlashape.v1.CopiesSuggestionsRow
+	(*CopiesByRow)(nil),            // 88: xlashape.v1.CopiesByRow
 	(*IndexingMapsRequest)(nil),    // 89: xlashape.v1.IndexingMapsRequest
 	(*IndexingMapsResponse)(nil),   // 90: xlashape.v1.IndexingMapsResponse
 	(*MapTotals)(nil),              // 91: xlashape.v1.MapTotals
@@ -15227,8 +15227,8 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	84,  // 101: xlashape.v1.CopiesResponse.totals:type_name -> xlashape.v1.CopiesTotals
 	85,  // 102: xlashape.v1.CopiesResponse.rows:type_name -> xlashape.v1.CopiesRow
 	86,  // 103: xlashape.v1.CopiesResponse.causes:type_name -> xlashape.v1.CopiesCausesRow
-	87,  // 104: xlashape.v1.CopiesResponse.by:type_name -> xlashape.v1.CopiesByRow
-	88,  // 105: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
+	87,  // 104: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
+	88,  // 105: xlashape.v1.CopiesResponse.by:type_name -> xlashape.v1.CopiesByRow
 	26,  // 106: xlashape.v1.CopiesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
 	27,  // 107: xlashape.v1.CopiesRow.times_bound:type_name -> xlashape.v1.TimesBound
 	26,  // 108: xlashape.v1.CopiesCausesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind

@@ -513,12 +513,6 @@ class ReceivedCopiesCausesRow(ReceivedRow):
     share: float | None
     saved_bytes: int
 
-class ReceivedCopiesByRow(ReceivedRow):
-    group: str | None
-    copies: int | None
-    total_bytes: int | None
-    saved_bytes: int | None
-
 class ReceivedCopiesSuggestionsRow(ReceivedRow):
     text: str
     kinds: list[str]
@@ -528,6 +522,12 @@ class ReceivedCopiesSuggestionsRow(ReceivedRow):
     is_exact: bool
     edits: list[str]
 
+class ReceivedCopiesByRow(ReceivedRow):
+    group: str | None
+    copies: int | None
+    total_bytes: int | None
+    saved_bytes: int | None
+
 class ReceivedCopies(Received[ReceivedCopiesRow]):
     module: str
     copies: int
@@ -536,8 +536,8 @@ class ReceivedCopies(Received[ReceivedCopiesRow]):
     has_pass_dumps: bool
     rows: Sequence[ReceivedCopiesRow]
     causes: Sequence[ReceivedCopiesCausesRow]
-    by: Sequence[ReceivedCopiesByRow]
     suggestions: Sequence[ReceivedCopiesSuggestionsRow]
+    by: Sequence[ReceivedCopiesByRow]
 
 class ReceivedMapRow(ReceivedRow):
     instruction: str

@@ -550,20 +550,6 @@ impl Client {
         })
     }
 
-    /// Returns the rows of the table `by` of Copies. Sums of copies with something in common. Pages are fetched as they are needed; the stream ends
-    /// after the first error.
-    pub fn copies_by(&self, request: CopiesRequest) -> impl Stream<Item = Result<CopiesByRow>> + Send + Unpin + use<> {
-        let client = self.clone();
-        pages(request.page_token.clone(), move |page_token| {
-            let client = client.clone();
-            let request = CopiesRequest { page_token, table: CopiesTable::By.into(), ..request.clone() };
-            async move {
-                let answer = ask!(client, reports.copies, request)?;
-                Ok((answer.by, answer.next_page_token))
-            }
-        })
-    }
-
     /// Returns the rows of the table `suggestions` of Copies. A row for each set of edits, by what it saves. Pages are fetched as they are needed;
     /// the stream ends after the first error.
     pub fn copies_suggestions(
@@ -577,6 +563,20 @@ impl Client {
             async move {
                 let answer = ask!(client, reports.copies, request)?;
                 Ok((answer.suggestions, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `by` of Copies. Sums of copies with something in common. Pages are fetched as they are needed; the stream ends
+    /// after the first error.
+    pub fn copies_by(&self, request: CopiesRequest) -> impl Stream<Item = Result<CopiesByRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = CopiesRequest { page_token, table: CopiesTable::By.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.copies, request)?;
+                Ok((answer.by, answer.next_page_token))
             }
         })
     }

@@ -3415,12 +3415,12 @@ pub struct CopiesResponse {
     /// A row for each kind of cause.
     #[prost(message, repeated, tag = "6")]
     pub causes: ::prost::alloc::vec::Vec<CopiesCausesRow>,
-    /// Sums of copies with something in common.
-    #[prost(message, repeated, tag = "8")]
-    pub by: ::prost::alloc::vec::Vec<CopiesByRow>,
     /// A row for each set of edits, by what it saves.
     #[prost(message, repeated, tag = "7")]
     pub suggestions: ::prost::alloc::vec::Vec<CopiesSuggestionsRow>,
+    /// Sums of copies with something in common.
+    #[prost(message, repeated, tag = "8")]
+    pub by: ::prost::alloc::vec::Vec<CopiesByRow>,
 }
 /// The totals of the report `copies`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3556,22 +3556,6 @@ pub struct CopiesCausesRow {
     #[prost(int64, optional, tag = "5")]
     pub saved_bytes: ::core::option::Option<i64>,
 }
-/// Sums of copies with something in common.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct CopiesByRow {
-    /// What copies have in common.
-    #[prost(string, optional, tag = "1")]
-    pub group: ::core::option::Option<::prost::alloc::string::String>,
-    /// How many instructions only move data, or are fusions that copy an array while they compute.
-    #[prost(int64, optional, tag = "2")]
-    pub copies: ::core::option::Option<i64>,
-    /// What copies read and write in one execution of the module, padding included, in bytes.
-    #[prost(int64, optional, tag = "3")]
-    pub total_bytes: ::core::option::Option<i64>,
-    /// What the suggestions save of it that are exact, in bytes.
-    #[prost(int64, optional, tag = "4")]
-    pub saved_bytes: ::core::option::Option<i64>,
-}
 /// A row for each set of edits, by what it saves.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CopiesSuggestionsRow {
@@ -3598,6 +3582,22 @@ pub struct CopiesSuggestionsRow {
     /// before the others.
     #[prost(string, repeated, tag = "7")]
     pub edits: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Sums of copies with something in common.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CopiesByRow {
+    /// What copies have in common.
+    #[prost(string, optional, tag = "1")]
+    pub group: ::core::option::Option<::prost::alloc::string::String>,
+    /// How many instructions only move data, or are fusions that copy an array while they compute.
+    #[prost(int64, optional, tag = "2")]
+    pub copies: ::core::option::Option<i64>,
+    /// What copies read and write in one execution of the module, padding included, in bytes.
+    #[prost(int64, optional, tag = "3")]
+    pub total_bytes: ::core::option::Option<i64>,
+    /// What the suggestions save of it that are exact, in bytes.
+    #[prost(int64, optional, tag = "4")]
+    pub saved_bytes: ::core::option::Option<i64>,
 }
 /// The request of the report `map`: which elements of its operands an instruction reads, as indexing maps.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5941,10 +5941,10 @@ pub enum CopiesTable {
     Rows = 1,
     /// A row for each kind of cause.
     Causes = 2,
-    /// Sums of copies with something in common.
-    By = 3,
     /// A row for each set of edits, by what it saves.
-    Suggestions = 4,
+    Suggestions = 3,
+    /// Sums of copies with something in common.
+    By = 4,
 }
 impl CopiesTable {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5956,8 +5956,8 @@ impl CopiesTable {
             Self::Unspecified => "COPIES_TABLE_UNSPECIFIED",
             Self::Rows => "COPIES_TABLE_ROWS",
             Self::Causes => "COPIES_TABLE_CAUSES",
-            Self::By => "COPIES_TABLE_BY",
             Self::Suggestions => "COPIES_TABLE_SUGGESTIONS",
+            Self::By => "COPIES_TABLE_BY",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -5966,8 +5966,8 @@ impl CopiesTable {
             "COPIES_TABLE_UNSPECIFIED" => Some(Self::Unspecified),
             "COPIES_TABLE_ROWS" => Some(Self::Rows),
             "COPIES_TABLE_CAUSES" => Some(Self::Causes),
-            "COPIES_TABLE_BY" => Some(Self::By),
             "COPIES_TABLE_SUGGESTIONS" => Some(Self::Suggestions),
+            "COPIES_TABLE_BY" => Some(Self::By),
             _ => None,
         }
     }

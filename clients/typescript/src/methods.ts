@@ -396,21 +396,21 @@ export abstract class ClientMethods {
     });
   }
 
-  /** Returns the rows of the table `by` of Copies. Sums of copies with something in common. Pages are fetched as they are needed. */
-  copiesBy(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesByRow> {
-    const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
-      const page = await this.reports.copies({ ...first, pageToken, table: CopiesTable.BY }, options);
-      return [page.by, page.nextPageToken];
-    });
-  }
-
   /** Returns the rows of the table `suggestions` of Copies. A row for each set of edits, by what it saves. Pages are fetched as they are needed. */
   copiesSuggestions(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesSuggestionsRow> {
     const first = { ...request, module: moduleInput(request.module) };
     return pages(first.pageToken, async (pageToken) => {
       const page = await this.reports.copies({ ...first, pageToken, table: CopiesTable.SUGGESTIONS }, options);
       return [page.suggestions, page.nextPageToken];
+    });
+  }
+
+  /** Returns the rows of the table `by` of Copies. Sums of copies with something in common. Pages are fetched as they are needed. */
+  copiesBy(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesByRow> {
+    const first = { ...request, module: moduleInput(request.module) };
+    return pages(first.pageToken, async (pageToken) => {
+      const page = await this.reports.copies({ ...first, pageToken, table: CopiesTable.BY }, options);
+      return [page.by, page.nextPageToken];
     });
   }
 

@@ -45,7 +45,7 @@ from xlashape.symbolic import IndexingMap
 from xlashape_client.results import Module
 from xlashape_server.commands.local import Local
 
-_REPORTS: Final = ("memory", "copies", "reads", "cost", "why", "size", "verify")
+_REPORTS: Final = ("summary", "memory", "copies", "reads", "cost", "why", "size", "collectives", "verify")
 """The reports about a module whose answers the file has."""
 _PAGE_ROWS: Final = 2_000
 """The number of rows that the page asks for at once."""
@@ -138,7 +138,7 @@ def _of_map(text: str) -> PageSubject:
 
 def _of_module(module: HloModule | bytes, upload: Callable[[HloModule | bytes], Module]) -> PageSubject:
     kept = upload(module)
-    return PageSubject(kept.module_name, "module", {"v": "memory", "m": kept.name.removeprefix("modules/")})
+    return PageSubject(kept.module_name, "module", {"v": "summary", "m": kept.name.removeprefix("modules/")})
 
 
 def _of_content(data: bytes, upload: Callable[[HloModule | bytes], Module]) -> PageSubject:

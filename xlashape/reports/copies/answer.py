@@ -148,8 +148,8 @@ REPORT: Final = Report(
     ),
     sections=(
         Section("causes", _CAUSE_COLUMNS, "a row for each kind of cause"),
-        by_section("copies", _SUMS, ("source", "op_name", "opcode", "computation", "layer", "each_layer")),
         Section("suggestions", _SUGGESTION_COLUMNS, "a row for each set of edits, by what it saves"),
+        by_section("copies", _SUMS, ("source", "op_name", "opcode", "computation", "layer", "each_layer")),
     ),
     options=(
         Option("passes", ColumnKind.TEXT, "a directory with dumps after passes of the compiler; without it, that of the file", is_local=True),

@@ -33,13 +33,13 @@ REPORT: Final = Report(
     totals=(
         Column("module", ColumnKind.TEXT, "the name of the module"),
         Column("instructions", ColumnKind.INTEGER, "the instructions of the module"),
-        Column("argument_bytes", ColumnKind.INTEGER, "the bytes of the arguments", "bytes"),
-        Column("peak_bytes", ColumnKind.INTEGER, "the peak of the memory of a run; not set before XLA's optimizations", "bytes"),
-        Column("is_estimate", ColumnKind.BOOLEAN, "whether the peak is estimated"),
-        Column("bytes", ColumnKind.INTEGER, "what instructions read and write in a run; not set before XLA's optimizations", "bytes"),
-        Column("flops", ColumnKind.INTEGER, "the FLOPs of a run", "flops"),
+        Column("argument_bytes", ColumnKind.INTEGER, "the bytes of the arguments", "bytes", heading="arguments"),
+        Column("peak_bytes", ColumnKind.INTEGER, "the peak of the memory of a run; not set before XLA's optimizations", "bytes", heading="peak"),
+        Column("is_estimate", ColumnKind.BOOLEAN, "whether the peak is estimated", heading="estimate"),
+        Column("bytes", ColumnKind.INTEGER, "what instructions read and write in a run; not set before XLA's optimizations", "bytes", heading="read and written"),
+        Column("flops", ColumnKind.INTEGER, "the FLOPs of a run", "flops", heading="FLOPs"),
         Column("least_time", ColumnKind.NUMBER, "the least time of a run on the target", "seconds"),
-        Column("sent_bytes", ColumnKind.INTEGER, "what the busiest device sends in a run", "bytes"),
+        Column("sent_bytes", ColumnKind.INTEGER, "what the busiest device sends in a run", "bytes", heading="sent"),
         Column("target", ColumnKind.TEXT, "the device that was asked for", choices=TARGET_NAMES),
         NOTES,
     ),
@@ -136,7 +136,7 @@ class Summary(Computed[Finding]):
             places = dict.fromkeys(filter(None, (row.source, row.instruction, f"xlashape {row.kind}")))
             lines.append(f"   {' · '.join(places)}")
         if self.fine:
-            lines += ["", f"Fine: {'; '.join(each.text for each in self.fine)}."]
+            lines += ["", *textwrap.wrap(f"Fine: {'; '.join(each.text for each in self.fine)}.", room)]
         return "\n".join(lines)
 
 

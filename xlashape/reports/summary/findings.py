@@ -44,7 +44,8 @@ def of_memory(memory: ProgramMemory, *, is_optimized: bool) -> list[Finding | Fi
     if not peak:
         return [Fine("memory", "the program holds no memory")]
     found: list[Finding | Fine] = []
-    for each in suggestions(memory.plan, None, only_certain=True)[:_MOST_OF_A_KIND]:
+    certain = suggestions(memory.plan, None, only_certain=True)
+    for each in [*{each.change: each for each in reversed(certain)}.values()]:  # the first of each kind
         assert each.upper_bytes is not None
         saved = peak - each.upper_bytes
         text = f"{short_bytes(saved)} of the peak of {short_bytes(peak)} need not be held"
@@ -88,6 +89,11 @@ def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
             )
             group = group._replace(cost=edit.saved_bytes, rows=[row for row in group.rows if row.name in edit.removes])
             found.append(_of_group(group, traffic, "traffic", "copies", text, edit.text))
+    if share >= LEAST_FACT and not any(map(_counts, found)):
+        text = (
+            f"{short_bytes(copies.total_bytes)} in {counted(len(rows), 'copy')} of several kinds, which compute nothing"
+        )
+        found = [_of_group(_Group("", rows, copies.total_bytes), traffic, "traffic", "copies", text, None)]
     return _or_fine(found, Fine("copies", f"copies move {_percent(share)} of the bytes"))
 
 

@@ -170,11 +170,11 @@ class ClientMethods {
   /// Returns the rows of the table `causes` of Copies. A row for each kind of cause. Pages are fetched as they are needed.
   Sequence<v1::CopiesCausesRow> CopiesCauses(v1::CopiesRequest request) const;
 
-  /// Returns the rows of the table `by` of Copies. Sums of copies with something in common. Pages are fetched as they are needed.
-  Sequence<v1::CopiesByRow> CopiesBy(v1::CopiesRequest request) const;
-
   /// Returns the rows of the table `suggestions` of Copies. A row for each set of edits, by what it saves. Pages are fetched as they are needed.
   Sequence<v1::CopiesSuggestionsRow> CopiesSuggestions(v1::CopiesRequest request) const;
+
+  /// Returns the rows of the table `by` of Copies. Sums of copies with something in common. Pages are fetched as they are needed.
+  Sequence<v1::CopiesByRow> CopiesBy(v1::CopiesRequest request) const;
 
   /// Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
   v1::CostResponse Cost(const v1::CostRequest& request) const;

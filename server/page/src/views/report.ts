@@ -115,7 +115,7 @@ class ReportView implements View {
   copies(): Copies {
     const { state } = this.context;
     const options = Object.entries(optionsOf(this.name, state));
-    const subject = this.name === "diff" ? ["A", "B"] : state.v === "why" && state.s && !state.m ? [state.s] : [state.r ? "REPORT" : "FILE"];
+    const subject = this.declaration.inputs.includes("a") ? ["A", "B"] : state.v === "why" && state.s && !state.m ? [state.s] : [state.r ? "REPORT" : "FILE"];
     const section = this.table?.section;
     return {
       markdown: () => {
@@ -449,7 +449,7 @@ function subjectOf(context: Context): About {
   const { state } = context;
   const module = (digest: string) => ({ source: { case: "name" as const, value: `modules/${digest}` } });
   const content = context.content();
-  if (state.v === "diff" && state.m && state.m2) {
+  if (state.m && state.m2 && REPORTS[state.v as ReportName]?.inputs.includes("a")) {
     return { a: module(state.m), b: module(state.m2) };
   }
   if (state.v === "profile" && content) {

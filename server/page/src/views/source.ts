@@ -89,7 +89,7 @@ class Source implements View {
   private made(table: ReportTable, grouping: string): void {
     const value = (row: Message, name: string): Value => table.get(row, table.columns.find((each) => each.name === name)!);
     const amount = (row: Message, name: string): number => Number(value(row, name) ?? 0);
-    const operations = (table.rows as Message[]).map((row): readonly [string, Amounts] => [String(value(row, "key")), {
+    const operations = (table.rows as Message[]).map((row): readonly [string, Amounts] => [String(value(row, "group")), {
       instructions: amount(row, "instructions"), flops: amount(row, "flops"), bytes: amount(row, "bytes"), paddedBytes: amount(row, "padded_bytes"), share: amount(row, "share"),
     }]);
     this.root = layersOf(operations, grouping === "source" ? linesOf : partsOf);

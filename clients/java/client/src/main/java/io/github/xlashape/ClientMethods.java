@@ -655,21 +655,6 @@ abstract class ClientMethods {
   }
 
   /**
-   * Returns the rows of the table {@code by} of Copies. Sums of copies with something in common. Pages are fetched as they are needed.
-   *
-   * @param request the request of the report {@code copies}: which instructions move data and compute nothing, what forces them, and the edits that
-   *     remove them
-   * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
-   */
-  public Stream<CopiesByRow> copiesBy(CopiesRequest request) {
-    return calls.pages(
-        request.getPageToken(),
-        token -> calls.ask(ReportServiceGrpc.getCopiesMethod(), request.toBuilder().setTable(CopiesTable.COPIES_TABLE_BY).setPageToken(token).build(), answer -> answer),
-        CopiesResponse::getByList,
-        CopiesResponse::getNextPageToken);
-  }
-
-  /**
    * Returns the rows of the table {@code suggestions} of Copies. A row for each set of edits, by what it saves. Pages are fetched as they are needed.
    *
    * @param request the request of the report {@code copies}: which instructions move data and compute nothing, what forces them, and the edits that
@@ -681,6 +666,21 @@ abstract class ClientMethods {
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getCopiesMethod(), request.toBuilder().setTable(CopiesTable.COPIES_TABLE_SUGGESTIONS).setPageToken(token).build(), answer -> answer),
         CopiesResponse::getSuggestionsList,
+        CopiesResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code by} of Copies. Sums of copies with something in common. Pages are fetched as they are needed.
+   *
+   * @param request the request of the report {@code copies}: which instructions move data and compute nothing, what forces them, and the edits that
+   *     remove them
+   * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<CopiesByRow> copiesBy(CopiesRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getCopiesMethod(), request.toBuilder().setTable(CopiesTable.COPIES_TABLE_BY).setPageToken(token).build(), answer -> answer),
+        CopiesResponse::getByList,
         CopiesResponse::getNextPageToken);
   }
 

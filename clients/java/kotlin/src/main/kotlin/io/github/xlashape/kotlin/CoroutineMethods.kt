@@ -465,15 +465,6 @@ public abstract class CoroutineMethods internal constructor(internal val client:
     public fun copiesCauses(request: CopiesRequest): Flow<CopiesCausesRow> = flowOf { client.copiesCauses(request) }
 
     /**
-     * Returns the rows of the table `by` of Copies. Sums of copies with something in common. Pages are fetched as they
-     * are needed. The call begins when the flow is collected, and ends with its collector.
-     *
-     * @param request the request of the report `copies`: which instructions move data and compute nothing, what forces
-     * them, and the edits that remove them
-     */
-    public fun copiesBy(request: CopiesRequest): Flow<CopiesByRow> = flowOf { client.copiesBy(request) }
-
-    /**
      * Returns the rows of the table `suggestions` of Copies. A row for each set of edits, by what it saves. Pages are
      * fetched as they are needed. The call begins when the flow is collected, and ends with its collector.
      *
@@ -481,6 +472,15 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * them, and the edits that remove them
      */
     public fun copiesSuggestions(request: CopiesRequest): Flow<CopiesSuggestionsRow> = flowOf { client.copiesSuggestions(request) }
+
+    /**
+     * Returns the rows of the table `by` of Copies. Sums of copies with something in common. Pages are fetched as they
+     * are needed. The call begins when the flow is collected, and ends with its collector.
+     *
+     * @param request the request of the report `copies`: which instructions move data and compute nothing, what forces
+     * them, and the edits that remove them
+     */
+    public fun copiesBy(request: CopiesRequest): Flow<CopiesByRow> = flowOf { client.copiesBy(request) }
 
     /**
      * Reports how much each instruction of a program calculates and moves, and the least time that this takes on a

@@ -1,0 +1,115 @@
+/** What stands out in a program: findings, each with its share, where it is and what mends it; and what is fine. */
+
+import { linkedCell } from "../cells.js";
+import { cellText, exactText, headingOf } from "../columns.js";
+import type { Context, Copies, View } from "../context.js";
+import { facts } from "../controls.js";
+import { h, replace } from "../dom.js";
+import { type Message, REPORTS, type ReportName, type ReportTable, reportTable } from "../reports.js";
+import type { State } from "../state.js";
+
+export function mount(container: HTMLElement, context: Context): View {
+  return new SummaryView(container, context);
+}
+
+class SummaryView implements View {
+  private readonly declaration = REPORTS.summary;
+  private readonly place = h("section.report", { "aria-label": this.declaration.summary });
+  private asked = "";
+  private findings: ReportTable | undefined;
+  private forget: (() => void) | undefined;
+
+  constructor(container: HTMLElement, private readonly context: Context) {
+    container.append(this.place);
+    this.update(context.state);
+  }
+
+  update(state: State): void {
+    if (state.m && state.m !== this.asked) {
+      this.asked = state.m;
+      this.forget?.();
+      void this.load(state.m);
+    }
+  }
+
+  dispose(): void {
+    this.asked = "";
+    this.forget?.();
+  }
+
+  copies(): Copies {
+    return {
+      markdown: () => (this.findings?.rows ?? []).flatMap((row) => (row ? [`1. ${this.shareOf(row)}: ${this.text(row, "text")}${this.text(row, "fix") && ` → ${this.text(row, "fix")}`}`] : [])).join("\n"),
+      python: () => "import xlashape as xs\n\nprint(xs.summary(\"FILE\"))",
+      shell: () => "xlashape FILE",
+      call: () => ({ method: "xlashape.v1.ReportService/Summary", request: this.findings?.request("") }),
+    };
+  }
+
+  private async load(module: string): Promise<void> {
+    const about = { module: { source: { case: "name" as const, value: `modules/${module}` } } };
+    const [findings, fine] = ["", "fine"].map((section) => reportTable(this.context.client, "summary", section, "", about, {})) as [ReportTable, ReportTable];
+    replace(this.place, h("p.busy", {}, "Computing…"));
+    try {
+      await findings.load(0, 1);
+      await fine.load(0, 1);
+    } catch (error) {
+      if (module === this.asked) {
+        this.place.replaceChildren();
+        this.context.say(error);
+      }
+      return;
+    }
+    if (module === this.asked) {
+      this.findings = findings;
+      this.show(findings, fine);
+      // Names are links as soon as the instructions are known.
+      this.forget = this.context.program(this.context.module.name).onRows(() => this.show(findings, fine));
+      this.context.announce(findings.headline);
+    }
+  }
+
+  private show(findings: ReportTable, fine: ReportTable): void {
+    const totals = this.declaration.totals.flatMap((column) => {
+      const value = findings.total_(column);
+      const text = cellText(column, value);
+      return text === "" || value === false || column.name === "module" || column.kind === "texts" ? [] : [[headingOf(column), text, `${column.meaning}: ${exactText(column, value)}`] as const];
+    });
+    const notes = this.declaration.totals.find((column) => column.kind === "texts");
+    const said = notes ? findings.total_(notes) : undefined;
+    const rows = findings.rows.filter((row) => row !== undefined);
+    const texts = fine.rows.flatMap((row) => (row ? [cellText(fine.columns[1]!, fine.get(row, fine.columns[1]!))] : []));
+    replace(this.place,
+      h("div.lead", {}, facts(totals), Array.isArray(said) && said.map((text) => h("p.note", {}, String(text)))),
+      rows.length > 0 && h("ol.findings", {}, rows.map((row) => this.finding(row))),
+      texts.length > 0 && h("p.about", {}, `Fine: ${texts.join("; ")}.`));
+  }
+
+  private finding(row: Message): Node {
+    const kind = this.text(row, "kind") as ReportName;
+    const places = ["source", "instruction"].flatMap((name) => {
+      const column = this.column(name);
+      const text = column ? this.text(row, name) : "";
+      return text ? [h("span", {}, linkedCell(this.context, column!, text, { inTable: false }) ?? text)] : [];
+    });
+    return h("li", {},
+      h("b", {}, this.shareOf(row)),
+      h("div", {},
+        h("p", {}, this.text(row, "text")),
+        this.text(row, "fix") && h("p.fix", {}, this.text(row, "fix")),
+        h("p.where", {}, places, h("a", { href: this.context.link({ v: kind, t: undefined, f: undefined, o: undefined, j: undefined }) }, `All of ${kind}`))));
+  }
+
+  private column(name: string) {
+    return this.declaration.columns.find((each) => each.name === name);
+  }
+
+  private text(row: Message, name: string): string {
+    const column = this.column(name);
+    return column && this.findings ? cellText(column, this.findings.get(row, column)) : "";
+  }
+
+  private shareOf(row: Message): string {
+    return `${this.text(row, "share")} of the ${this.text(row, "measure")}`;
+  }
+}
