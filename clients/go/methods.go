@@ -660,6 +660,18 @@ func (c *Client) DiffMeasures(ctx context.Context, request *xlashapev1.DiffReque
 	}, request.GetPageToken())
 }
 
+// DiffPeak returns the rows of the table `peak` of Diff. What left and entered the peak of memory; the numbers add up to how much it changed. The
+// iterator fetches pages as they are needed, and ends after the first error.
+func (c *Client) DiffPeak(ctx context.Context, request *xlashapev1.DiffRequest) iter.Seq2[*xlashapev1.DiffPeakRow, error] {
+	return pages(func(token string) ([]*xlashapev1.DiffPeakRow, string, error) {
+		asked := proto.CloneOf(request)
+		asked.PageToken = token
+		asked.Table = xlashapev1.DiffTable_DIFF_TABLE_PEAK
+		answer, err := c.Reports.Diff(ctx, asked)
+		return answer.GetPeak(), answer.GetNextPageToken(), err
+	}, request.GetPageToken())
+}
+
 // DiffBy returns the rows of the table `by` of Diff. Sums of changes with something in common. The iterator fetches pages as they are needed, and
 // ends after the first error.
 func (c *Client) DiffBy(ctx context.Context, request *xlashapev1.DiffRequest) iter.Seq2[*xlashapev1.DiffByRow, error] {

@@ -70,7 +70,9 @@ CALLS: dict[str, Callable[[ServiceMethods, Any], Any]] = {
     "Cost": lambda service, module: service.cost(module, sections=("", "spaces")).to_dict(),
     "Collectives": lambda service, module: service.collectives(module, sections=("", "findings")).to_dict(),
     "Reads": lambda service, module: service.reads(module, sections=("", "accesses", "writes")).to_dict(),
-    "Diff": lambda service, module: service.diff(module, module, sections=("", "measures")).to_dict(),
+    "Diff": lambda service, module: service.diff(module, module, sections=("", "measures", "peak")).to_dict(),
+    "Equivalent": lambda service, module: service.equivalent(module, module).to_dict(),
+    "Summary": lambda service, module: service.summary(module).to_dict(),
     "Tile": lambda service, module: service.tile(module, "t", (2, 2), at=(1, 0)).to_dict(),
     "Verify": lambda service, module: service.verify(module, replica_count=2).to_dict(),
     "Why": lambda service, module: [

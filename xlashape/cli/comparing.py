@@ -61,9 +61,10 @@ _MODULE: Final = Column("module", ColumnKind.TEXT, "the module of both directori
 )
 @click.option(
     "--show",
-    type=click.Choice(["measures", "text"]),
+    type=click.Choice(["measures", "peak", "text"]),
     default=None,
-    help="Instead of the changes: measures, the numbers of both modules; text, the instructions.",
+    help="Instead of the changes: measures, the numbers of both modules; peak, what left and entered the "
+    "peak of memory; text, the instructions.",
 )
 @click.option(
     "--beside",
@@ -235,7 +236,7 @@ def _compared(
         with connected(server, timeout) as service:
             progress("asking the server")
             sides = [sys.stdin.buffer.read() if name == "-" else name for name in (one, other)]
-            return service.diff(*sides, **options, sections=("", "measures"), timeout=timeout)
+            return service.diff(*sides, **options, sections=("", "measures", "peak"), timeout=timeout)
     before, after = load(one), load(other)
     progress("comparing")
     return difference(before, after, **options)
@@ -261,7 +262,7 @@ class _Written:
         self._form = form
         self._show = show
         self._selection = selection
-        self._section = "measures" if show == "measures" else ""
+        self._section = show if show in ("measures", "peak") else ""
         self._pending: list[Any] = []
         """The rows of directories, which are written at the end."""
         self._totals: list[dict[str, Any]] = []

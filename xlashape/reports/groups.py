@@ -108,21 +108,34 @@ def argument_layer(path: str) -> str:
 
 def _group_of(row: Any, key: str) -> str:
     """The name of a row's group, in words where the row has no value."""
-    is_argument = "parameter" in (str(getattr(row, "opcode", "")), getattr(row, "kind", ""))
     if key in ("layer", "each_layer"):
-        if is_argument:
-            return argument_layer(row.op_name or "")
-        return layer_of(row.op_name) if row.op_name else "(no layer known)"
+        return layer_of_row(row, "(no layer known)")
     value = getattr(row, key)
     text = ", ".join(value) if isinstance(value, (tuple, list)) else "" if value is None else str(value)
-    return text or (ARGUMENTS if is_argument else f"(no {key} known)")
+    return text or (ARGUMENTS if _is_argument(row) else f"(no {key} known)")
+
+
+def layer_of_row(row: Any, otherwise: str) -> str:
+    """The layer of a row by its op_name, `otherwise` where it has none."""
+    if _is_argument(row):
+        return argument_layer(row.op_name or "")
+    return layer_of(row.op_name) if row.op_name else otherwise
+
+
+def unnumbered(layer: str) -> str:
+    """The name that a layer has together with those that differ in their number alone: `layers_*`."""
+    return _LAST_NUMBER.sub("*", layer)
+
+
+def _is_argument(row: Any) -> bool:
+    return "parameter" in (str(getattr(row, "opcode", "")), getattr(row, "kind", ""))
 
 
 def folded(groups: Mapping[str, list[T]]) -> dict[str, list[T]]:
     """Groups whose names differ in the last number alone, as one."""
     names: dict[str, list[str]] = {}
     for name in groups:
-        names.setdefault(_LAST_NUMBER.sub("*", name), []).append(name)
+        names.setdefault(unnumbered(name), []).append(name)
     return {
         same[0] if len(same) == 1 else f"{folded} × {len(same)}": [row for name in same for row in groups[name]]
         for folded, same in names.items()

@@ -404,6 +404,11 @@ Sequence<v1::DiffMeasuresRow> ClientMethods::DiffMeasures(v1::DiffRequest reques
   return calls_->Pages(&v1::ReportService::Stub::Diff, std::move(request), &v1::DiffResponse::mutable_measures);
 }
 
+Sequence<v1::DiffPeakRow> ClientMethods::DiffPeak(v1::DiffRequest request) const {
+  request.set_table(v1::DIFF_TABLE_PEAK);
+  return calls_->Pages(&v1::ReportService::Stub::Diff, std::move(request), &v1::DiffResponse::mutable_peak);
+}
+
 Sequence<v1::DiffByRow> ClientMethods::DiffBy(v1::DiffRequest request) const {
   request.set_table(v1::DIFF_TABLE_BY);
   return calls_->Pages(&v1::ReportService::Stub::Diff, std::move(request), &v1::DiffResponse::mutable_by);

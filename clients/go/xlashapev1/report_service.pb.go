@@ -1641,8 +1641,10 @@ const (
 	DiffTable_DIFF_TABLE_CHANGES DiffTable = 1
 	// What the modules cost as a whole; the names are those that `--fail-if` takes.
 	DiffTable_DIFF_TABLE_MEASURES DiffTable = 2
+	// What left and entered the peak of memory; the numbers add up to how much it changed.
+	DiffTable_DIFF_TABLE_PEAK DiffTable = 3
 	// Sums of changes with something in common.
-	DiffTable_DIFF_TABLE_BY DiffTable = 3
+	DiffTable_DIFF_TABLE_BY DiffTable = 4
 )
 
 // Enum value maps for DiffTable.
@@ -1651,13 +1653,15 @@ var (
 		0: "DIFF_TABLE_UNSPECIFIED",
 		1: "DIFF_TABLE_CHANGES",
 		2: "DIFF_TABLE_MEASURES",
-		3: "DIFF_TABLE_BY",
+		3: "DIFF_TABLE_PEAK",
+		4: "DIFF_TABLE_BY",
 	}
 	DiffTable_value = map[string]int32{
 		"DIFF_TABLE_UNSPECIFIED": 0,
 		"DIFF_TABLE_CHANGES":     1,
 		"DIFF_TABLE_MEASURES":    2,
-		"DIFF_TABLE_BY":          3,
+		"DIFF_TABLE_PEAK":        3,
+		"DIFF_TABLE_BY":          4,
 	}
 )
 
@@ -7444,6 +7448,8 @@ type DiffResponse struct {
 	Headline string `protobuf:"bytes,5,opt,name=headline,proto3" json:"headline,omitempty"`
 	// What the modules cost as a whole; the names are those that `--fail-if` takes.
 	Measures []*DiffMeasuresRow `protobuf:"bytes,6,rep,name=measures,proto3" json:"measures,omitempty"`
+	// What left and entered the peak of memory; the numbers add up to how much it changed.
+	Peak []*DiffPeakRow `protobuf:"bytes,8,rep,name=peak,proto3" json:"peak,omitempty"`
 	// Sums of changes with something in common.
 	By            []*DiffByRow `protobuf:"bytes,7,rep,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -7518,6 +7524,13 @@ func (x *DiffResponse) GetHeadline() string {
 func (x *DiffResponse) GetMeasures() []*DiffMeasuresRow {
 	if x != nil {
 		return x.Measures
+	}
+	return nil
+}
+
+func (x *DiffResponse) GetPeak() []*DiffPeakRow {
+	if x != nil {
+		return x.Peak
 	}
 	return nil
 }
@@ -8083,6 +8096,115 @@ func (x *DiffMeasuresRow) GetNote() string {
 	return ""
 }
 
+// What left and entered the peak of memory; the numbers add up to how much it changed.
+type DiffPeakRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many more bytes it holds at the peak of the second module.
+	DeltaBytes *int64 `protobuf:"varint,1,opt,name=delta_bytes,json=deltaBytes,proto3,oneof" json:"delta_bytes,omitempty"`
+	// The layer of the program, with repeated layers as one; for a value of none what it is for.
+	Layer *string `protobuf:"bytes,2,opt,name=layer,proto3,oneof" json:"layer,omitempty"`
+	// The bytes at the peak of the first module.
+	ABytes *int64 `protobuf:"varint,3,opt,name=a_bytes,json=aBytes,proto3,oneof" json:"a_bytes,omitempty"`
+	// The bytes at the peak of the second module.
+	BBytes *int64 `protobuf:"varint,4,opt,name=b_bytes,json=bBytes,proto3,oneof" json:"b_bytes,omitempty"`
+	// How many buffers these are in the first module.
+	ABuffers *int64 `protobuf:"varint,5,opt,name=a_buffers,json=aBuffers,proto3,oneof" json:"a_buffers,omitempty"`
+	// How many buffers these are in the second module.
+	BBuffers *int64 `protobuf:"varint,6,opt,name=b_buffers,json=bBuffers,proto3,oneof" json:"b_buffers,omitempty"`
+	// The largest of these buffers, in the module where they take more.
+	Largest *string `protobuf:"bytes,7,opt,name=largest,proto3,oneof" json:"largest,omitempty"`
+	// The line of the user's code.
+	Source        *string `protobuf:"bytes,8,opt,name=source,proto3,oneof" json:"source,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiffPeakRow) Reset() {
+	*x = DiffPeakRow{}
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiffPeakRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiffPeakRow) ProtoMessage() {}
+
+func (x *DiffPeakRow) ProtoReflect() protoreflect.Message {
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiffPeakRow.ProtoReflect.Descriptor instead.
+func (*DiffPeakRow) Descriptor() ([]byte, []int) {
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *DiffPeakRow) GetDeltaBytes() int64 {
+	if x != nil && x.DeltaBytes != nil {
+		return *x.DeltaBytes
+	}
+	return 0
+}
+
+func (x *DiffPeakRow) GetLayer() string {
+	if x != nil && x.Layer != nil {
+		return *x.Layer
+	}
+	return ""
+}
+
+func (x *DiffPeakRow) GetABytes() int64 {
+	if x != nil && x.ABytes != nil {
+		return *x.ABytes
+	}
+	return 0
+}
+
+func (x *DiffPeakRow) GetBBytes() int64 {
+	if x != nil && x.BBytes != nil {
+		return *x.BBytes
+	}
+	return 0
+}
+
+func (x *DiffPeakRow) GetABuffers() int64 {
+	if x != nil && x.ABuffers != nil {
+		return *x.ABuffers
+	}
+	return 0
+}
+
+func (x *DiffPeakRow) GetBBuffers() int64 {
+	if x != nil && x.BBuffers != nil {
+		return *x.BBuffers
+	}
+	return 0
+}
+
+func (x *DiffPeakRow) GetLargest() string {
+	if x != nil && x.Largest != nil {
+		return *x.Largest
+	}
+	return ""
+}
+
+func (x *DiffPeakRow) GetSource() string {
+	if x != nil && x.Source != nil {
+		return *x.Source
+	}
+	return ""
+}
+
 // Sums of changes with something in common.
 type DiffByRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -8118,7 +8240,7 @@ type DiffByRow struct {
 
 func (x *DiffByRow) Reset() {
 	*x = DiffByRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8130,7 +8252,7 @@ func (x *DiffByRow) String() string {
 func (*DiffByRow) ProtoMessage() {}
 
 func (x *DiffByRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[43]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8143,7 +8265,7 @@ func (x *DiffByRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiffByRow.ProtoReflect.Descriptor instead.
 func (*DiffByRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{43}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DiffByRow) GetGroup() string {
@@ -8261,7 +8383,7 @@ type EquivalentRequest struct {
 
 func (x *EquivalentRequest) Reset() {
 	*x = EquivalentRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8273,7 +8395,7 @@ func (x *EquivalentRequest) String() string {
 func (*EquivalentRequest) ProtoMessage() {}
 
 func (x *EquivalentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[44]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8286,7 +8408,7 @@ func (x *EquivalentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EquivalentRequest.ProtoReflect.Descriptor instead.
 func (*EquivalentRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{44}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *EquivalentRequest) GetPageSize() int32 {
@@ -8350,7 +8472,7 @@ type EquivalentResponse struct {
 
 func (x *EquivalentResponse) Reset() {
 	*x = EquivalentResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8362,7 +8484,7 @@ func (x *EquivalentResponse) String() string {
 func (*EquivalentResponse) ProtoMessage() {}
 
 func (x *EquivalentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[45]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8375,7 +8497,7 @@ func (x *EquivalentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EquivalentResponse.ProtoReflect.Descriptor instead.
 func (*EquivalentResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{45}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *EquivalentResponse) GetTotals() *EquivalentTotals {
@@ -8446,7 +8568,7 @@ type EquivalentTotals struct {
 
 func (x *EquivalentTotals) Reset() {
 	*x = EquivalentTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8458,7 +8580,7 @@ func (x *EquivalentTotals) String() string {
 func (*EquivalentTotals) ProtoMessage() {}
 
 func (x *EquivalentTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[46]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8471,7 +8593,7 @@ func (x *EquivalentTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EquivalentTotals.ProtoReflect.Descriptor instead.
 func (*EquivalentTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{46}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *EquivalentTotals) GetVerdict() Verdict {
@@ -8579,7 +8701,7 @@ type EquivalentRow struct {
 
 func (x *EquivalentRow) Reset() {
 	*x = EquivalentRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8591,7 +8713,7 @@ func (x *EquivalentRow) String() string {
 func (*EquivalentRow) ProtoMessage() {}
 
 func (x *EquivalentRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[47]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8604,7 +8726,7 @@ func (x *EquivalentRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EquivalentRow.ProtoReflect.Descriptor instead.
 func (*EquivalentRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{47}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *EquivalentRow) GetPassName() string {
@@ -8676,7 +8798,7 @@ type CopiesRequest struct {
 
 func (x *CopiesRequest) Reset() {
 	*x = CopiesRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8688,7 +8810,7 @@ func (x *CopiesRequest) String() string {
 func (*CopiesRequest) ProtoMessage() {}
 
 func (x *CopiesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[48]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8701,7 +8823,7 @@ func (x *CopiesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesRequest.ProtoReflect.Descriptor instead.
 func (*CopiesRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{48}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CopiesRequest) GetPageSize() int32 {
@@ -8778,7 +8900,7 @@ type CopiesResponse struct {
 
 func (x *CopiesResponse) Reset() {
 	*x = CopiesResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8790,7 +8912,7 @@ func (x *CopiesResponse) String() string {
 func (*CopiesResponse) ProtoMessage() {}
 
 func (x *CopiesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[49]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8803,7 +8925,7 @@ func (x *CopiesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesResponse.ProtoReflect.Descriptor instead.
 func (*CopiesResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{49}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CopiesResponse) GetTotals() *CopiesTotals {
@@ -8883,7 +9005,7 @@ type CopiesTotals struct {
 
 func (x *CopiesTotals) Reset() {
 	*x = CopiesTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8895,7 +9017,7 @@ func (x *CopiesTotals) String() string {
 func (*CopiesTotals) ProtoMessage() {}
 
 func (x *CopiesTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[50]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8908,7 +9030,7 @@ func (x *CopiesTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesTotals.ProtoReflect.Descriptor instead.
 func (*CopiesTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{50}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CopiesTotals) GetModule() string {
@@ -9022,7 +9144,7 @@ type CopiesRow struct {
 
 func (x *CopiesRow) Reset() {
 	*x = CopiesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9034,7 +9156,7 @@ func (x *CopiesRow) String() string {
 func (*CopiesRow) ProtoMessage() {}
 
 func (x *CopiesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[51]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9047,7 +9169,7 @@ func (x *CopiesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesRow.ProtoReflect.Descriptor instead.
 func (*CopiesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{51}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CopiesRow) GetName() string {
@@ -9272,7 +9394,7 @@ type CopiesCausesRow struct {
 
 func (x *CopiesCausesRow) Reset() {
 	*x = CopiesCausesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9284,7 +9406,7 @@ func (x *CopiesCausesRow) String() string {
 func (*CopiesCausesRow) ProtoMessage() {}
 
 func (x *CopiesCausesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[52]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9297,7 +9419,7 @@ func (x *CopiesCausesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesCausesRow.ProtoReflect.Descriptor instead.
 func (*CopiesCausesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{52}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CopiesCausesRow) GetCauseKind() CopyCauseKind {
@@ -9360,7 +9482,7 @@ type CopiesSuggestionsRow struct {
 
 func (x *CopiesSuggestionsRow) Reset() {
 	*x = CopiesSuggestionsRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9372,7 +9494,7 @@ func (x *CopiesSuggestionsRow) String() string {
 func (*CopiesSuggestionsRow) ProtoMessage() {}
 
 func (x *CopiesSuggestionsRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[53]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9385,7 +9507,7 @@ func (x *CopiesSuggestionsRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesSuggestionsRow.ProtoReflect.Descriptor instead.
 func (*CopiesSuggestionsRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{53}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *CopiesSuggestionsRow) GetText() string {
@@ -9454,7 +9576,7 @@ type CopiesByRow struct {
 
 func (x *CopiesByRow) Reset() {
 	*x = CopiesByRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9466,7 +9588,7 @@ func (x *CopiesByRow) String() string {
 func (*CopiesByRow) ProtoMessage() {}
 
 func (x *CopiesByRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[54]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9479,7 +9601,7 @@ func (x *CopiesByRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CopiesByRow.ProtoReflect.Descriptor instead.
 func (*CopiesByRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{54}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *CopiesByRow) GetGroup() string {
@@ -9548,7 +9670,7 @@ type IndexingMapsRequest struct {
 
 func (x *IndexingMapsRequest) Reset() {
 	*x = IndexingMapsRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9560,7 +9682,7 @@ func (x *IndexingMapsRequest) String() string {
 func (*IndexingMapsRequest) ProtoMessage() {}
 
 func (x *IndexingMapsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[55]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9573,7 +9695,7 @@ func (x *IndexingMapsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexingMapsRequest.ProtoReflect.Descriptor instead.
 func (*IndexingMapsRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{55}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *IndexingMapsRequest) GetPageSize() int32 {
@@ -9686,7 +9808,7 @@ type IndexingMapsResponse struct {
 
 func (x *IndexingMapsResponse) Reset() {
 	*x = IndexingMapsResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9698,7 +9820,7 @@ func (x *IndexingMapsResponse) String() string {
 func (*IndexingMapsResponse) ProtoMessage() {}
 
 func (x *IndexingMapsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[56]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9711,7 +9833,7 @@ func (x *IndexingMapsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IndexingMapsResponse.ProtoReflect.Descriptor instead.
 func (*IndexingMapsResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{56}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *IndexingMapsResponse) GetTotals() *MapTotals {
@@ -9770,7 +9892,7 @@ type MapTotals struct {
 
 func (x *MapTotals) Reset() {
 	*x = MapTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9782,7 +9904,7 @@ func (x *MapTotals) String() string {
 func (*MapTotals) ProtoMessage() {}
 
 func (x *MapTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[57]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9795,7 +9917,7 @@ func (x *MapTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapTotals.ProtoReflect.Descriptor instead.
 func (*MapTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{57}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *MapTotals) GetDirection() Direction {
@@ -9875,7 +9997,7 @@ type MapRow struct {
 
 func (x *MapRow) Reset() {
 	*x = MapRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9887,7 +10009,7 @@ func (x *MapRow) String() string {
 func (*MapRow) ProtoMessage() {}
 
 func (x *MapRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[58]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9900,7 +10022,7 @@ func (x *MapRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MapRow.ProtoReflect.Descriptor instead.
 func (*MapRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{58}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *MapRow) GetInstruction() string {
@@ -10030,7 +10152,7 @@ type TileRequest struct {
 
 func (x *TileRequest) Reset() {
 	*x = TileRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10042,7 +10164,7 @@ func (x *TileRequest) String() string {
 func (*TileRequest) ProtoMessage() {}
 
 func (x *TileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[59]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10055,7 +10177,7 @@ func (x *TileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileRequest.ProtoReflect.Descriptor instead.
 func (*TileRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{59}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *TileRequest) GetPageSize() int32 {
@@ -10161,7 +10283,7 @@ type TileResponse struct {
 
 func (x *TileResponse) Reset() {
 	*x = TileResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[60]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10173,7 +10295,7 @@ func (x *TileResponse) String() string {
 func (*TileResponse) ProtoMessage() {}
 
 func (x *TileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[60]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10186,7 +10308,7 @@ func (x *TileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileResponse.ProtoReflect.Descriptor instead.
 func (*TileResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{60}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *TileResponse) GetTotals() *TileTotals {
@@ -10243,7 +10365,7 @@ type TileTotals struct {
 
 func (x *TileTotals) Reset() {
 	*x = TileTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[61]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10255,7 +10377,7 @@ func (x *TileTotals) String() string {
 func (*TileTotals) ProtoMessage() {}
 
 func (x *TileTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[61]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10268,7 +10390,7 @@ func (x *TileTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileTotals.ProtoReflect.Descriptor instead.
 func (*TileTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{61}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *TileTotals) GetInstruction() string {
@@ -10345,7 +10467,7 @@ type TileRow struct {
 
 func (x *TileRow) Reset() {
 	*x = TileRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[62]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10357,7 +10479,7 @@ func (x *TileRow) String() string {
 func (*TileRow) ProtoMessage() {}
 
 func (x *TileRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[62]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10370,7 +10492,7 @@ func (x *TileRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TileRow.ProtoReflect.Descriptor instead.
 func (*TileRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{62}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *TileRow) GetOperand() int64 {
@@ -10505,7 +10627,7 @@ type VerifyRequest struct {
 
 func (x *VerifyRequest) Reset() {
 	*x = VerifyRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[63]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10517,7 +10639,7 @@ func (x *VerifyRequest) String() string {
 func (*VerifyRequest) ProtoMessage() {}
 
 func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[63]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10530,7 +10652,7 @@ func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{63}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *VerifyRequest) GetPageSize() int32 {
@@ -10601,7 +10723,7 @@ type VerifyResponse struct {
 
 func (x *VerifyResponse) Reset() {
 	*x = VerifyResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[64]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10613,7 +10735,7 @@ func (x *VerifyResponse) String() string {
 func (*VerifyResponse) ProtoMessage() {}
 
 func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[64]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10626,7 +10748,7 @@ func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyResponse.ProtoReflect.Descriptor instead.
 func (*VerifyResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{64}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *VerifyResponse) GetTotals() *VerifyTotals {
@@ -10679,7 +10801,7 @@ type VerifyTotals struct {
 
 func (x *VerifyTotals) Reset() {
 	*x = VerifyTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[65]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10691,7 +10813,7 @@ func (x *VerifyTotals) String() string {
 func (*VerifyTotals) ProtoMessage() {}
 
 func (x *VerifyTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[65]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10704,7 +10826,7 @@ func (x *VerifyTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyTotals.ProtoReflect.Descriptor instead.
 func (*VerifyTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{65}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *VerifyTotals) GetModule() string {
@@ -10743,7 +10865,7 @@ type VerifyRow struct {
 
 func (x *VerifyRow) Reset() {
 	*x = VerifyRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[66]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10755,7 +10877,7 @@ func (x *VerifyRow) String() string {
 func (*VerifyRow) ProtoMessage() {}
 
 func (x *VerifyRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[66]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10768,7 +10890,7 @@ func (x *VerifyRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRow.ProtoReflect.Descriptor instead.
 func (*VerifyRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{66}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *VerifyRow) GetComputation() string {
@@ -10833,7 +10955,7 @@ type ReadsRequest struct {
 
 func (x *ReadsRequest) Reset() {
 	*x = ReadsRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[67]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10845,7 +10967,7 @@ func (x *ReadsRequest) String() string {
 func (*ReadsRequest) ProtoMessage() {}
 
 func (x *ReadsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[67]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10858,7 +10980,7 @@ func (x *ReadsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsRequest.ProtoReflect.Descriptor instead.
 func (*ReadsRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{67}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ReadsRequest) GetPageSize() int32 {
@@ -10984,7 +11106,7 @@ type ReadsResponse struct {
 
 func (x *ReadsResponse) Reset() {
 	*x = ReadsResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[68]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10996,7 +11118,7 @@ func (x *ReadsResponse) String() string {
 func (*ReadsResponse) ProtoMessage() {}
 
 func (x *ReadsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[68]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11009,7 +11131,7 @@ func (x *ReadsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsResponse.ProtoReflect.Descriptor instead.
 func (*ReadsResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{68}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ReadsResponse) GetTotals() *ReadsTotals {
@@ -11100,7 +11222,7 @@ type ReadsTotals struct {
 
 func (x *ReadsTotals) Reset() {
 	*x = ReadsTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[69]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11112,7 +11234,7 @@ func (x *ReadsTotals) String() string {
 func (*ReadsTotals) ProtoMessage() {}
 
 func (x *ReadsTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[69]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11125,7 +11247,7 @@ func (x *ReadsTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsTotals.ProtoReflect.Descriptor instead.
 func (*ReadsTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{69}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ReadsTotals) GetName() string {
@@ -11287,7 +11409,7 @@ type ReadsRow struct {
 
 func (x *ReadsRow) Reset() {
 	*x = ReadsRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[70]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11299,7 +11421,7 @@ func (x *ReadsRow) String() string {
 func (*ReadsRow) ProtoMessage() {}
 
 func (x *ReadsRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[70]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11312,7 +11434,7 @@ func (x *ReadsRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsRow.ProtoReflect.Descriptor instead.
 func (*ReadsRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{70}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ReadsRow) GetInstruction() string {
@@ -11602,7 +11724,7 @@ type ReadsAccessesRow struct {
 
 func (x *ReadsAccessesRow) Reset() {
 	*x = ReadsAccessesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[71]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11614,7 +11736,7 @@ func (x *ReadsAccessesRow) String() string {
 func (*ReadsAccessesRow) ProtoMessage() {}
 
 func (x *ReadsAccessesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[71]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11627,7 +11749,7 @@ func (x *ReadsAccessesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsAccessesRow.ProtoReflect.Descriptor instead.
 func (*ReadsAccessesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{71}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ReadsAccessesRow) GetInstruction() string {
@@ -11793,7 +11915,7 @@ type ReadsWritesRow struct {
 
 func (x *ReadsWritesRow) Reset() {
 	*x = ReadsWritesRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[72]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11805,7 +11927,7 @@ func (x *ReadsWritesRow) String() string {
 func (*ReadsWritesRow) ProtoMessage() {}
 
 func (x *ReadsWritesRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[72]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11818,7 +11940,7 @@ func (x *ReadsWritesRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsWritesRow.ProtoReflect.Descriptor instead.
 func (*ReadsWritesRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{72}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ReadsWritesRow) GetInstruction() string {
@@ -11894,7 +12016,7 @@ type ReadsByRow struct {
 
 func (x *ReadsByRow) Reset() {
 	*x = ReadsByRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[73]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11906,7 +12028,7 @@ func (x *ReadsByRow) String() string {
 func (*ReadsByRow) ProtoMessage() {}
 
 func (x *ReadsByRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[73]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11919,7 +12041,7 @@ func (x *ReadsByRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadsByRow.ProtoReflect.Descriptor instead.
 func (*ReadsByRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{73}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ReadsByRow) GetGroup() string {
@@ -12005,7 +12127,7 @@ type ProfileRequest struct {
 
 func (x *ProfileRequest) Reset() {
 	*x = ProfileRequest{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[74]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12017,7 +12139,7 @@ func (x *ProfileRequest) String() string {
 func (*ProfileRequest) ProtoMessage() {}
 
 func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[74]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12030,7 +12152,7 @@ func (x *ProfileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRequest.ProtoReflect.Descriptor instead.
 func (*ProfileRequest) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{74}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *ProfileRequest) GetPageSize() int32 {
@@ -12127,7 +12249,7 @@ type ProfileResponse struct {
 
 func (x *ProfileResponse) Reset() {
 	*x = ProfileResponse{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[75]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12139,7 +12261,7 @@ func (x *ProfileResponse) String() string {
 func (*ProfileResponse) ProtoMessage() {}
 
 func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[75]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12152,7 +12274,7 @@ func (x *ProfileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileResponse.ProtoReflect.Descriptor instead.
 func (*ProfileResponse) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{75}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ProfileResponse) GetTotals() *ProfileTotals {
@@ -12250,7 +12372,7 @@ type ProfileTotals struct {
 
 func (x *ProfileTotals) Reset() {
 	*x = ProfileTotals{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[76]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12262,7 +12384,7 @@ func (x *ProfileTotals) String() string {
 func (*ProfileTotals) ProtoMessage() {}
 
 func (x *ProfileTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[76]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12275,7 +12397,7 @@ func (x *ProfileTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileTotals.ProtoReflect.Descriptor instead.
 func (*ProfileTotals) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{76}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ProfileTotals) GetTime() float64 {
@@ -12471,7 +12593,7 @@ type ProfileRow struct {
 
 func (x *ProfileRow) Reset() {
 	*x = ProfileRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[77]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12483,7 +12605,7 @@ func (x *ProfileRow) String() string {
 func (*ProfileRow) ProtoMessage() {}
 
 func (x *ProfileRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[77]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12496,7 +12618,7 @@ func (x *ProfileRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileRow.ProtoReflect.Descriptor instead.
 func (*ProfileRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{77}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ProfileRow) GetName() string {
@@ -12720,7 +12842,7 @@ type ProfileByRow struct {
 
 func (x *ProfileByRow) Reset() {
 	*x = ProfileByRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[78]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12732,7 +12854,7 @@ func (x *ProfileByRow) String() string {
 func (*ProfileByRow) ProtoMessage() {}
 
 func (x *ProfileByRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[78]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12745,7 +12867,7 @@ func (x *ProfileByRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileByRow.ProtoReflect.Descriptor instead.
 func (*ProfileByRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{78}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ProfileByRow) GetGroup() string {
@@ -12843,7 +12965,7 @@ type ProfileAgainstRow struct {
 
 func (x *ProfileAgainstRow) Reset() {
 	*x = ProfileAgainstRow{}
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[79]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12855,7 +12977,7 @@ func (x *ProfileAgainstRow) String() string {
 func (*ProfileAgainstRow) ProtoMessage() {}
 
 func (x *ProfileAgainstRow) ProtoReflect() protoreflect.Message {
-	mi := &file_xlashape_v1_report_service_proto_msgTypes[79]
+	mi := &file_xlashape_v1_report_service_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12868,7 +12990,7 @@ func (x *ProfileAgainstRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileAgainstRow.ProtoReflect.Descriptor instead.
 func (*ProfileAgainstRow) Descriptor() ([]byte, []int) {
-	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{79}
+	return file_xlashape_v1_report_service_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *ProfileAgainstRow) GetName() string {
@@ -13784,14 +13906,15 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06ignore\x18\x06 \x03(\tR\x06ignore\x12\x1f\n" +
 	"\bschedule\x18\a \x01(\bH\x00R\bschedule\x88\x01\x01\x12+\n" +
 	"\x06frames\x18\b \x01(\x0e2\x13.xlashape.v1.FramesR\x06framesB\v\n" +
-	"\t_schedule\"\xb2\x02\n" +
+	"\t_schedule\"\xe0\x02\n" +
 	"\fDiffResponse\x12/\n" +
 	"\x06totals\x18\x01 \x01(\v2\x17.xlashape.v1.DiffTotalsR\x06totals\x12.\n" +
 	"\achanges\x18\x02 \x03(\v2\x14.xlashape.v1.DiffRowR\achanges\x12\x1b\n" +
 	"\trow_count\x18\x03 \x01(\x03R\browCount\x12&\n" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
 	"\bheadline\x18\x05 \x01(\tR\bheadline\x128\n" +
-	"\bmeasures\x18\x06 \x03(\v2\x1c.xlashape.v1.DiffMeasuresRowR\bmeasures\x12&\n" +
+	"\bmeasures\x18\x06 \x03(\v2\x1c.xlashape.v1.DiffMeasuresRowR\bmeasures\x12,\n" +
+	"\x04peak\x18\b \x03(\v2\x18.xlashape.v1.DiffPeakRowR\x04peak\x12&\n" +
 	"\x02by\x18\a \x03(\v2\x16.xlashape.v1.DiffByRowR\x02by\"\x81\b\n" +
 	"\n" +
 	"DiffTotals\x12\x17\n" +
@@ -13906,7 +14029,30 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x02_aB\x04\n" +
 	"\x02_bB\b\n" +
 	"\x06_deltaB\a\n" +
-	"\x05_note\"\xc1\x06\n" +
+	"\x05_note\"\xef\x02\n" +
+	"\vDiffPeakRow\x12$\n" +
+	"\vdelta_bytes\x18\x01 \x01(\x03H\x00R\n" +
+	"deltaBytes\x88\x01\x01\x12\x19\n" +
+	"\x05layer\x18\x02 \x01(\tH\x01R\x05layer\x88\x01\x01\x12\x1c\n" +
+	"\aa_bytes\x18\x03 \x01(\x03H\x02R\x06aBytes\x88\x01\x01\x12\x1c\n" +
+	"\ab_bytes\x18\x04 \x01(\x03H\x03R\x06bBytes\x88\x01\x01\x12 \n" +
+	"\ta_buffers\x18\x05 \x01(\x03H\x04R\baBuffers\x88\x01\x01\x12 \n" +
+	"\tb_buffers\x18\x06 \x01(\x03H\x05R\bbBuffers\x88\x01\x01\x12\x1d\n" +
+	"\alargest\x18\a \x01(\tH\x06R\alargest\x88\x01\x01\x12\x1b\n" +
+	"\x06source\x18\b \x01(\tH\aR\x06source\x88\x01\x01B\x0e\n" +
+	"\f_delta_bytesB\b\n" +
+	"\x06_layerB\n" +
+	"\n" +
+	"\b_a_bytesB\n" +
+	"\n" +
+	"\b_b_bytesB\f\n" +
+	"\n" +
+	"_a_buffersB\f\n" +
+	"\n" +
+	"_b_buffersB\n" +
+	"\n" +
+	"\b_largestB\t\n" +
+	"\a_source\"\xc1\x06\n" +
 	"\tDiffByRow\x12\x19\n" +
 	"\x05group\x18\x01 \x01(\tH\x00R\x05group\x88\x01\x01\x12\x19\n" +
 	"\x05times\x18\x02 \x01(\x03H\x01R\x05times\x88\x01\x01\x12$\n" +
@@ -14888,12 +15034,13 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x11CHANGE_KIND_ADDED\x10\x01\x12\x17\n" +
 	"\x13CHANGE_KIND_REMOVED\x10\x02\x12\x17\n" +
 	"\x13CHANGE_KIND_CHANGED\x10\x03\x12\x15\n" +
-	"\x11CHANGE_KIND_MOVED\x10\x04*k\n" +
+	"\x11CHANGE_KIND_MOVED\x10\x04*\x80\x01\n" +
 	"\tDiffTable\x12\x1a\n" +
 	"\x16DIFF_TABLE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12DIFF_TABLE_CHANGES\x10\x01\x12\x17\n" +
-	"\x13DIFF_TABLE_MEASURES\x10\x02\x12\x11\n" +
-	"\rDIFF_TABLE_BY\x10\x03*\x81\x01\n" +
+	"\x13DIFF_TABLE_MEASURES\x10\x02\x12\x13\n" +
+	"\x0fDIFF_TABLE_PEAK\x10\x03\x12\x11\n" +
+	"\rDIFF_TABLE_BY\x10\x04*\x81\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rVERDICT_EQUAL\x10\x01\x12 \n" +
@@ -14995,7 +15142,7 @@ func file_xlashape_v1_report_service_proto_rawDescGZIP() []byte {
 }
 
 var file_xlashape_v1_report_service_proto_enumTypes = make([]protoimpl.EnumInfo, 34)
-var file_xlashape_v1_report_service_proto_msgTypes = make([]protoimpl.MessageInfo, 82)
+var file_xlashape_v1_report_service_proto_msgTypes = make([]protoimpl.MessageInfo, 83)
 var file_xlashape_v1_report_service_proto_goTypes = []any{
 	(Target)(0),                    // 0: xlashape.v1.Target
 	(Frames)(0),                    // 1: xlashape.v1.Frames
@@ -15074,56 +15221,57 @@ var file_xlashape_v1_report_service_proto_goTypes = []any{
 	(*DiffTotals)(nil),             // 74: xlashape.v1.DiffTotals
 	(*DiffRow)(nil),                // 75: xlashape.v1.DiffRow
 	(*DiffMeasuresRow)(nil),        // 76: xlashape.v1.DiffMeasuresRow
-	(*DiffByRow)(nil),              // 77: xlashape.v1.DiffByRow
-	(*EquivalentRequest)(nil),      // 78: xlashape.v1.EquivalentRequest
-	(*EquivalentResponse)(nil),     // 79: xlashape.v1.EquivalentResponse
-	(*EquivalentTotals)(nil),       // 80: xlashape.v1.EquivalentTotals
-	(*EquivalentRow)(nil),          // 81: xlashape.v1.EquivalentRow
-	(*CopiesRequest)(nil),          // 82: xlashape.v1.CopiesRequest
-	(*CopiesResponse)(nil),         // 83: xlashape.v1.CopiesResponse
-	(*CopiesTotals)(nil),           // 84: xlashape.v1.CopiesTotals
-	(*CopiesRow)(nil),              // 85: xlashape.v1.CopiesRow
-	(*CopiesCausesRow)(nil),        // 86: xlashape.v1.CopiesCausesRow
-	(*CopiesSuggestionsRow)(nil),   // 87: xlashape.v1.CopiesSuggestionsRow
-	(*CopiesByRow)(nil),            // 88: xlashape.v1.CopiesByRow
-	(*IndexingMapsRequest)(nil),    // 89: xlashape.v1.IndexingMapsRequest
-	(*IndexingMapsResponse)(nil),   // 90: xlashape.v1.IndexingMapsResponse
-	(*MapTotals)(nil),              // 91: xlashape.v1.MapTotals
-	(*MapRow)(nil),                 // 92: xlashape.v1.MapRow
-	(*TileRequest)(nil),            // 93: xlashape.v1.TileRequest
-	(*TileResponse)(nil),           // 94: xlashape.v1.TileResponse
-	(*TileTotals)(nil),             // 95: xlashape.v1.TileTotals
-	(*TileRow)(nil),                // 96: xlashape.v1.TileRow
-	(*VerifyRequest)(nil),          // 97: xlashape.v1.VerifyRequest
-	(*VerifyResponse)(nil),         // 98: xlashape.v1.VerifyResponse
-	(*VerifyTotals)(nil),           // 99: xlashape.v1.VerifyTotals
-	(*VerifyRow)(nil),              // 100: xlashape.v1.VerifyRow
-	(*ReadsRequest)(nil),           // 101: xlashape.v1.ReadsRequest
-	(*ReadsResponse)(nil),          // 102: xlashape.v1.ReadsResponse
-	(*ReadsTotals)(nil),            // 103: xlashape.v1.ReadsTotals
-	(*ReadsRow)(nil),               // 104: xlashape.v1.ReadsRow
-	(*ReadsAccessesRow)(nil),       // 105: xlashape.v1.ReadsAccessesRow
-	(*ReadsWritesRow)(nil),         // 106: xlashape.v1.ReadsWritesRow
-	(*ReadsByRow)(nil),             // 107: xlashape.v1.ReadsByRow
-	(*ProfileRequest)(nil),         // 108: xlashape.v1.ProfileRequest
-	(*ProfileResponse)(nil),        // 109: xlashape.v1.ProfileResponse
-	(*ProfileTotals)(nil),          // 110: xlashape.v1.ProfileTotals
-	(*ProfileRow)(nil),             // 111: xlashape.v1.ProfileRow
-	(*ProfileByRow)(nil),           // 112: xlashape.v1.ProfileByRow
-	(*ProfileAgainstRow)(nil),      // 113: xlashape.v1.ProfileAgainstRow
-	nil,                            // 114: xlashape.v1.CostRow.SpacesEntry
-	nil,                            // 115: xlashape.v1.MemoryTimelineRow.SpacesEntry
-	(*ModuleInput)(nil),            // 116: xlashape.v1.ModuleInput
-	(*ShapeInput)(nil),             // 117: xlashape.v1.ShapeInput
-	(Direction)(0),                 // 118: xlashape.v1.Direction
-	(TextStyle)(0),                 // 119: xlashape.v1.TextStyle
-	(Knowledge)(0),                 // 120: xlashape.v1.Knowledge
-	(*OperandIndexing)(nil),        // 121: xlashape.v1.OperandIndexing
-	(*SymbolicTile)(nil),           // 122: xlashape.v1.SymbolicTile
-	(*IndexingMap)(nil),            // 123: xlashape.v1.IndexingMap
+	(*DiffPeakRow)(nil),            // 77: xlashape.v1.DiffPeakRow
+	(*DiffByRow)(nil),              // 78: xlashape.v1.DiffByRow
+	(*EquivalentRequest)(nil),      // 79: xlashape.v1.EquivalentRequest
+	(*EquivalentResponse)(nil),     // 80: xlashape.v1.EquivalentResponse
+	(*EquivalentTotals)(nil),       // 81: xlashape.v1.EquivalentTotals
+	(*EquivalentRow)(nil),          // 82: xlashape.v1.EquivalentRow
+	(*CopiesRequest)(nil),          // 83: xlashape.v1.CopiesRequest
+	(*CopiesResponse)(nil),         // 84: xlashape.v1.CopiesResponse
+	(*CopiesTotals)(nil),           // 85: xlashape.v1.CopiesTotals
+	(*CopiesRow)(nil),              // 86: xlashape.v1.CopiesRow
+	(*CopiesCausesRow)(nil),        // 87: xlashape.v1.CopiesCausesRow
+	(*CopiesSuggestionsRow)(nil),   // 88: xlashape.v1.CopiesSuggestionsRow
+	(*CopiesByRow)(nil),            // 89: xlashape.v1.CopiesByRow
+	(*IndexingMapsRequest)(nil),    // 90: xlashape.v1.IndexingMapsRequest
+	(*IndexingMapsResponse)(nil),   // 91: xlashape.v1.IndexingMapsResponse
+	(*MapTotals)(nil),              // 92: xlashape.v1.MapTotals
+	(*MapRow)(nil),                 // 93: xlashape.v1.MapRow
+	(*TileRequest)(nil),            // 94: xlashape.v1.TileRequest
+	(*TileResponse)(nil),           // 95: xlashape.v1.TileResponse
+	(*TileTotals)(nil),             // 96: xlashape.v1.TileTotals
+	(*TileRow)(nil),                // 97: xlashape.v1.TileRow
+	(*VerifyRequest)(nil),          // 98: xlashape.v1.VerifyRequest
+	(*VerifyResponse)(nil),         // 99: xlashape.v1.VerifyResponse
+	(*VerifyTotals)(nil),           // 100: xlashape.v1.VerifyTotals
+	(*VerifyRow)(nil),              // 101: xlashape.v1.VerifyRow
+	(*ReadsRequest)(nil),           // 102: xlashape.v1.ReadsRequest
+	(*ReadsResponse)(nil),          // 103: xlashape.v1.ReadsResponse
+	(*ReadsTotals)(nil),            // 104: xlashape.v1.ReadsTotals
+	(*ReadsRow)(nil),               // 105: xlashape.v1.ReadsRow
+	(*ReadsAccessesRow)(nil),       // 106: xlashape.v1.ReadsAccessesRow
+	(*ReadsWritesRow)(nil),         // 107: xlashape.v1.ReadsWritesRow
+	(*ReadsByRow)(nil),             // 108: xlashape.v1.ReadsByRow
+	(*ProfileRequest)(nil),         // 109: xlashape.v1.ProfileRequest
+	(*ProfileResponse)(nil),        // 110: xlashape.v1.ProfileResponse
+	(*ProfileTotals)(nil),          // 111: xlashape.v1.ProfileTotals
+	(*ProfileRow)(nil),             // 112: xlashape.v1.ProfileRow
+	(*ProfileByRow)(nil),           // 113: xlashape.v1.ProfileByRow
+	(*ProfileAgainstRow)(nil),      // 114: xlashape.v1.ProfileAgainstRow
+	nil,                            // 115: xlashape.v1.CostRow.SpacesEntry
+	nil,                            // 116: xlashape.v1.MemoryTimelineRow.SpacesEntry
+	(*ModuleInput)(nil),            // 117: xlashape.v1.ModuleInput
+	(*ShapeInput)(nil),             // 118: xlashape.v1.ShapeInput
+	(Direction)(0),                 // 119: xlashape.v1.Direction
+	(TextStyle)(0),                 // 120: xlashape.v1.TextStyle
+	(Knowledge)(0),                 // 121: xlashape.v1.Knowledge
+	(*OperandIndexing)(nil),        // 122: xlashape.v1.OperandIndexing
+	(*SymbolicTile)(nil),           // 123: xlashape.v1.SymbolicTile
+	(*IndexingMap)(nil),            // 124: xlashape.v1.IndexingMap
 }
 var file_xlashape_v1_report_service_proto_depIdxs = []int32{
-	116, // 0: xlashape.v1.SummaryRequest.module:type_name -> xlashape.v1.ModuleInput
+	117, // 0: xlashape.v1.SummaryRequest.module:type_name -> xlashape.v1.ModuleInput
 	4,   // 1: xlashape.v1.SummaryRequest.table:type_name -> xlashape.v1.SummaryTable
 	0,   // 2: xlashape.v1.SummaryRequest.target:type_name -> xlashape.v1.Target
 	1,   // 3: xlashape.v1.SummaryRequest.frames:type_name -> xlashape.v1.Frames
@@ -15134,7 +15282,7 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	2,   // 8: xlashape.v1.SummaryRow.measure:type_name -> xlashape.v1.Measure
 	3,   // 9: xlashape.v1.SummaryRow.kind:type_name -> xlashape.v1.FindingKind
 	3,   // 10: xlashape.v1.SummaryFineRow.kind:type_name -> xlashape.v1.FindingKind
-	116, // 11: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
+	117, // 11: xlashape.v1.CostRequest.module:type_name -> xlashape.v1.ModuleInput
 	8,   // 12: xlashape.v1.CostRequest.table:type_name -> xlashape.v1.CostTable
 	5,   // 13: xlashape.v1.CostRequest.by:type_name -> xlashape.v1.Grouping
 	0,   // 14: xlashape.v1.CostRequest.target:type_name -> xlashape.v1.Target
@@ -15145,10 +15293,10 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	44,  // 19: xlashape.v1.CostResponse.by:type_name -> xlashape.v1.CostByRow
 	0,   // 20: xlashape.v1.CostTotals.target:type_name -> xlashape.v1.Target
 	6,   // 21: xlashape.v1.CostRow.basis:type_name -> xlashape.v1.CostBasis
-	114, // 22: xlashape.v1.CostRow.spaces:type_name -> xlashape.v1.CostRow.SpacesEntry
+	115, // 22: xlashape.v1.CostRow.spaces:type_name -> xlashape.v1.CostRow.SpacesEntry
 	7,   // 23: xlashape.v1.CostRow.bound:type_name -> xlashape.v1.Bound
-	116, // 24: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
-	117, // 25: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
+	117, // 24: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
+	118, // 25: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
 	10,  // 26: xlashape.v1.SizeRequest.table:type_name -> xlashape.v1.SizeTable
 	5,   // 27: xlashape.v1.SizeRequest.by:type_name -> xlashape.v1.Grouping
 	0,   // 28: xlashape.v1.SizeRequest.target:type_name -> xlashape.v1.Target
@@ -15158,8 +15306,8 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	48,  // 32: xlashape.v1.SizeResponse.buffers:type_name -> xlashape.v1.SizeRow
 	49,  // 33: xlashape.v1.SizeResponse.by:type_name -> xlashape.v1.SizeByRow
 	0,   // 34: xlashape.v1.SizeTotals.target:type_name -> xlashape.v1.Target
-	116, // 35: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
-	117, // 36: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
+	117, // 35: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
+	118, // 36: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
 	15,  // 37: xlashape.v1.WhyRequest.table:type_name -> xlashape.v1.WhyTable
 	0,   // 38: xlashape.v1.WhyRequest.target:type_name -> xlashape.v1.Target
 	1,   // 39: xlashape.v1.WhyRequest.frames:type_name -> xlashape.v1.Frames
@@ -15174,7 +15322,7 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	12,  // 48: xlashape.v1.WhyCausesRow.kind:type_name -> xlashape.v1.WhyCauseKind
 	13,  // 49: xlashape.v1.WhySuggestionsRow.kind:type_name -> xlashape.v1.WhySuggestionKind
 	14,  // 50: xlashape.v1.WhyDonatedRow.kind:type_name -> xlashape.v1.AliasKind
-	116, // 51: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
+	117, // 51: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
 	18,  // 52: xlashape.v1.MemoryRequest.table:type_name -> xlashape.v1.MemoryTable
 	5,   // 53: xlashape.v1.MemoryRequest.by:type_name -> xlashape.v1.Grouping
 	0,   // 54: xlashape.v1.MemoryRequest.target:type_name -> xlashape.v1.Target
@@ -15188,9 +15336,9 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	65,  // 62: xlashape.v1.MemoryResponse.fit:type_name -> xlashape.v1.MemoryFitRow
 	0,   // 63: xlashape.v1.MemoryTotals.target:type_name -> xlashape.v1.Target
 	16,  // 64: xlashape.v1.MemoryRow.kind:type_name -> xlashape.v1.BufferKind
-	115, // 65: xlashape.v1.MemoryTimelineRow.spaces:type_name -> xlashape.v1.MemoryTimelineRow.SpacesEntry
+	116, // 65: xlashape.v1.MemoryTimelineRow.spaces:type_name -> xlashape.v1.MemoryTimelineRow.SpacesEntry
 	17,  // 66: xlashape.v1.MemoryFitRow.change:type_name -> xlashape.v1.PeakChangeKind
-	116, // 67: xlashape.v1.CollectivesRequest.module:type_name -> xlashape.v1.ModuleInput
+	117, // 67: xlashape.v1.CollectivesRequest.module:type_name -> xlashape.v1.ModuleInput
 	22,  // 68: xlashape.v1.CollectivesRequest.table:type_name -> xlashape.v1.CollectivesTable
 	5,   // 69: xlashape.v1.CollectivesRequest.by:type_name -> xlashape.v1.Grouping
 	0,   // 70: xlashape.v1.CollectivesRequest.target:type_name -> xlashape.v1.Target
@@ -15203,113 +15351,114 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	19,  // 77: xlashape.v1.CollectivesRow.kind:type_name -> xlashape.v1.CollectiveKind
 	20,  // 78: xlashape.v1.CollectivesRow.mode:type_name -> xlashape.v1.GroupMode
 	21,  // 79: xlashape.v1.CollectivesFindingsRow.kind:type_name -> xlashape.v1.CollectiveFindingKind
-	116, // 80: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
-	116, // 81: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
+	117, // 80: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
+	117, // 81: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
 	24,  // 82: xlashape.v1.DiffRequest.table:type_name -> xlashape.v1.DiffTable
 	5,   // 83: xlashape.v1.DiffRequest.by:type_name -> xlashape.v1.Grouping
 	1,   // 84: xlashape.v1.DiffRequest.frames:type_name -> xlashape.v1.Frames
 	74,  // 85: xlashape.v1.DiffResponse.totals:type_name -> xlashape.v1.DiffTotals
 	75,  // 86: xlashape.v1.DiffResponse.changes:type_name -> xlashape.v1.DiffRow
 	76,  // 87: xlashape.v1.DiffResponse.measures:type_name -> xlashape.v1.DiffMeasuresRow
-	77,  // 88: xlashape.v1.DiffResponse.by:type_name -> xlashape.v1.DiffByRow
-	23,  // 89: xlashape.v1.DiffRow.kind:type_name -> xlashape.v1.ChangeKind
-	116, // 90: xlashape.v1.EquivalentRequest.a:type_name -> xlashape.v1.ModuleInput
-	116, // 91: xlashape.v1.EquivalentRequest.b:type_name -> xlashape.v1.ModuleInput
-	1,   // 92: xlashape.v1.EquivalentRequest.frames:type_name -> xlashape.v1.Frames
-	80,  // 93: xlashape.v1.EquivalentResponse.totals:type_name -> xlashape.v1.EquivalentTotals
-	81,  // 94: xlashape.v1.EquivalentResponse.stages:type_name -> xlashape.v1.EquivalentRow
-	25,  // 95: xlashape.v1.EquivalentTotals.verdict:type_name -> xlashape.v1.Verdict
-	25,  // 96: xlashape.v1.EquivalentRow.verdict:type_name -> xlashape.v1.Verdict
-	116, // 97: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
-	29,  // 98: xlashape.v1.CopiesRequest.table:type_name -> xlashape.v1.CopiesTable
-	5,   // 99: xlashape.v1.CopiesRequest.by:type_name -> xlashape.v1.Grouping
-	1,   // 100: xlashape.v1.CopiesRequest.frames:type_name -> xlashape.v1.Frames
-	84,  // 101: xlashape.v1.CopiesResponse.totals:type_name -> xlashape.v1.CopiesTotals
-	85,  // 102: xlashape.v1.CopiesResponse.rows:type_name -> xlashape.v1.CopiesRow
-	86,  // 103: xlashape.v1.CopiesResponse.causes:type_name -> xlashape.v1.CopiesCausesRow
-	87,  // 104: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
-	88,  // 105: xlashape.v1.CopiesResponse.by:type_name -> xlashape.v1.CopiesByRow
-	26,  // 106: xlashape.v1.CopiesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
-	27,  // 107: xlashape.v1.CopiesRow.times_bound:type_name -> xlashape.v1.TimesBound
-	26,  // 108: xlashape.v1.CopiesCausesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
-	28,  // 109: xlashape.v1.CopiesSuggestionsRow.kinds:type_name -> xlashape.v1.CopyEditKind
-	116, // 110: xlashape.v1.IndexingMapsRequest.module:type_name -> xlashape.v1.ModuleInput
-	118, // 111: xlashape.v1.IndexingMapsRequest.direction:type_name -> xlashape.v1.Direction
-	119, // 112: xlashape.v1.IndexingMapsRequest.style:type_name -> xlashape.v1.TextStyle
-	91,  // 113: xlashape.v1.IndexingMapsResponse.totals:type_name -> xlashape.v1.MapTotals
-	92,  // 114: xlashape.v1.IndexingMapsResponse.maps:type_name -> xlashape.v1.MapRow
-	118, // 115: xlashape.v1.MapTotals.direction:type_name -> xlashape.v1.Direction
-	118, // 116: xlashape.v1.MapRow.direction:type_name -> xlashape.v1.Direction
-	120, // 117: xlashape.v1.MapRow.knowledge:type_name -> xlashape.v1.Knowledge
-	121, // 118: xlashape.v1.MapRow.indexing:type_name -> xlashape.v1.OperandIndexing
-	116, // 119: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
-	119, // 120: xlashape.v1.TileRequest.style:type_name -> xlashape.v1.TextStyle
-	95,  // 121: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
-	96,  // 122: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
-	121, // 123: xlashape.v1.TileRow.indexing:type_name -> xlashape.v1.OperandIndexing
-	122, // 124: xlashape.v1.TileRow.tile:type_name -> xlashape.v1.SymbolicTile
-	116, // 125: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
-	99,  // 126: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
-	100, // 127: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
-	116, // 128: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
-	32,  // 129: xlashape.v1.ReadsRequest.table:type_name -> xlashape.v1.ReadsTable
-	5,   // 130: xlashape.v1.ReadsRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 131: xlashape.v1.ReadsRequest.target:type_name -> xlashape.v1.Target
-	1,   // 132: xlashape.v1.ReadsRequest.frames:type_name -> xlashape.v1.Frames
-	103, // 133: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
-	104, // 134: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
-	105, // 135: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
-	106, // 136: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
-	107, // 137: xlashape.v1.ReadsResponse.by:type_name -> xlashape.v1.ReadsByRow
-	0,   // 138: xlashape.v1.ReadsTotals.target:type_name -> xlashape.v1.Target
-	30,  // 139: xlashape.v1.ReadsRow.access:type_name -> xlashape.v1.AccessKind
-	31,  // 140: xlashape.v1.ReadsRow.relayout:type_name -> xlashape.v1.Relayout
-	120, // 141: xlashape.v1.ReadsRow.knowledge:type_name -> xlashape.v1.Knowledge
-	30,  // 142: xlashape.v1.ReadsAccessesRow.access:type_name -> xlashape.v1.AccessKind
-	31,  // 143: xlashape.v1.ReadsAccessesRow.relayout:type_name -> xlashape.v1.Relayout
-	121, // 144: xlashape.v1.ReadsAccessesRow.indexing:type_name -> xlashape.v1.OperandIndexing
-	123, // 145: xlashape.v1.ReadsAccessesRow.physical:type_name -> xlashape.v1.IndexingMap
-	33,  // 146: xlashape.v1.ProfileRequest.table:type_name -> xlashape.v1.ProfileTable
-	5,   // 147: xlashape.v1.ProfileRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 148: xlashape.v1.ProfileRequest.target:type_name -> xlashape.v1.Target
-	1,   // 149: xlashape.v1.ProfileRequest.frames:type_name -> xlashape.v1.Frames
-	110, // 150: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
-	111, // 151: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
-	112, // 152: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
-	113, // 153: xlashape.v1.ProfileResponse.against:type_name -> xlashape.v1.ProfileAgainstRow
-	0,   // 154: xlashape.v1.ProfileTotals.target:type_name -> xlashape.v1.Target
-	7,   // 155: xlashape.v1.ProfileRow.bound:type_name -> xlashape.v1.Bound
-	34,  // 156: xlashape.v1.ReportService.Summary:input_type -> xlashape.v1.SummaryRequest
-	50,  // 157: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
-	45,  // 158: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
-	58,  // 159: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
-	82,  // 160: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
-	39,  // 161: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
-	66,  // 162: xlashape.v1.ReportService.Collectives:input_type -> xlashape.v1.CollectivesRequest
-	101, // 163: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
-	108, // 164: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
-	72,  // 165: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
-	78,  // 166: xlashape.v1.ReportService.Equivalent:input_type -> xlashape.v1.EquivalentRequest
-	93,  // 167: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
-	97,  // 168: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
-	35,  // 169: xlashape.v1.ReportService.Summary:output_type -> xlashape.v1.SummaryResponse
-	51,  // 170: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
-	46,  // 171: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
-	59,  // 172: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
-	83,  // 173: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
-	40,  // 174: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
-	67,  // 175: xlashape.v1.ReportService.Collectives:output_type -> xlashape.v1.CollectivesResponse
-	102, // 176: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
-	109, // 177: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
-	73,  // 178: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
-	79,  // 179: xlashape.v1.ReportService.Equivalent:output_type -> xlashape.v1.EquivalentResponse
-	94,  // 180: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
-	98,  // 181: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
-	169, // [169:182] is the sub-list for method output_type
-	156, // [156:169] is the sub-list for method input_type
-	156, // [156:156] is the sub-list for extension type_name
-	156, // [156:156] is the sub-list for extension extendee
-	0,   // [0:156] is the sub-list for field type_name
+	77,  // 88: xlashape.v1.DiffResponse.peak:type_name -> xlashape.v1.DiffPeakRow
+	78,  // 89: xlashape.v1.DiffResponse.by:type_name -> xlashape.v1.DiffByRow
+	23,  // 90: xlashape.v1.DiffRow.kind:type_name -> xlashape.v1.ChangeKind
+	117, // 91: xlashape.v1.EquivalentRequest.a:type_name -> xlashape.v1.ModuleInput
+	117, // 92: xlashape.v1.EquivalentRequest.b:type_name -> xlashape.v1.ModuleInput
+	1,   // 93: xlashape.v1.EquivalentRequest.frames:type_name -> xlashape.v1.Frames
+	81,  // 94: xlashape.v1.EquivalentResponse.totals:type_name -> xlashape.v1.EquivalentTotals
+	82,  // 95: xlashape.v1.EquivalentResponse.stages:type_name -> xlashape.v1.EquivalentRow
+	25,  // 96: xlashape.v1.EquivalentTotals.verdict:type_name -> xlashape.v1.Verdict
+	25,  // 97: xlashape.v1.EquivalentRow.verdict:type_name -> xlashape.v1.Verdict
+	117, // 98: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
+	29,  // 99: xlashape.v1.CopiesRequest.table:type_name -> xlashape.v1.CopiesTable
+	5,   // 100: xlashape.v1.CopiesRequest.by:type_name -> xlashape.v1.Grouping
+	1,   // 101: xlashape.v1.CopiesRequest.frames:type_name -> xlashape.v1.Frames
+	85,  // 102: xlashape.v1.CopiesResponse.totals:type_name -> xlashape.v1.CopiesTotals
+	86,  // 103: xlashape.v1.CopiesResponse.rows:type_name -> xlashape.v1.CopiesRow
+	87,  // 104: xlashape.v1.CopiesResponse.causes:type_name -> xlashape.v1.CopiesCausesRow
+	88,  // 105: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
+	89,  // 106: xlashape.v1.CopiesResponse.by:type_name -> xlashape.v1.CopiesByRow
+	26,  // 107: xlashape.v1.CopiesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
+	27,  // 108: xlashape.v1.CopiesRow.times_bound:type_name -> xlashape.v1.TimesBound
+	26,  // 109: xlashape.v1.CopiesCausesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
+	28,  // 110: xlashape.v1.CopiesSuggestionsRow.kinds:type_name -> xlashape.v1.CopyEditKind
+	117, // 111: xlashape.v1.IndexingMapsRequest.module:type_name -> xlashape.v1.ModuleInput
+	119, // 112: xlashape.v1.IndexingMapsRequest.direction:type_name -> xlashape.v1.Direction
+	120, // 113: xlashape.v1.IndexingMapsRequest.style:type_name -> xlashape.v1.TextStyle
+	92,  // 114: xlashape.v1.IndexingMapsResponse.totals:type_name -> xlashape.v1.MapTotals
+	93,  // 115: xlashape.v1.IndexingMapsResponse.maps:type_name -> xlashape.v1.MapRow
+	119, // 116: xlashape.v1.MapTotals.direction:type_name -> xlashape.v1.Direction
+	119, // 117: xlashape.v1.MapRow.direction:type_name -> xlashape.v1.Direction
+	121, // 118: xlashape.v1.MapRow.knowledge:type_name -> xlashape.v1.Knowledge
+	122, // 119: xlashape.v1.MapRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	117, // 120: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
+	120, // 121: xlashape.v1.TileRequest.style:type_name -> xlashape.v1.TextStyle
+	96,  // 122: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
+	97,  // 123: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
+	122, // 124: xlashape.v1.TileRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	123, // 125: xlashape.v1.TileRow.tile:type_name -> xlashape.v1.SymbolicTile
+	117, // 126: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
+	100, // 127: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
+	101, // 128: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
+	117, // 129: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
+	32,  // 130: xlashape.v1.ReadsRequest.table:type_name -> xlashape.v1.ReadsTable
+	5,   // 131: xlashape.v1.ReadsRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 132: xlashape.v1.ReadsRequest.target:type_name -> xlashape.v1.Target
+	1,   // 133: xlashape.v1.ReadsRequest.frames:type_name -> xlashape.v1.Frames
+	104, // 134: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
+	105, // 135: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
+	106, // 136: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
+	107, // 137: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
+	108, // 138: xlashape.v1.ReadsResponse.by:type_name -> xlashape.v1.ReadsByRow
+	0,   // 139: xlashape.v1.ReadsTotals.target:type_name -> xlashape.v1.Target
+	30,  // 140: xlashape.v1.ReadsRow.access:type_name -> xlashape.v1.AccessKind
+	31,  // 141: xlashape.v1.ReadsRow.relayout:type_name -> xlashape.v1.Relayout
+	121, // 142: xlashape.v1.ReadsRow.knowledge:type_name -> xlashape.v1.Knowledge
+	30,  // 143: xlashape.v1.ReadsAccessesRow.access:type_name -> xlashape.v1.AccessKind
+	31,  // 144: xlashape.v1.ReadsAccessesRow.relayout:type_name -> xlashape.v1.Relayout
+	122, // 145: xlashape.v1.ReadsAccessesRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	124, // 146: xlashape.v1.ReadsAccessesRow.physical:type_name -> xlashape.v1.IndexingMap
+	33,  // 147: xlashape.v1.ProfileRequest.table:type_name -> xlashape.v1.ProfileTable
+	5,   // 148: xlashape.v1.ProfileRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 149: xlashape.v1.ProfileRequest.target:type_name -> xlashape.v1.Target
+	1,   // 150: xlashape.v1.ProfileRequest.frames:type_name -> xlashape.v1.Frames
+	111, // 151: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
+	112, // 152: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
+	113, // 153: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
+	114, // 154: xlashape.v1.ProfileResponse.against:type_name -> xlashape.v1.ProfileAgainstRow
+	0,   // 155: xlashape.v1.ProfileTotals.target:type_name -> xlashape.v1.Target
+	7,   // 156: xlashape.v1.ProfileRow.bound:type_name -> xlashape.v1.Bound
+	34,  // 157: xlashape.v1.ReportService.Summary:input_type -> xlashape.v1.SummaryRequest
+	50,  // 158: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
+	45,  // 159: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
+	58,  // 160: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
+	83,  // 161: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
+	39,  // 162: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
+	66,  // 163: xlashape.v1.ReportService.Collectives:input_type -> xlashape.v1.CollectivesRequest
+	102, // 164: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
+	109, // 165: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
+	72,  // 166: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
+	79,  // 167: xlashape.v1.ReportService.Equivalent:input_type -> xlashape.v1.EquivalentRequest
+	94,  // 168: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
+	98,  // 169: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
+	35,  // 170: xlashape.v1.ReportService.Summary:output_type -> xlashape.v1.SummaryResponse
+	51,  // 171: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
+	46,  // 172: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
+	59,  // 173: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
+	84,  // 174: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
+	40,  // 175: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
+	67,  // 176: xlashape.v1.ReportService.Collectives:output_type -> xlashape.v1.CollectivesResponse
+	103, // 177: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
+	110, // 178: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
+	73,  // 179: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
+	80,  // 180: xlashape.v1.ReportService.Equivalent:output_type -> xlashape.v1.EquivalentResponse
+	95,  // 181: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
+	99,  // 182: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
+	170, // [170:183] is the sub-list for method output_type
+	157, // [157:170] is the sub-list for method input_type
+	157, // [157:157] is the sub-list for extension type_name
+	157, // [157:157] is the sub-list for extension extendee
+	0,   // [0:157] is the sub-list for field type_name
 }
 
 func init() { file_xlashape_v1_report_service_proto_init() }
@@ -15363,41 +15512,42 @@ func file_xlashape_v1_report_service_proto_init() {
 	file_xlashape_v1_report_service_proto_msgTypes[42].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[43].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[44].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[46].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[45].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[47].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[48].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[50].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[49].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[51].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[52].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[53].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[54].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[55].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[57].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[56].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[58].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[59].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[61].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[60].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[62].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[63].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[65].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[64].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[66].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[67].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[69].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[68].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[70].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[71].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[72].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[73].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[74].OneofWrappers = []any{}
-	file_xlashape_v1_report_service_proto_msgTypes[76].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[75].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[77].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[78].OneofWrappers = []any{}
 	file_xlashape_v1_report_service_proto_msgTypes[79].OneofWrappers = []any{}
+	file_xlashape_v1_report_service_proto_msgTypes[80].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_xlashape_v1_report_service_proto_rawDesc), len(file_xlashape_v1_report_service_proto_rawDesc)),
 			NumEnums:      34,
-			NumMessages:   82,
+			NumMessages:   83,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -416,6 +416,16 @@ class ReceivedDiffMeasuresRow(ReceivedRow):
     delta: int | None
     note: str | None
 
+class ReceivedDiffPeakRow(ReceivedRow):
+    delta_bytes: int
+    layer: str
+    a_bytes: int
+    b_bytes: int
+    a_buffers: int
+    b_buffers: int
+    largest: str
+    source: str | None
+
 class ReceivedDiffByRow(ReceivedRow):
     group: str | None
     times: int | None
@@ -450,6 +460,7 @@ class ReceivedDiff(Received[ReceivedDiffRow]):
     delta_peak_bytes: int | None
     changes: Sequence[ReceivedDiffRow]
     measures: Sequence[ReceivedDiffMeasuresRow]
+    peak: Sequence[ReceivedDiffPeakRow]
     by: Sequence[ReceivedDiffByRow]
 
 class ReceivedEquivalentRow(ReceivedRow):

@@ -14,8 +14,8 @@ use crate::v1::{
     ByteSizeRequest, CollectivesByRow, CollectivesFindingsRow, CollectivesRequest, CollectivesResponse, CollectivesRow,
     CollectivesTable, ComposeMapsRequest, CopiesByRow, CopiesCausesRow, CopiesRequest, CopiesResponse, CopiesRow,
     CopiesSuggestionsRow, CopiesTable, CostByRow, CostRequest, CostResponse, CostRow, CostSpacesRow, CostTable,
-    DeleteModuleRequest, DescribeShapeRequest, DiffByRow, DiffMeasuresRow, DiffRequest, DiffResponse, DiffRow,
-    DiffTable, DrawRequest, DrawResponse, EquivalentRequest, EquivalentResponse, EquivalentRow,
+    DeleteModuleRequest, DescribeShapeRequest, DiffByRow, DiffMeasuresRow, DiffPeakRow, DiffRequest, DiffResponse,
+    DiffRow, DiffTable, DrawRequest, DrawResponse, EquivalentRequest, EquivalentResponse, EquivalentRow,
     EvaluateMapBatchRequest, EvaluateMapRequest, GetModuleRequest, GetTextRequest, GetTextResponse, GraphRequest,
     GraphResponse, IndexingMapsRequest, IndexingMapsResponse, Instruction, LinearIndexRequest, LinearIndicesRequest,
     LinearOrder, ListInstructionsRequest, MapChain, MapInput, MapOutput, MapRow, MemoryByRow, MemoryFitRow,
@@ -838,6 +838,20 @@ impl Client {
             async move {
                 let answer = ask!(client, reports.diff, request)?;
                 Ok((answer.measures, answer.next_page_token))
+            }
+        })
+    }
+
+    /// Returns the rows of the table `peak` of Diff. What left and entered the peak of memory; the numbers add up to how much it changed. Pages are
+    /// fetched as they are needed; the stream ends after the first error.
+    pub fn diff_peak(&self, request: DiffRequest) -> impl Stream<Item = Result<DiffPeakRow>> + Send + Unpin + use<> {
+        let client = self.clone();
+        pages(request.page_token.clone(), move |page_token| {
+            let client = client.clone();
+            let request = DiffRequest { page_token, table: DiffTable::Peak.into(), ..request.clone() };
+            async move {
+                let answer = ask!(client, reports.diff, request)?;
+                Ok((answer.peak, answer.next_page_token))
             }
         })
     }

@@ -3051,6 +3051,9 @@ pub struct DiffResponse {
     /// What the modules cost as a whole; the names are those that `--fail-if` takes.
     #[prost(message, repeated, tag = "6")]
     pub measures: ::prost::alloc::vec::Vec<DiffMeasuresRow>,
+    /// What left and entered the peak of memory; the numbers add up to how much it changed.
+    #[prost(message, repeated, tag = "8")]
+    pub peak: ::prost::alloc::vec::Vec<DiffPeakRow>,
     /// Sums of changes with something in common.
     #[prost(message, repeated, tag = "7")]
     pub by: ::prost::alloc::vec::Vec<DiffByRow>,
@@ -3215,6 +3218,34 @@ pub struct DiffMeasuresRow {
     /// numbers are not known.
     #[prost(string, optional, tag = "6")]
     pub note: ::core::option::Option<::prost::alloc::string::String>,
+}
+/// What left and entered the peak of memory; the numbers add up to how much it changed.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct DiffPeakRow {
+    /// How many more bytes it holds at the peak of the second module.
+    #[prost(int64, optional, tag = "1")]
+    pub delta_bytes: ::core::option::Option<i64>,
+    /// The layer of the program, with repeated layers as one; for a value of none what it is for.
+    #[prost(string, optional, tag = "2")]
+    pub layer: ::core::option::Option<::prost::alloc::string::String>,
+    /// The bytes at the peak of the first module.
+    #[prost(int64, optional, tag = "3")]
+    pub a_bytes: ::core::option::Option<i64>,
+    /// The bytes at the peak of the second module.
+    #[prost(int64, optional, tag = "4")]
+    pub b_bytes: ::core::option::Option<i64>,
+    /// How many buffers these are in the first module.
+    #[prost(int64, optional, tag = "5")]
+    pub a_buffers: ::core::option::Option<i64>,
+    /// How many buffers these are in the second module.
+    #[prost(int64, optional, tag = "6")]
+    pub b_buffers: ::core::option::Option<i64>,
+    /// The largest of these buffers, in the module where they take more.
+    #[prost(string, optional, tag = "7")]
+    pub largest: ::core::option::Option<::prost::alloc::string::String>,
+    /// The line of the user's code.
+    #[prost(string, optional, tag = "8")]
+    pub source: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// Sums of changes with something in common.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -5704,8 +5735,10 @@ pub enum DiffTable {
     Changes = 1,
     /// What the modules cost as a whole; the names are those that `--fail-if` takes.
     Measures = 2,
+    /// What left and entered the peak of memory; the numbers add up to how much it changed.
+    Peak = 3,
     /// Sums of changes with something in common.
-    By = 3,
+    By = 4,
 }
 impl DiffTable {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5717,6 +5750,7 @@ impl DiffTable {
             Self::Unspecified => "DIFF_TABLE_UNSPECIFIED",
             Self::Changes => "DIFF_TABLE_CHANGES",
             Self::Measures => "DIFF_TABLE_MEASURES",
+            Self::Peak => "DIFF_TABLE_PEAK",
             Self::By => "DIFF_TABLE_BY",
         }
     }
@@ -5726,6 +5760,7 @@ impl DiffTable {
             "DIFF_TABLE_UNSPECIFIED" => Some(Self::Unspecified),
             "DIFF_TABLE_CHANGES" => Some(Self::Changes),
             "DIFF_TABLE_MEASURES" => Some(Self::Measures),
+            "DIFF_TABLE_PEAK" => Some(Self::Peak),
             "DIFF_TABLE_BY" => Some(Self::By),
             _ => None,
         }

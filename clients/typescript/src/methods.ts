@@ -12,10 +12,10 @@ import { IndexingService } from "./gen/xlashape/v1/indexing_service_pb.js";
 import {
   type CollectivesByRow, type CollectivesFindingsRow, type CollectivesRequest, type CollectivesResponse, type CollectivesRow, CollectivesTable,
   type CopiesByRow, type CopiesCausesRow, type CopiesRequest, type CopiesResponse, type CopiesRow, type CopiesSuggestionsRow, CopiesTable, type CostByRow,
-  type CostRequest, type CostResponse, type CostRow, type CostSpacesRow, CostTable, type DiffByRow, type DiffMeasuresRow, DiffRequestSchema, type DiffResponse,
-  type DiffRow, DiffTable, EquivalentRequestSchema, type EquivalentResponse, type EquivalentRow, type IndexingMapsRequest, type IndexingMapsResponse,
-  type MapRow, type MemoryByRow, type MemoryFitRow, type MemoryRequest, type MemoryResponse, type MemoryRow, type MemorySpacesRow, MemoryTable,
-  type MemoryTimelineRow, type ProfileAgainstRow, type ProfileByRow, ProfileRequestSchema, type ProfileResponse, type ProfileRow, ProfileTable,
+  type CostRequest, type CostResponse, type CostRow, type CostSpacesRow, CostTable, type DiffByRow, type DiffMeasuresRow, type DiffPeakRow, DiffRequestSchema,
+  type DiffResponse, type DiffRow, DiffTable, EquivalentRequestSchema, type EquivalentResponse, type EquivalentRow, type IndexingMapsRequest,
+  type IndexingMapsResponse, type MapRow, type MemoryByRow, type MemoryFitRow, type MemoryRequest, type MemoryResponse, type MemoryRow, type MemorySpacesRow,
+  MemoryTable, type MemoryTimelineRow, type ProfileAgainstRow, type ProfileByRow, ProfileRequestSchema, type ProfileResponse, type ProfileRow, ProfileTable,
   type ReadsAccessesRow, type ReadsByRow, type ReadsRequest, type ReadsResponse, type ReadsRow, ReadsTable, type ReadsWritesRow, ReportService, type SizeByRow,
   type SizeRequest, type SizeResponse, type SizeRow, SizeTable, type SummaryFineRow, type SummaryRequest, type SummaryResponse, type SummaryRow, SummaryTable,
   type TileRequest, type TileResponse, type TileRow, type VerifyRequest, type VerifyResponse, type VerifyRow, type WhyCausesRow, type WhyDonatedRow,
@@ -577,6 +577,17 @@ export abstract class ClientMethods {
     return pages(request.pageToken, async (pageToken) => {
       const page = await this.reports.diff({ ...request, pageToken, table: DiffTable.MEASURES }, options);
       return [page.measures, page.nextPageToken];
+    });
+  }
+
+  /**
+   * Returns the rows of the table `peak` of Diff. What left and entered the peak of memory; the numbers add up to how much it changed. Pages are fetched as
+   * they are needed.
+   */
+  diffPeak(request: MessageInitShape<typeof DiffRequestSchema>, options?: CallOptions): AsyncGenerator<DiffPeakRow> {
+    return pages(request.pageToken, async (pageToken) => {
+      const page = await this.reports.diff({ ...request, pageToken, table: DiffTable.PEAK }, options);
+      return [page.peak, page.nextPageToken];
     });
   }
 

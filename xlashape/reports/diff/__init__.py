@@ -4,6 +4,7 @@ measures    what an instruction costs, in numbers that add up
 graph       a module as what its instructions are, their operands and their users, which are compared
 unchanged   which instructions of two computations are the same, in the same order
 matching    which instructions of the two modules correspond
+peak        what left and entered the peak of memory
 aspects     in which respects two instructions differ, such as layout or element type
 units       changes as sets of instructions
 rows        changes as rows, grouped and ranked

@@ -11,7 +11,7 @@ from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.math import counted
 from xlashape.base.similar import did_you_mean
 from xlashape.base.tables import Column, ColumnKind
-from xlashape.errors import DeadlineExceededError, InvalidArgumentError, LimitExceededError, XlashapeError
+from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.module import HloModule
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.hlo.ops.opcode import Opcode
@@ -21,10 +21,11 @@ from xlashape.reports import vocabularies
 from xlashape.reports.diff.graph import Side, are_equal, sides
 from xlashape.reports.diff.matching import match
 from xlashape.reports.diff.measures import ModuleMeasures
+from xlashape.reports.diff.peak import PEAK_COLUMNS, PeakChange, memories, peak_changes
 from xlashape.reports.diff.rows import Change, changes
-from xlashape.reports.diff.text import answer_text, beside, measure_lines, verdict
+from xlashape.reports.diff.text import answer_text, beside, measure_lines, peak_lines, verdict
 from xlashape.reports.diff.units import Member, Units
-from xlashape.reports.memory import ProgramMemory, memory
+from xlashape.reports.memory import ProgramMemory
 from xlashape.reports.report import FRAMES, Computed, Option, Report, Section, by_section
 from xlashape.reports.text import short_bytes
 
@@ -111,6 +112,7 @@ REPORT: Final = Report(
     ),
     sections=(
         Section("measures", MEASURE_COLUMNS, "What the modules cost as a whole; the names are those that `--fail-if` takes"),
+        Section("peak", PEAK_COLUMNS, "What left and entered the peak of memory; the numbers add up to how much it changed"),
         by_section("changes", (Column("times", ColumnKind.INTEGER, "how many changes they are", rank=2), *_DELTA_COLUMNS), ("source", "op_name", "opcode", "kind", "layer", "each_layer")),
     ),
     options=(
@@ -156,7 +158,7 @@ class Diff(Computed[Change], Frozen):
     memory, for numbers that are not known, and for rows that are ignored.
     """
 
-    __slots__ = ("_by_name", "changes", "ignored", "modules", "sums")
+    __slots__ = ("_by_name", "_of_peak", "changes", "ignored", "modules", "sums")
 
     report = REPORT
 
@@ -167,6 +169,7 @@ class Diff(Computed[Change], Frozen):
     sums: tuple[Measure, ...]
     """The measures that the comparison has computed: all but, unless schedules differ, the peak of memory."""
     _by_name: dict[str, Measure]
+    _of_peak: tuple[ProgramMemory | None, ProgramMemory | None]
 
     def __init__(
         self, modules: tuple[HloModule, HloModule], changes: Sequence[Change], measures: Iterable[Measure], ignored: int
@@ -197,9 +200,23 @@ class Diff(Computed[Change], Frozen):
         try:
             return self._by_name
         except AttributeError:
-            by_name = {each.name: each for each in (*self.sums, peak_of(*self.modules))}
+            by_name = {each.name: each for each in (*self.sums, peak_of(*self._memories()))}
             set_field(self, "_by_name", by_name)
             return by_name
+
+    def _memories(self) -> tuple[ProgramMemory | None, ProgramMemory | None]:
+        try:
+            return self._of_peak
+        except AttributeError:
+            set_field(self, "_of_peak", memories(*self.modules))
+            return self._of_peak
+
+    @property
+    def peak(self) -> tuple[PeakChange, ...]:
+        """What left and entered the peak of memory, by layer and line of the program. The numbers add up to how much
+        the peak changed. Empty where a peak is not known.
+        """
+        return peak_changes(*self._memories())
 
     @property
     def same(self) -> bool:
@@ -243,7 +260,11 @@ class Diff(Computed[Change], Frozen):
         if self.same:
             text = f"The same program: {self.fingerprint_a}"
             return text if not self.ignored else f"No changes but {self.ignored:,} that are ignored"
-        lines = [verdict(self.changes, self.measures), *measure_lines(self.measures)]
+        lines = [
+            verdict(self.changes, self.measures),
+            *measure_lines(self.measures),
+            *peak_lines(self.peak if self.delta_peak_bytes else ()),
+        ]
         return "\n".join([*lines, f"{self.ignored:,} rows are ignored"] if self.ignored else lines)
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
@@ -327,7 +348,7 @@ def _compared(modules: tuple[HloModule, HloModule], ignored_words: frozenset[str
     rows = changes(one, other, units.units(), units.module_aspects)
     if not rows and not is_same:
         rows = (_other_order(modules),)
-    peak = peak_of(*modules) if units.rescheduled else None
+    peak = peak_of(*memories(*modules)) if units.rescheduled else None
     if peak is not None and (peak.delta or schedule):
         rows = _with_schedule(rows, one, other, units.rescheduled, peak)
     kept = [row for row in rows if not _is_ignored(row, ignored_words)]
@@ -430,34 +451,15 @@ def measures_of(module: HloModule) -> dict[str, int | None]:
     2048
     """
     known = ModuleMeasures(module)
-    return {**{each.name: each.a for each in _measures(known, known)}, "peak_bytes": peak_of(module, module).a}
+    return {
+        **{each.name: each.a for each in _measures(known, known)},
+        "peak_bytes": peak_of(*memories(module, module)).a,
+    }
 
 
-def peak_of(one: HloModule, other: HloModule) -> Measure:
-    """The peaks of memory of both modules: by XLA's assignments of buffers where both modules have one, else both
-    estimated, so that the two can be compared.
-    """
-    first = _memory(one)
-    if one is other:
-        second = first
-    else:
-        second = _memory(other)
-        if first is not None and second is not None and first.is_estimate != second.is_estimate:
-            first, second = [
-                each if each.is_estimate else _memory(HloModule.from_proto(module.module_bytes()))
-                for each, module in ((first, one), (second, other))
-            ]
-    found = [each for each in (first, second) if each is not None]
+def peak_of(one: ProgramMemory | None, other: ProgramMemory | None) -> Measure:
+    """The peaks of memory of both modules."""
+    found = [each for each in (one, other) if each is not None]
     note = "estimated" if any(each.is_estimate for each in found) else None
-    peaks = [None if each is None else each.peak_bytes for each in (first, second)]
+    peaks = [None if each is None else each.peak_bytes for each in (one, other)]
     return Measure("peak_bytes", "bytes", peaks[0], peaks[1], note)
-
-
-def _memory(module: HloModule) -> ProgramMemory | None:
-    """The memory of a module; None where it is not known."""
-    try:
-        return memory(module)
-    except (DeadlineExceededError, LimitExceededError):
-        raise
-    except XlashapeError:
-        return None

@@ -30,6 +30,17 @@ _VERDICT: Final = (
 )
 """The measures that a verdict may name, the most important first, and how it does."""
 _MOST_NUMBERS: Final = 3
+_WORDS: Final = {
+    "buffer_bytes": "buffers",
+    "padding_bytes": "padding",
+    "bytes_read": "read",
+    "bytes_written": "written",
+    "copies.bytes": "copied",
+    "collectives.bytes": "exchanged",
+    "flops": "FLOPs",
+    "peak_bytes": "peak memory",
+}
+"""Measures whose names are not the words for people."""
 
 
 def amount(unit: str, value: float) -> str:
@@ -58,7 +69,23 @@ def measure_lines(measures: Iterable[Any]) -> Iterator[str]:
             sign = "+" if each.delta > 0 else "-"
             delta = f"{abs(each.delta):,} bytes" if each.unit == "bytes" else amount("", abs(each.delta))
             note = f"; {each.note}" if each.note else ""
-            yield f"{each.name:<18} {amount(each.unit, each.a)} → {amount(each.unit, each.b)} ({sign}{delta}{note})"
+            name, values = _WORDS.get(each.name, each.name), [amount(each.unit, value) for value in (each.a, each.b)]
+            yield f"{name:<18} {' → '.join(values)} ({sign}{delta}{note})"
+
+
+def peak_lines(changes: Sequence[Any]) -> Iterator[str]:
+    """A line for each of the first things that left or entered the peak of memory."""
+    for each in changes[:_MOST_NUMBERS]:
+        size = f"{'+' if each.delta_bytes > 0 else '-'}{short_bytes(abs(each.delta_bytes))}"
+        verb = "grew" if each.delta_bytes > 0 else "shrank"
+        verb = "left" if not each.b_bytes else "entered" if not each.a_bytes else verb
+        where = f" ({each.source})" if each.source else ""
+        yield f"{'at the peak':<18} {size}: {each.layer}{where} {verb}, {each.largest}"
+    rest = changes[_MOST_NUMBERS:]
+    if rest:
+        sums = sum([each.delta_bytes for each in rest])
+        size = f"{'+' if sums > 0 else '-'}{short_bytes(abs(sums))}"
+        yield f"{'at the peak':<18} {size} in {len(rest):,} more: --show peak lists all"
 
 
 def answer_text(

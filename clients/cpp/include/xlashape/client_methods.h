@@ -240,6 +240,10 @@ class ClientMethods {
   /// they are needed.
   Sequence<v1::DiffMeasuresRow> DiffMeasures(v1::DiffRequest request) const;
 
+  /// Returns the rows of the table `peak` of Diff. What left and entered the peak of memory; the numbers add up to how much it changed. Pages are fetched
+  /// as they are needed.
+  Sequence<v1::DiffPeakRow> DiffPeak(v1::DiffRequest request) const;
+
   /// Returns the rows of the table `by` of Diff. Sums of changes with something in common. Pages are fetched as they are needed.
   Sequence<v1::DiffByRow> DiffBy(v1::DiffRequest request) const;
 

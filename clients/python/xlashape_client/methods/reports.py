@@ -170,7 +170,7 @@ class ReportMethods(Methods):
         """What changed from one module to another: the answer of `xlashape.diff`, with plain values.
 
         `ignore` names what does not count, such as "layout" or "moved". With `schedule` a different schedule is a
-        change. `frames` and `argument` are those of `memory`. The sections are "", "measures" and "by".
+        change. `frames` and `argument` are those of `memory`. The sections are "", "measures", "peak" and "by".
 
         >>> report = client.diff(MODULE, MODULE)
         >>> report.same, len(report)

@@ -461,10 +461,10 @@ def test_text_has_the_numbers_that_changed_first():
         "1 change, copied +2.00 KiB, buffers +1.00 KiB\n"
         "instructions       2 → 3 (+1)\n"
         "copies             0 → 1 (+1)\n"
-        "copies.bytes       0 B → 2.00 KiB (+2,048 bytes)\n"
-        "buffer_bytes       2.00 KiB → 3.00 KiB (+1,024 bytes)\n"
-        "bytes_read         1.00 KiB → 2.00 KiB (+1,024 bytes)\n"
-        "bytes_written      1.00 KiB → 2.00 KiB (+1,024 bytes)"
+        "copied             0 B → 2.00 KiB (+2,048 bytes)\n"
+        "buffers            2.00 KiB → 3.00 KiB (+1,024 bytes)\n"
+        "read               1.00 KiB → 2.00 KiB (+1,024 bytes)\n"
+        "written            1.00 KiB → 2.00 KiB (+1,024 bytes)"
     )
     assert diff(COPY[0], COPY[0]).headline().startswith("The same program: 1:")
 

@@ -28,6 +28,7 @@ import io.github.xlashape.v1.DeleteModuleRequest;
 import io.github.xlashape.v1.DescribeShapeRequest;
 import io.github.xlashape.v1.DiffByRow;
 import io.github.xlashape.v1.DiffMeasuresRow;
+import io.github.xlashape.v1.DiffPeakRow;
 import io.github.xlashape.v1.DiffRequest;
 import io.github.xlashape.v1.DiffResponse;
 import io.github.xlashape.v1.DiffRow;
@@ -967,6 +968,21 @@ abstract class ClientMethods {
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getDiffMethod(), request.toBuilder().setTable(DiffTable.DIFF_TABLE_MEASURES).setPageToken(token).build(), answer -> answer),
         DiffResponse::getMeasuresList,
+        DiffResponse::getNextPageToken);
+  }
+
+  /**
+   * Returns the rows of the table {@code peak} of Diff. What left and entered the peak of memory; the numbers add up to how much it changed. Pages are
+   * fetched as they are needed.
+   *
+   * @param request the request of the report {@code diff}: what changed from one module to another, matched by structure, ranked by what it costs
+   * @return the peak; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
+   */
+  public Stream<DiffPeakRow> diffPeak(DiffRequest request) {
+    return calls.pages(
+        request.getPageToken(),
+        token -> calls.ask(ReportServiceGrpc.getDiffMethod(), request.toBuilder().setTable(DiffTable.DIFF_TABLE_PEAK).setPageToken(token).build(), answer -> answer),
+        DiffResponse::getPeakList,
         DiffResponse::getNextPageToken);
   }
 

@@ -23,6 +23,7 @@ import io.github.xlashape.v1.CostRow
 import io.github.xlashape.v1.CostSpacesRow
 import io.github.xlashape.v1.DiffByRow
 import io.github.xlashape.v1.DiffMeasuresRow
+import io.github.xlashape.v1.DiffPeakRow
 import io.github.xlashape.v1.DiffRequest
 import io.github.xlashape.v1.DiffResponse
 import io.github.xlashape.v1.DiffRow
@@ -668,6 +669,16 @@ public abstract class CoroutineMethods internal constructor(internal val client:
      * ranked by what it costs
      */
     public fun diffMeasures(request: DiffRequest): Flow<DiffMeasuresRow> = flowOf { client.diffMeasures(request) }
+
+    /**
+     * Returns the rows of the table `peak` of Diff. What left and entered the peak of memory; the numbers add up to how
+     * much it changed. Pages are fetched as they are needed. The call begins when the flow is collected, and ends with
+     * its collector.
+     *
+     * @param request the request of the report `diff`: what changed from one module to another, matched by structure,
+     * ranked by what it costs
+     */
+    public fun diffPeak(request: DiffRequest): Flow<DiffPeakRow> = flowOf { client.diffPeak(request) }
 
     /**
      * Returns the rows of the table `by` of Diff. Sums of changes with something in common. Pages are fetched as they

@@ -1,0 +1,96 @@
+"""What left and entered the peak of memory from one module to another, by layer and line of the program. The numbers add
+up to how much the peak changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from xlashape.base.tables import Column, ColumnKind
+from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
+from xlashape.hlo.module import HloModule
+from xlashape.reports.groups import layer_of_row, unnumbered
+from xlashape.reports.memory import LiveBuffer, ProgramMemory, memory
+
+PEAK_COLUMNS: Final = (
+    Column("delta_bytes", ColumnKind.INTEGER, "how many more bytes it holds at the peak of the second module", "bytes", rank=1, heading="Δ bytes"),
+    Column("layer", ColumnKind.TEXT, "the layer of the program, with repeated layers as one; for a value of none what it is for", rank=1),
+    Column("a_bytes", ColumnKind.INTEGER, "the bytes at the peak of the first module", "bytes", rank=3),
+    Column("b_bytes", ColumnKind.INTEGER, "the bytes at the peak of the second module", "bytes", rank=3),
+    Column("a_buffers", ColumnKind.INTEGER, "how many buffers these are in the first module", rank=4),
+    Column("b_buffers", ColumnKind.INTEGER, "how many buffers these are in the second module", rank=4),
+    Column("largest", ColumnKind.TEXT, "the largest of these buffers, in the module where they take more", rank=3),
+    Column("source", ColumnKind.TEXT, "the line of the user's code", rank=2),
+)  # fmt: skip
+
+
+class PeakChange(NamedTuple):
+    """What a layer and line of the program hold at the peaks of both modules. `PEAK_COLUMNS` says what the fields are."""
+
+    delta_bytes: int
+    layer: str
+    a_bytes: int
+    b_bytes: int
+    a_buffers: int
+    b_buffers: int
+    largest: str
+    source: str | None
+
+
+def memories(one: HloModule, other: HloModule) -> tuple[ProgramMemory | None, ProgramMemory | None]:
+    """The memory of both modules: by XLA's assignments of buffers where both modules have one, else both estimated, so
+    that the two can be compared. None where it is not known.
+    """
+    first = _memory(one)
+    if one is other:
+        return first, first
+    second = _memory(other)
+    if first is None or second is None or first.is_estimate == second.is_estimate:
+        return first, second
+    estimated = [
+        each if each.is_estimate else _memory(HloModule.from_proto(module.module_bytes()))
+        for each, module in ((first, one), (second, other))
+    ]
+    return estimated[0], estimated[1]
+
+
+def peak_changes(one: ProgramMemory | None, other: ProgramMemory | None) -> tuple[PeakChange, ...]:
+    """What differs between the peaks, the largest difference first. Empty where one of them is not known."""
+    if one is None or other is None:
+        return ()
+    sides = [_held(each.peak_buffers) for each in (one, other)]
+    found: list[PeakChange] = []
+    for key in {**sides[0], **sides[1]}:
+        a, b = (side.get(key, []) for side in sides)
+        sizes = [sum([each.bytes for each in buffers]) for buffers in (a, b)]
+        if sizes[0] != sizes[1]:
+            more = a if sizes[0] > sizes[1] else b
+            layers = {layer_of_row(each, _what(each)) for each in more}
+            layer = layers.pop() if len(layers) == 1 else key[0]
+            largest = max(more, key=lambda each: each.bytes)
+            text = f"{largest.name}: {largest.shape}" if largest.shape is not None else largest.name
+            found.append(PeakChange(sizes[1] - sizes[0], layer, *sizes, len(a), len(b), text, key[1]))
+    return tuple(sorted(found, key=lambda each: (-abs(each.delta_bytes), each.layer)))
+
+
+def _held(buffers: Iterable[LiveBuffer]) -> dict[tuple[str, str | None], list[LiveBuffer]]:
+    """Buffers by layer, without its number, and line."""
+    found: dict[tuple[str, str | None], list[LiveBuffer]] = {}
+    for each in buffers:
+        found.setdefault((unnumbered(layer_of_row(each, _what(each))), each.source or None), []).append(each)
+    return found
+
+
+def _what(buffer: LiveBuffer) -> str:
+    return f"{buffer.kind} of no known layer"
+
+
+def _memory(module: HloModule) -> ProgramMemory | None:
+    """The memory of a module; None where it is not known."""
+    try:
+        return memory(module)
+    except (DeadlineExceededError, LimitExceededError):
+        raise
+    except XlashapeError:
+        return None
