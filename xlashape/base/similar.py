@@ -2,6 +2,8 @@
 
 >>> did_you_mean("fuson.3", ["fusion.3", "fusion.12", "add"])
 ": did you mean 'fusion.3'?"
+>>> did_you_mean("wastd", ["bytes", "wasted_bytes"])
+": did you mean 'wasted_bytes'?"
 >>> did_you_mean("zzz", ["fusion.3"])
 ''
 """
@@ -41,8 +43,9 @@ def similar(name: str, names: Iterable[str]) -> str | None:
         if stem in by_stem
         else [lowered[each] for each in get_close_matches(stem.lower(), list(lowered), 3, 0.7)]
     )
-    if not near:
-        return None
+    if not near:  # perhaps a word of a name: `wastd` of `wasted_bytes`
+        words = {word: each for each in reversed(stems) for word in each.lower().split("_")}
+        return next((by_stem[words[each]][0] for each in get_close_matches(stem.lower(), list(words), 1, 0.7)), None)
     # A similar stem with the same number comes first, then stems that begin with the same letter.
     for each in near:
         if each + name[len(stem) :] in by_stem[each]:

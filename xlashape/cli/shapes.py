@@ -249,14 +249,20 @@ def _layout_text(layout: Layout) -> str:
 @click.option(
     "--inverse", is_flag=True, help="INDEX is a position in the buffer; print the index of the element there."
 )
-@click.option("--bytes", "in_bytes", is_flag=True, help="Positions count bytes, not elements.")
+@click.option(
+    "--unit",
+    type=click.Choice(["element", "byte", "bit"]),
+    default="element",
+    show_default=True,
+    help="What positions count; --json has all three.",
+)
 @target_option
 @query_options
 def index(
     text: str,
     numbers: tuple[str, ...],
     inverse: bool,
-    in_bytes: bool,
+    unit: str,
     target: str | None,
     server: ServerAddress | None,
     timeout: float,
@@ -276,16 +282,16 @@ def index(
     text = text_on_target(text, target)
     given = list(_lines(numbers))
     with _within(timeout) if server is None else connected(server, timeout) as service:
-        shape = _parsed(text, ("shapes", 0) if in_bytes or not given else ("shape",))
-        bits = _bits_of(array_of(shape)) if in_bytes else 8
-        if bits % 8 or not bits:
-            raise InvalidIndexError(f"elements of {bits} bits do not begin at whole bytes", field="--bytes")
-        step = bits // 8
+        shape = _parsed(text, ("shapes", 0) if unit != "element" or as_json or not given else ("shape",))
+        bits = _bits_of(array_of(shape)) if unit != "element" or as_json else 1
+        if unit == "byte" and bits % 8:
+            raise InvalidIndexError(f"elements of {bits} bits do not begin at whole bytes: take bits", field="--unit")
+        step = {"element": 1, "byte": bits // 8, "bit": bits}[unit]
         rows: list[tuple[tuple[int, ...] | None, int]]
         if not given:  # standard input is empty: the shape is checked, and there is nothing to answer
             rows = []
         elif inverse:
-            positions = [_position(argument, step) for argument in given]
+            positions = [_position(argument, unit, step) for argument in given]
             rows = list(zip(_indices(shape, positions, service), positions, strict=True))
         else:
             elements = [numbers_of(argument) for argument in given]
@@ -302,10 +308,16 @@ def index(
             rows = list(zip(elements, _positions(shape, elements, service), strict=True))
     if as_json:
         found = [
-            {"index": None if element is None else list(element), "position": position * step}
+            {
+                "index": None if element is None else list(element),
+                "position": position * step,
+                "element": position,
+                "byte": None if position * bits % 8 else position * bits // 8,
+                "bit": position * bits,
+            }
             for element, position in rows
         ]
-        print_json("index.v1", {"shape": text, "unit": "byte" if in_bytes else "element", "rows": found})
+        print_json("index.v1", {"shape": text, "unit": unit, "rows": found})
         return
     for element, position in rows:
         echo(("padding" if element is None else _index_text(element)) if inverse else str(position * step))
@@ -392,14 +404,14 @@ def numbers_of(text: str, field: str = "INDEX", what: str = "an index") -> tuple
     return tuple(checked_int64(int(part), f"a number of {field}") for part in parts)
 
 
-def _position(text: str, step: int) -> int:
+def _position(text: str, unit: str, step: int) -> int:
     """A position in elements from text, which counts in units of which an element has `step`."""
     numbers = numbers_of(text)
     if len(numbers) != 1:
         raise InvalidIndexError(f"expected one position, found {text[:60]!r}", field="INDEX")
     if numbers[0] % step:
         raise InvalidIndexError(
-            f"byte {numbers[0]} is not where an element begins: elements take {step} bytes", field="INDEX"
+            f"{unit} {numbers[0]} is not where an element begins: elements take {step} {unit}s", field="INDEX"
         )
     return numbers[0] // step
 

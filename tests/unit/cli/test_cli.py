@@ -57,10 +57,16 @@ def test_index_of_a_scalar_and_of_rank_one():
 
 
 def test_index_in_bytes():
-    assert answer("index", TILED, "2,3", "--bytes") == "68\n"
-    assert answer("index", TILED, "68", "--bytes", "--inverse") == "2,3\n"
-    assert "byte 67 is not where an element begins" in run("index", TILED, "67", "--bytes", "--inverse").stderr
-    assert "4 bits" in run("index", "s4[8]{0:E(4)}", "3", "--bytes").stderr
+    assert answer("index", TILED, "2,3", "--unit", "byte") == "68\n"
+    assert answer("index", TILED, "68", "--unit", "byte", "--inverse") == "2,3\n"
+    assert "byte 67 is not where an element begins" in run("index", TILED, "67", "--unit", "byte", "--inverse").stderr
+    assert "4 bits" in run("index", "s4[8]{0:E(4)}", "3", "--unit", "byte").stderr
+    assert answer("index", "s4[8]{0:E(4)}", "3", "--unit", "bit") == "12\n"
+    assert answer("index", "s4[8]{0:E(4)}", "12", "--unit", "bit", "--inverse") == "3\n"
+    (row,) = json.loads(answer("index", "s4[8]{0:E(4)}", "3", "--json"))["rows"]
+    assert row == {"index": [3], "position": 3, "element": 3, "byte": None, "bit": 12}
+    (row,) = json.loads(answer("index", TILED, "2,3", "--json", "--unit", "byte"))["rows"]
+    assert row == {"index": [2, 3], "position": 68, "element": 17, "byte": 68, "bit": 544}
 
 
 def test_index_from_standard_input_as_json():

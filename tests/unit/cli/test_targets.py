@@ -30,7 +30,7 @@ def test_the_address_of_an_element_of_a_parameter_is_one_command(target: str | N
     asked = ["index", MODULE, "x.1", "0,3,5", "2,60,255", *(["--target", target] if target else [])]
     expected = [xs.tiling.linear_index(placed, (0, 3, 5)), xs.tiling.linear_index(placed, (2, 60, 255))]
     assert said(*asked).splitlines() == list(map(str, expected))
-    told = json.loads(said(*asked, "--json", "--bytes"))
+    told = json.loads(said(*asked, "--json", "--unit", "byte"))
     assert (told["shape"], [row["position"] for row in told["rows"]]) == (str(placed), [2 * each for each in expected])
 
 
