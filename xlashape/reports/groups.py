@@ -89,6 +89,8 @@ def layer_of(op_name: str) -> str:
             part = match[1]
         if is_jitted or part in _MACHINERY:
             continue
+        if part.startswith("("):  # several op_names in one
+            break
         kept.append(part)
         if _NUMBERED.fullmatch(part):
             break

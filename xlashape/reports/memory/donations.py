@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from xlashape.base.math import counted
 from xlashape.hlo.flow import Index, Value, behind_bitcasts, handed_on_from
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
@@ -83,6 +84,19 @@ class Donations:
                 text = self._text(numbers, argument, aliases)
                 found.append(Donation(text, numbers, aliases, new_peak, lower, upper, is_exact, name))
         return found
+
+    def together(self, found: Sequence[Donation]) -> Donation:
+        """Several donations as one."""
+        numbers = tuple(sorted({number for each in found for number in each.parameters}))
+        aliases = self.aliases(numbers)
+        new_peak = self.peak_with(aliases)
+        lower, upper = self._bounds(aliases, new_peak)
+        paths = [self._module.entry.parameters[number].metadata.op_name for number in numbers]
+        names = [*dict.fromkeys([_ARGUMENT.split(path, maxsplit=1)[0] for path in paths])]
+        how = f"donate_argnames={tuple(names)}" if all(map(str.isidentifier, names)) else "donate_argnums=…"
+        what = f"outputs take the memory of {counted(len(aliases), 'array')}, {short_bytes(self._bytes_of(numbers))}"
+        text = f"jax.jit(f, {how}): {what}"
+        return Donation(text, numbers, aliases, new_peak, lower, upper, self.is_exact(aliases), None)
 
     def _groups(self, least: float) -> dict[tuple[int, ...], str]:
         """The numbers of the arrays of each argument that outputs can take → the name of the argument; "" where the

@@ -87,8 +87,8 @@ class MemorySuggestion(NamedTuple):
 
 def suggestions(plan: Plan, limit: int | None, *, only_certain: bool = False) -> tuple[MemorySuggestion, ...]:
     """The changes for a plan: first the list that is certain to bring the peak within the limit of bytes, then the
-    others, the one with the lowest peak first. Empty for a plan without a module. `only_certain` leaves out ideas, and
-    smaller sizes, which make another program.
+    others, the one with the lowest peak first. Empty for a plan without a module. `only_certain` leaves out ideas, what
+    may not lower the peak, and smaller sizes, which make another program; all donations are one.
     """
     if plan.module is None or not plan.module.computations:
         return ()
@@ -129,11 +129,13 @@ class _Suggestions:
         kinds = [self._recomputed, self._precision, self._padding, self._copies, self._smaller]
         if only_certain:
             kinds = [] if self._is_idea else kinds[:-1]
+            if len(donations) > 1 and self._donations.may_plan > 0:
+                donations = [self._donations.together(donations)]
         for each in ([self._donate(donation) for donation in donations], *[kind() for kind in kinds]):
             made = [one for one in each if one.saved_bytes >= _LEAST_SHARE * self._peak]
             found += sorted(made, key=lambda one: (one.new_peak_bytes, not one.is_exact))[:_MOST_OF_A_KIND]
         if only_certain:
-            found = [one for one in found if one.upper_bytes is not None and one.upper_bytes < self._peak]
+            found = [one for one in found if one.change == "donate" or (one.upper_bytes or self._peak) < self._peak]
         found.sort(key=lambda one: (one.new_peak_bytes, not one.is_exact, one.text))
         first = self._certain_list(donations)
         texts = {one.text for one in first}

@@ -46,11 +46,12 @@ def of_memory(memory: ProgramMemory, *, is_optimized: bool) -> list[Finding | Fi
     found: list[Finding | Fine] = []
     certain = suggestions(memory.plan, None, only_certain=True)
     for each in [*{each.change: each for each in reversed(certain)}.values()]:  # the first of each kind
-        assert each.upper_bytes is not None
-        saved = peak - each.upper_bytes
-        text = f"{short_bytes(saved)} of the peak of {short_bytes(peak)} need not be held"
-        if each.change == "donate":
-            text += ", if the caller no longer needs the argument"
+        is_donation = each.change == "donate"
+        saved = peak - (each.new_peak_bytes if is_donation or each.upper_bytes is None else each.upper_bytes)
+        about = "" if each.is_exact or not is_donation else "about "
+        text = f"{about}{short_bytes(saved)} of the peak of {short_bytes(peak)} need not be held"
+        if is_donation:
+            text += ", if the caller no longer needs what it passes"
         where = each.name or ARGUMENTS
         found.append(Finding(saved / peak, "peak", "memory", text, each.text, saved, 1, where, each.name, None))
     if not is_optimized:

@@ -46,8 +46,11 @@ def test_findings_are_what_the_reports_say(path: Path) -> None:
             assert row.bytes is not None and row.share == pytest.approx(row.bytes / memory.peak_bytes)
         if row.measure == "traffic":
             assert row.bytes is not None and row.share == pytest.approx(row.bytes / cost.bytes, rel=0.05)
-        if row.kind == "memory" and row.fix is not None:
+        if row.kind == "memory" and row.fix in changes and changes[row.fix].change != "donate":
             assert row.bytes == memory.peak_bytes - (changes[row.fix].upper_bytes or 0)
+        elif row.kind == "memory" and row.fix is not None:
+            assert "donate_arg" in row.fix
+            assert row.bytes is not None and row.bytes <= memory.argument_bytes
         if row.kind == "copies":
             assert row.bytes is not None and row.bytes <= copies.total_bytes
     kinds = {row.kind for row in found.rows} | {each.kind for each in found.fine}
@@ -118,6 +121,27 @@ def test_the_command_is_the_answer_of_a_file_without_one(tmp_path: Path) -> None
     assert b"there is no command 'nothing.hlo'" in command_line.run("nothing.hlo").stderr
     timed = command_line.run("summary", f"{PROFILE}#{STAGE}", "--profile", str(PROFILE))
     assert b"of the measured time" in timed.stdout
+
+
+def test_all_donations_are_one_change() -> None:
+    text = """HloModule jit_step, is_scheduled=true
+
+ENTRY e {
+  p = f32[64]{0} parameter(0), metadata={op_name="p['w']"}
+  q = f32[64]{0} parameter(1), metadata={op_name="p['v']"}
+  s = f32[32]{0} parameter(2), metadata={op_name="s"}
+  a = f32[64]{0} negate(p)
+  b = f32[64]{0} negate(q)
+  c = f32[32]{0} negate(s)
+  ROOT r = (f32[64]{0}, f32[64]{0}, f32[32]{0}) tuple(a, b, c)
+}"""
+    (row,) = [row for row in xs.summary(text).rows if row.fix is not None]
+    assert row.fix == "jax.jit(f, donate_argnames=('p', 's')): outputs take the memory of 3 arrays, 640 B"
+    donated = text.replace(
+        "is_scheduled=true", "is_scheduled=true, input_output_alias={ {0}: (0, {}), {1}: (1, {}), {2}: (2, {}) }"
+    )
+    assert row.bytes == xs.memory(text).peak_bytes - xs.memory(donated).peak_bytes
+    assert not [each for each in xs.summary(donated).rows if each.fix is not None]
 
 
 def test_another_target_is_a_mistake() -> None:
