@@ -22,6 +22,7 @@ __all__ = [
     "MAX_SHAPE_DEPTH",
     "MAX_TEXT_CHARACTERS",
     "Budget",
+    "at_most",
     "budget",
     "check",
     "set_checkpoint",
@@ -64,6 +65,21 @@ def check(limit: str, value: int, maximum: int, *, field: str | FieldPath | None
             value=value,
             field=field,
         )
+
+
+def at_most(
+    maximum: float, value: int, limit: str, text: str, *, field: str | FieldPath | None = None, hint: str = ""
+) -> None:
+    """Raises LimitExceededError if `value` exceeds `maximum`. `limit` is the limit's name in snake_case; `text` says
+    in words what has the value, with {} in its place; `hint` is added to it.
+
+    >>> at_most(3, 4, "batch", "{} shapes in one request")
+    Traceback (most recent call last):
+    xlashape.errors.LimitExceededError: 4 shapes in one request, of 3 allowed
+    """
+    if value > maximum:
+        message = f"{text.format(value)}, of {maximum} allowed{hint}"
+        raise LimitExceededError(message, limit=limit, maximum=maximum, value=value, field=field)
 
 
 class Budget:

@@ -27,8 +27,8 @@ from typing import Any
 from google.protobuf.message_factory import GetMessageClass
 
 from xlashape.base import caches
-from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError, XlashapeError
-from xlashape.limits import set_checkpoint
+from xlashape.errors import DeadlineExceededError, DecodeError, XlashapeError
+from xlashape.limits import at_most, set_checkpoint
 from xlashape.proto import v1
 from xlashape_server import logs
 from xlashape_server.channel import Channel, ChannelFrame, ChannelKind, mapped, messages_of
@@ -145,14 +145,8 @@ def _outcome(channel: Channel, frame: ChannelFrame, handler: Handler) -> tuple[C
     request = frame.payload if frame.file < 0 else messages_of(frame.file)
     try:
         answer = handler(request, deadline)
-        if len(answer) <= channel.most:
-            return ChannelKind.DONE, answer
-        raise LimitExceededError(
-            f"the answer would have {len(answer)} bytes, of {channel.most} allowed",
-            limit="response_bytes",
-            maximum=channel.most,
-            value=len(answer),
-        )
+        at_most(channel.most, len(answer), "response_bytes", "the answer would have {} bytes")
+        return ChannelKind.DONE, answer
     except MemoryError:
         return ChannelKind.MEMORY, b""
     except XlashapeError as error:

@@ -21,7 +21,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError, NotFoundError
-from xlashape.limits import set_checkpoint
+from xlashape.limits import at_most, set_checkpoint
 from xlashape.proto.wire import BYTES, fields
 from xlashape_server.calls import Call
 from xlashape_server.channel import add_message
@@ -134,11 +134,8 @@ class Front:
         def checked() -> Iterator[bytes]:
             for message in messages:
                 if len(message) > _CONTENT and not self._fits(asked, message):
-                    raise LimitExceededError(
-                        f"a message of a stream may have {_CONTENT} bytes beside its packed numbers",
-                        limit="stream_content",
-                        maximum=_CONTENT,
-                    )
+                    text = f"a message of a stream may have {_CONTENT} bytes beside its packed numbers"
+                    raise LimitExceededError(text, limit="stream_content", maximum=_CONTENT)
                 turn.begin()
                 yield message
 
@@ -164,12 +161,8 @@ class Front:
             for message in messages:
                 size += len(message)
                 if size > self._max_module_bytes + _CONTENT * 64:
-                    raise LimitExceededError(
-                        f"the module has {size} bytes or more, of {self._max_module_bytes} allowed",
-                        limit="module_bytes",
-                        maximum=self._max_module_bytes,
-                        value=size,
-                        field="data",
+                    at_most(
+                        self._max_module_bytes, size, "module_bytes", "the module has {} bytes or more", field="data"
                     )
                 with self.store.noting_space(size):
                     add_message(file, message)

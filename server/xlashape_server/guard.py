@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError, XlashapeError
+from xlashape.limits import at_most
 from xlashape_server.auth import Gate
 from xlashape_server.callers import Caller, Places
 from xlashape_server.calls import Call, CutOff, Room, Watch
@@ -101,13 +102,7 @@ class Guard:
         if data.startswith(_GZIP):
             data = inflated(data, maximum, call.hold)
         size = len(data)
-        if size > maximum:
-            raise LimitExceededError(
-                f"a request message has {size} bytes, of {maximum} allowed",
-                limit="request_bytes",
-                maximum=maximum,
-                value=size,
-            )
+        at_most(maximum, size, "request_bytes", "a request message has {} bytes")
         call.hold(size)
         return data
 
@@ -144,11 +139,8 @@ class Guard:
                 return status_pb2.Status(code=code_pb2.CANCELLED, message="the caller has gone")
             if call.deadline - call.started >= self._max_seconds - 0.001:
                 # The server's own limit passed, and not an earlier deadline of the caller.
-                error = LimitExceededError(
-                    f"the call took more than {self._max_seconds:g} seconds",
-                    limit="call_seconds",
-                    maximum=self._max_seconds,
-                )
+                text = f"the call took more than {self._max_seconds:g} seconds"
+                error = LimitExceededError(text, limit="call_seconds", maximum=self._max_seconds)
         if isinstance(error, MemoryError):
             error = LimitExceededError("the answer takes more memory than there is", limit="memory")
         if isinstance(error, XlashapeError):
@@ -202,11 +194,8 @@ def inflated(data: bytes, maximum: int, before: Callable[[int], None]) -> bytes:
         rest = inflater.unconsumed_tail
         size += len(part)
         if size > maximum:
-            raise LimitExceededError(
-                f"a request message has more than {maximum} bytes, which are allowed",
-                limit="request_bytes",
-                maximum=maximum,
-            )
+            text = f"a request message has more than {maximum} bytes, which are allowed"
+            raise LimitExceededError(text, limit="request_bytes", maximum=maximum)
         parts.append(part)
     if not inflater.eof:
         raise DecodeError("a compressed request message is truncated")

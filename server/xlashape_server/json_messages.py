@@ -17,10 +17,12 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from xlashape.errors import DecodeError, LimitExceededError
+from xlashape.errors import DecodeError
+from xlashape.limits import at_most
 from xlashape.proto import is_repeated
 
 _MAX_ERROR_TEXT = 300  # characters
+_HINT = "; protobuf's own format (proto) may be larger"
 
 
 _NAMES: dict[type, str] = {
@@ -55,14 +57,7 @@ def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
 
     Unknown fields are errors: a misspelled name would otherwise be a field that is not set.
     """
-    if len(data) > max_bytes:
-        raise LimitExceededError(
-            f"a request message in JSON has {len(data)} bytes, of {max_bytes} allowed; protobuf's own format (proto) "
-            "may be larger",
-            limit="json_bytes",
-            maximum=max_bytes,
-            value=len(data),
-        )
+    at_most(max_bytes, len(data), "json_bytes", "a request message in JSON has {} bytes", hint=_HINT)
     if not data.strip():
         return b""
     try:
@@ -125,13 +120,6 @@ def proto_to_json(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
     """A serialized answer of `kind`, converted to JSON in one line. LimitExceededError if the answer has more than
     `max_bytes`, serialized.
     """
-    if len(data) > max_bytes:
-        raise LimitExceededError(
-            f"the answer has {len(data)} bytes, and up to {max_bytes} are written as JSON; ask for protobuf's own "
-            "format (proto)",
-            limit="json_bytes",
-            maximum=max_bytes,
-            value=len(data),
-        )
+    at_most(max_bytes, len(data), "json_bytes", "an answer that is written as JSON has {} bytes", hint=_HINT)
     found = json_format.MessageToDict(kind.FromString(data))
     return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()

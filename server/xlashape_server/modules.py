@@ -10,10 +10,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar, cast
 
-from xlashape.errors import FieldPath, InvalidArgumentError, LimitExceededError, ParseError, XlashapeError
+from xlashape.errors import FieldPath, InvalidArgumentError, ParseError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.hlo.files.convert import decode_text
 from xlashape.hlo.files.detect_format import holds_hlo_proto, holds_text
+from xlashape.limits import at_most
 from xlashape.proto import v1
 from xlashape.reports.program import mends as mended_module
 from xlashape_server.config import Config
@@ -115,13 +116,7 @@ class Modules:
 
     def _read_text(self, data: bytes, *, mends: bool) -> tuple[HloModule, bool]:
         """The module in a text, and whether that was mended."""
-        if len(data) > self._max_text_bytes:
-            raise LimitExceededError(
-                f"the module's text has {len(data)} bytes, of {self._max_text_bytes} allowed",
-                limit="module_text_bytes",
-                maximum=self._max_text_bytes,
-                value=len(data),
-            )
+        at_most(self._max_text_bytes, len(data), "module_text_bytes", "the module's text has {} bytes")
         text = decode_text(data)
         try:
             # Constants whose values the text elides get no values: a text of 69 bytes would take 256 MB for them.
@@ -149,25 +144,11 @@ class Modules:
 
     def check_size(self, size: int, path: FieldPath) -> None:
         """LimitExceededError "module_bytes" if a module of `size` bytes is too large."""
-        if size > self._max_bytes:
-            raise LimitExceededError(
-                f"the module has {size} bytes or more, of {self._max_bytes} allowed",
-                limit="module_bytes",
-                maximum=self._max_bytes,
-                value=size,
-                field=path,
-            )
+        at_most(self._max_bytes, size, "module_bytes", "the module has {} bytes or more", field=path)
 
     def check_count(self, count: int, path: FieldPath) -> None:
         """LimitExceededError "module_instructions" if `count` instructions are too many to be stored."""
-        if count > self._max_instructions:
-            raise LimitExceededError(
-                f"the module has {count} instructions, of {self._max_instructions} allowed",
-                limit="module_instructions",
-                maximum=self._max_instructions,
-                value=count,
-                field=path,
-            )
+        at_most(self._max_instructions, count, "module_instructions", "the module has {} instructions", field=path)
 
 
 def format_of(data: bytes) -> str:

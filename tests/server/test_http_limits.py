@@ -87,7 +87,7 @@ def test_an_answer_that_is_too_large_for_json_is_refused_by_name(server: Server)
     assert answer.status == 200
     described = ask(server, "/xlashape.v1.ShapeService/DescribeShape", {"shapes": [{"text": "f32[2]"}] * 2600})
     assert described.error[0] == "resource_exhausted"
-    assert "are written as JSON" in described.error[1]
+    assert "is written as JSON" in described.error[1]
 
 
 def test_a_compressed_body_is_unpacked_within_the_limits(server: Server) -> None:

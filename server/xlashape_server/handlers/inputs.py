@@ -22,10 +22,9 @@ from xlashape.errors import (
     FieldPath,
     InvalidArgumentError,
     InvalidIndexError,
-    LimitExceededError,
     XlashapeError,
 )
-from xlashape.limits import spend
+from xlashape.limits import at_most, spend
 from xlashape.proto import parse, v1
 from xlashape.proto.packed import Payload, split
 from xlashape.shape import Shape
@@ -59,13 +58,7 @@ def decoded_bulk(message_class: type[M], data: bytes, *names: str) -> tuple[M, l
 
 def check_text(size: int, maximum: int, what: str = "the text has {} characters") -> None:
     """LimitExceededError "text_bytes" for the text or the message of a shape or a map that is too long."""
-    if size > maximum:
-        raise LimitExceededError(
-            f"{what.format(size)}, of {maximum} allowed",
-            limit="text_bytes",
-            maximum=maximum,
-            value=size,
-        )
+    at_most(maximum, size, "text_bytes", what)
 
 
 class _Packed(BytesIO):
@@ -121,7 +114,7 @@ def shape_of(value: v1.ShapeInput, path: FieldPath, config: Config) -> Shape:
         if form == "text":
             text = value.text
             if len(text) > _SMALL_SHAPE:
-                _check_commas(text, config.max_shape_elements)
+                at_most(config.max_shape_elements, text.count(","), "shape_elements", "the shape's text has {} commas")
                 check_text(len(text), config.max_text_bytes)
             return Shape.parse(text)
         if form == "serialized":
@@ -134,17 +127,6 @@ def shape_of(value: v1.ShapeInput, path: FieldPath, config: Config) -> Shape:
     raise InvalidArgumentError("a shape is missing: expected shape, serialized or text", field=path)
 
 
-def _check_commas(text: str, maximum: int) -> None:
-    commas = text.count(",")
-    if commas > maximum:
-        raise LimitExceededError(
-            f"the shape's text has {commas} commas, of {maximum} allowed",
-            limit="shape_elements",
-            maximum=maximum,
-            value=commas,
-        )
-
-
 def _check_elements(shape: Shape, maximum: int) -> Shape:
     """The shape. LimitExceededError "shape_elements" if it has too many parts."""
     found, waiting = 0, [shape]
@@ -152,13 +134,7 @@ def _check_elements(shape: Shape, maximum: int) -> Shape:
         parts = waiting.pop().tuple_shapes
         found += len(parts)
         waiting += [each for each in parts if each.tuple_shapes]
-    if found > maximum:
-        raise LimitExceededError(
-            f"the shape has {found} shapes within it, of {maximum} allowed",
-            limit="shape_elements",
-            maximum=maximum,
-            value=found,
-        )
+    at_most(maximum, found, "shape_elements", "the shape has {} shapes within it")
     return shape
 
 
@@ -255,14 +231,7 @@ class RequestedPage:
 
 def batch(count: int, maximum: int, field: str) -> None:
     """LimitExceededError "batch" if the repeated `field` of a request has more than `maximum` values."""
-    if count > maximum:
-        raise LimitExceededError(
-            f"{count} {field} in one request, of {maximum} allowed",
-            limit="batch",
-            maximum=maximum,
-            value=count,
-            field=field,
-        )
+    at_most(maximum, count, "batch", f"{{}} {field} in one request", field=field)
 
 
 def item_count(
@@ -289,14 +258,7 @@ def item_count(
         raise InvalidIndexError(
             f"expected {each or 'no'} number{'s'[: each != 1]} in {item}{of_what}, found {numbers}{in_all}", field=field
         )
-    if found > maximum:
-        raise LimitExceededError(
-            f"{found} {field} in one request, of {maximum} allowed",
-            limit="indices",
-            maximum=maximum,
-            value=found,
-            field=field,
-        )
+    at_most(maximum, found, "indices", f"{{}} {field} in one request", field=field)
     return found
 
 
@@ -329,14 +291,7 @@ def response_size(size: int, maximum: int, path: FieldPath) -> None:
     """LimitExceededError "response_bytes" if a response of `size` bytes is more than the `maximum`. `path` is the field
     of the request that makes it large.
     """
-    if size > maximum:
-        raise LimitExceededError(
-            f"the answer would have {size} bytes, of {maximum} allowed",
-            limit="response_bytes",
-            maximum=maximum,
-            value=size,
-            field=path,
-        )
+    at_most(maximum, size, "response_bytes", "the answer would have {} bytes", field=path)
 
 
 def payload(numbers: np.ndarray[Any, np.dtype[Any]]) -> memoryview:

@@ -2,8 +2,8 @@
 `web`.
 
 listener     runs uvicorn at the address, in a thread of its own
-application  an ASGI application with the RPCs that take one request and give one answer, and the web page at /
-exchanges    the adapter between one HTTP request and the guard (`xlashape_server.guard`), which admits calls
+application  an ASGI application with the RPCs that take one request and give one answer, and the web page at /; the
+             adapter between one HTTP request and the guard (`xlashape_server.guard`), which admits calls
 forms        how Connect writes messages and errors; headers
 page         the static files of the web page
 """

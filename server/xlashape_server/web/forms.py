@@ -49,34 +49,32 @@ class Form:
     lower case.
     """
 
-    def __init__(self, media_type: str, headers: dict[str, str]) -> None:
-        self.media_type = media_type
-        self.is_json = media_type.endswith("json")
-        self.encoding = headers.get("content-encoding", "identity").strip().lower()
-        self.accepts_gzip = accepts_gzip(headers.get("accept-encoding", ""))
-        self.is_packed = False
-        """Whether the body that `written` made is compressed."""
+    is_packed = False
+    """Whether the body that `written` made is compressed."""
 
-    def check(self, headers: dict[str, str]) -> None:
-        """Raises UnsupportedError for a compression other than gzip, InvalidArgumentError for another version of
-        Connect.
+    def __init__(self, media_type: str, headers: dict[str, str]) -> None:
+        self.media_type, self.headers = media_type, headers
+        self.is_json = media_type.endswith("json")
+        self._accepts_gzip = accepts_gzip(headers.get("accept-encoding", ""))
+
+    def check(self, body: bytes) -> None:
+        """Checks how a request was written, whose body may still be compressed. UnsupportedError for a compression
+        other than gzip, InvalidArgumentError for another version of Connect, DecodeError if `body` is not gzip as the
+        headers say.
         """
-        if self.encoding not in ("identity", "gzip"):
-            raise UnsupportedError(f"content-encoding: expected gzip or identity, found {self.encoding[:100]!r}")
-        version = headers.get("connect-protocol-version", "1")
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("identity", "gzip"):
+            raise UnsupportedError(f"content-encoding: expected gzip or identity, found {encoding[:100]!r}")
+        version = self.headers.get("connect-protocol-version", "1")
         if version != "1":
             raise InvalidArgumentError(f"connect-protocol-version: expected 1, found {version[:100]!r}")
-
-    def message(self, body: bytes) -> bytes:
-        """The message of a request. It may still be compressed. DecodeError if it is not in the format that it says."""
-        if self.encoding == "gzip" and body and not body.startswith(_GZIP):
+        if encoding == "gzip" and body and not body.startswith(_GZIP):
             raise DecodeError("a compressed request message cannot be unpacked: it is not in the format of gzip")
-        return body
 
     def written(self, data: bytes) -> bytes:
         """A message of an answer in this form: compressed if it is not small and the caller accepts gzip."""
-        self.is_packed = self.accepts_gzip and len(data) >= _COMPRESSED_BYTES
-        return compressed(data) if self.is_packed else data
+        self.is_packed = self._accepts_gzip and len(data) >= _COMPRESSED_BYTES
+        return gzip.compress(data, _LEVEL, mtime=0) if self.is_packed else data
 
     def head(self) -> Headers:
         """The headers of an answer that `written` has made."""
@@ -85,21 +83,15 @@ class Form:
 
 
 def failure(status: status_pb2.Status) -> tuple[int, Headers, bytes]:
-    """Status of HTTP, headers and body of an answer that is an error."""
-    body = json.dumps(error_in_json(status), ensure_ascii=False).encode()
-    code = HTTP_STATUS.get(code_pb2.Code.Name(status.code), 500)
-    return code, [(b"content-type", b"application/json")], body
-
-
-def error_in_json(status: status_pb2.Status) -> dict[str, Any]:
-    """An error as Connect writes it in JSON. Each detail is there as bytes for clients and, under `debug`, in JSON for
-    people.
+    """Status of HTTP, headers and body of an answer that is an error, as Connect writes it in JSON. Each detail is
+    there as bytes for clients and, under `debug`, in JSON for people.
     """
-    code = code_pb2.Code.Name(status.code).lower().replace("cancelled", "canceled")
-    found: dict[str, Any] = {"code": code, "message": status.message}
+    name = code_pb2.Code.Name(status.code)
+    found: dict[str, Any] = {"code": name.lower().replace("cancelled", "canceled"), "message": status.message}
     if status.details:
         found["details"] = [_detail(each) for each in status.details]
-    return found
+    body = json.dumps(found, ensure_ascii=False).encode()
+    return HTTP_STATUS.get(name, 500), [(b"content-type", b"application/json")], body
 
 
 def _detail(packed: any_pb2.Any) -> dict[str, Any]:
@@ -169,8 +161,3 @@ def accepts_gzip(header: str) -> bool:
         if name.strip() == "gzip":
             return not _NO_WEIGHT.fullmatch(weight.strip())
     return False
-
-
-def compressed(data: bytes) -> bytes:
-    """`data`, compressed with gzip."""
-    return gzip.compress(data, _LEVEL, mtime=0)
