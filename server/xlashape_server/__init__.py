@@ -14,19 +14,18 @@ channel         frames between a front and a child, and streams of requests as f
 child           the zygote of a front, and the compute children that are forked from it
 children        the children as their front sees them: which one a call gets, and what ends one
 front           answers calls: here, by a child, or with an answer that was kept
-callers         addresses and connections of callers; places, each of which is the right to have one call in progress
+callers         addresses of callers; places, each of which is the right to have one call in progress; how many
+                connections a caller may have
 auth            authentication and authorization by bearer tokens
 calls           calls in progress, and the watch that ends calls that last too long
 guard           what every call passes, whatever its transport: places, sizes, deadlines, errors
 call_threads    the threads in which grpc runs handlers
 grpc_calls      the adapter between gRPC, the guard and the front
 status          converts an error of the library to the status of a call
-health          grpc.health.v1 in threads of its own, and what its names follow
-reflection      gRPC reflection: the schema of the server
+grpc_services   the services of gRPC itself: health, and what its names follow; reflection, the schema of the server
 logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT, notifications to systemd
 counts          every metric, and what a worker counts
 metrics         the metrics of all workers for Prometheus, and the address where it asks for them
-sockets         the connections of a worker: how many there may be, and how many of one caller
 hosts           the hosts that requests over HTTP may name
 tls             certificates: checked at the start, and reloaded when their files change
 scratch         temporary directories, and removal of those that killed servers left

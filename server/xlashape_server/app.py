@@ -33,11 +33,11 @@ from typing import TYPE_CHECKING
 from xlashape.base.extras import require
 from xlashape.errors import LimitExceededError, UnavailableError, XlashapeError
 from xlashape_server import auth, logs, tls
+from xlashape_server.callers import allow_descriptors
 from xlashape_server.config import Config
 from xlashape_server.scratch import ScratchDirectory, remove_orphans
 from xlashape_server.settings import FIELDS
 from xlashape_server.signals import StopSignals, tell
-from xlashape_server.sockets import allow_descriptors
 from xlashape_server.store import Store
 from xlashape_server.worker_process import WorkerProcess
 

@@ -162,50 +162,36 @@ class Config:
     """Time without a sign of life after which a worker is replaced. 0: never, such as under a debugger."""
 
     def __post_init__(self) -> None:
-        if self.unix_path is None:
+        path = self.unix_path
+        if path is None:
             self.host_and_port()
-        elif not 0 < len(os.fsencode(self.unix_path)) <= _MAX_UNIX_PATH_BYTES or "\0" in self.unix_path:
+        elif not 0 < len(os.fsencode(path)) <= _MAX_UNIX_PATH_BYTES or "\0" in path:
+            raise _wrong("address", f"expected unix: and a path of 1 to {_MAX_UNIX_PATH_BYTES} bytes", self.address)
+        elif self.workers > 1:
             raise InvalidArgumentError(
-                f"address: expected unix: and a path of 1 to {_MAX_UNIX_PATH_BYTES} bytes, found {self.address!r}",
-                field="address",
+                f"workers: processes cannot share {self.address}; one worker serves it", field="workers"
             )
         if self.http:
             self.http_host_and_port()
         if self.metrics:
             self.metrics_host_and_port()
         if self.log_level not in _LOG_LEVELS:
-            raise InvalidArgumentError(
-                f"log_level: expected one of {', '.join(_LOG_LEVELS)}, found {self.log_level!r}", field="log_level"
-            )
+            raise _wrong("log_level", f"expected one of {', '.join(_LOG_LEVELS)}", self.log_level)
         if not _MODE.fullmatch(self.socket_mode):
-            raise InvalidArgumentError(
-                f"socket_mode: expected permissions in octal such as 0660, found {self.socket_mode!r}",
-                field="socket_mode",
-            )
-        if self.unix_path and self.workers > 1:
-            raise InvalidArgumentError(
-                f"workers: processes cannot share {self.address}; one worker serves it", field="workers"
-            )
+            raise _wrong("socket_mode", "expected permissions in octal such as 0660", self.socket_mode)
         if self.store and not _BUCKET.fullmatch(self.store):
-            raise InvalidArgumentError(
-                f"store: expected s3://BUCKET/PREFIX, gs://…, az://… or file:/DIRECTORY, found {self.store!r}",
-                field="store",
-            )
+            raise _wrong("store", "expected s3://BUCKET/PREFIX, gs://…, az://… or file:/DIRECTORY", self.store)
         for name, minimum in _MINIMUM.items():
             value = getattr(self, name)
             if name == "max_worker_memory" and value:
                 minimum = _LEAST_MEMORY
             if not minimum <= value < float("inf"):
-                raise InvalidArgumentError(f"{name}: expected a number from {minimum} on, found {value}", field=name)
+                raise _wrong(name, f"expected a number from {minimum} on", value)
         if self.max_request_bytes > _MAX_MESSAGE_BYTES:
-            raise InvalidArgumentError(
-                f"max_request_bytes: a gRPC message has at most {_MAX_MESSAGE_BYTES} bytes", field="max_request_bytes"
-            )
+            raise _wrong("max_request_bytes", f"expected at most {_MAX_MESSAGE_BYTES} bytes", self.max_request_bytes)
         if bool(self.tls_certificate) != bool(self.tls_key):
-            raise InvalidArgumentError(
-                "TLS needs both, a certificate and a key",
-                field="tls_key" if self.tls_certificate else "tls_certificate",
-            )
+            name = "tls_key" if self.tls_certificate else "tls_certificate"
+            raise InvalidArgumentError("TLS needs both, a certificate and a key", field=name)
         if self.tls_client_ca and not self.tls_certificate:
             raise InvalidArgumentError("tls_client_ca: clients have certificates under TLS only", field="tls_client_ca")
 
@@ -232,29 +218,11 @@ class Config:
         if not self.is_loopback:
             setting = "address" if self.unix_path is None and not is_loopback(self.host_and_port()[0]) else "http"
             if not self.tls_certificate:
-                found.append(
-                    (
-                        setting,
-                        "without TLS, modules and answers can be read and changed on the network; tls_certificate and "
-                        "tls_key turn TLS on",
-                    )
-                )
+                found.append((setting, _NO_TLS))
             if not self.tls_client_ca and not self.auth:
-                found.append(
-                    (
-                        setting,
-                        "callers are not authenticated: anyone who reaches this address may upload, read and delete "
-                        "modules; auth names those who may, tls_client_ca asks for certificates",
-                    )
-                )
+                found.append((setting, _NO_AUTH))
         if self.metrics and not is_loopback(self.metrics_host_and_port()[0]):
-            found.append(
-                (
-                    "metrics",
-                    "metrics are shown without TLS to anyone who reaches this address; they name no caller and no "
-                    "module, but say how the server is used: let only those who watch reach it",
-                )
-            )
+            found.append(("metrics", _OPEN_METRICS))
         return found
 
     @property
@@ -327,18 +295,18 @@ class Config:
         return cls(**json.loads(text))
 
 
+def _wrong(name: str, text: str, found: object) -> InvalidArgumentError:
+    shown = repr(found) if isinstance(found, str) else found
+    return InvalidArgumentError(f"{name}: {text}, found {shown}", field=name)
+
+
 def _host_and_port(address: str, name: str, expected: str) -> tuple[str, int]:
     """Host and port of the address in the setting `name`. InvalidArgumentError if it is not of the `expected` form."""
     host, colon, port = address.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
-    if (
-        not colon
-        or not host
-        or not (port.isascii() and port.isdigit())
-        or int(port[:6]) > 65535
-        or (":" in host and not bracketed)
-    ):
-        raise InvalidArgumentError(f"{name}: expected {expected}, found {address!r}", field=name)
+    is_port = port.isascii() and port.isdigit() and int(port[:6]) <= 65535
+    if not (colon and host and is_port) or (":" in host and not bracketed):
+        raise _wrong(name, f"expected {expected}", address)
     return (host[1:-1] if bracketed else host), int(port)
 
 
@@ -381,6 +349,17 @@ def _machine_memory() -> float:
         return math.inf
 
 
+_NO_TLS = (
+    "without TLS, modules and answers can be read and changed on the network; tls_certificate and tls_key turn TLS on"
+)
+_NO_AUTH = (
+    "callers are not authenticated: anyone who reaches this address may upload, read and delete modules; auth names "
+    "those who may, tls_client_ca asks for certificates"
+)
+_OPEN_METRICS = (
+    "metrics are shown without TLS to anyone who reaches this address; they name no caller and no module, but say how "
+    "the server is used: let only those who watch reach it"
+)
 _GROUP, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 _LEAST_MEMORY, _MOST_MEMORY = 128 * MIB, 2048 * MIB  # of one worker
 _UNIX = "unix:"

@@ -14,8 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing
 from functools import partial
-from types import TracebackType
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import grpc
 from google.rpc import code_pb2
@@ -23,7 +22,7 @@ from grpc_status import rpc_status
 
 from xlashape.errors import DeadlineExceededError, XlashapeError
 from xlashape_server.call_threads import CallThreads
-from xlashape_server.callers import Places, caller_of
+from xlashape_server.callers import Places, caller_at
 from xlashape_server.calls import Call
 from xlashape_server.config import Config
 from xlashape_server.front import Front
@@ -36,34 +35,6 @@ _SMALL_THREADS = 32  # threads for what a front answers itself
 _REFUSING_THREADS = 16  # threads beyond those of admitted calls, to refuse further calls
 _MAX_PENDING = 1 << 16  # calls that grpc keeps before Python code receives them
 _IDENTITY, _GZIP = 0, 2  # grpc's numbers of compression algorithms
-
-
-class CallContext(Protocol):
-    """The part of grpc.ServicerContext that this file uses."""
-
-    def time_remaining(self) -> float | None:
-        """Seconds until the call's deadline; None if the caller has set none."""
-        ...
-
-    def abort_with_status(self, status: grpc.Status) -> NoReturn:
-        """Ends the call."""
-        ...
-
-    def peer(self) -> str:
-        """The address of the caller."""
-        ...
-
-    def invocation_metadata(self) -> Any:
-        """The headers of the request, as pairs of name and value."""
-        ...
-
-    def cancel(self) -> Any:
-        """Ends the call from another thread."""
-        ...
-
-    def add_callback(self, callback: Callable[[], None]) -> bool:
-        """Calls `callback` when the call ends. False if it has ended already."""
-        ...
 
 
 def server_options(config: Config) -> list[tuple[str, Any]]:
@@ -100,17 +71,19 @@ def add_services(
     for number, rpc in enumerate(rpcs):
         method = rpc.method
         threads = small if front.is_small(number) else waiting
-        calls = GrpcCalls(guard, threads)
         name = f"{method.containing_service.name}/{method.name}"
         handler: grpc.RpcMethodHandler[Any, Any]
         if method.client_streaming and method.server_streaming:
-            answer = calls.both_streams(name, partial(front.conversation, number), (guard.places, guard.streams))
-            handler = grpc.stream_stream_rpc_method_handler(answer)
+            calls = GrpcCalls(guard, threads, guard.places, guard.streams)
+            handler = grpc.stream_stream_rpc_method_handler(
+                calls.both_streams(name, partial(front.conversation, number))
+            )
         elif method.client_streaming:
-            answer = calls.client_stream(name, partial(front.upload, number), (guard.places, guard.uploads))
-            handler = grpc.stream_unary_rpc_method_handler(answer)
+            calls = GrpcCalls(guard, threads, guard.places, guard.uploads)
+            handler = grpc.stream_unary_rpc_method_handler(calls.client_stream(name, partial(front.upload, number)))
         else:
-            handler = grpc.unary_unary_rpc_method_handler(calls.unary(name, partial(front.answer, number)))
+            answer = GrpcCalls(guard, threads).unary(name, partial(front.answer, number))
+            handler = grpc.unary_unary_rpc_method_handler(answer)
         by_service.setdefault(method.containing_service.full_name, {})[method.name] = handler
     for full_name, methods in by_service.items():
         add_methods(server, full_name, methods)
@@ -145,19 +118,23 @@ class _Unknown:
 
 
 class GrpcCalls:
-    """Wraps functions that answer calls in functions that grpc calls in `threads`; one method for each kind of RPC."""
+    """Wraps functions that answer calls in functions that grpc calls in `threads`; one method for each kind of RPC. A
+    call needs one of each kind of `places`, by default an ordinary one. A single request has at most `most` bytes. An
+    `endless` call may take as long as its caller likes.
+    """
 
-    def __init__(self, guard: Guard, threads: CallThreads) -> None:
-        self._guard = guard
-        self._threads = threads
+    def __init__(
+        self, guard: Guard, threads: CallThreads, *places: Places, most: int | None = None, endless: bool = False
+    ) -> None:
+        self.guard, self.threads, self.places, self.most, self.is_endless = guard, threads, places, most, endless
 
-    def unary(self, name: str, answer: Callable[[Call, bytes], bytes], most: int | None = None, *places: Places) -> Any:
-        """From one request, of `most` bytes, to one response. Each call needs one of each kind of places."""
-        guard = self._guard
+    def unary(self, name: str, answer: Callable[[Call, bytes], bytes]) -> Any:
+        """From one request to one response."""
+        guard = self.guard
 
-        def answered(data: bytes, context: CallContext) -> bytes:
-            with _Answering(guard, name, context, places or None) as call:
-                response = answer(call, guard.message(call, data, most))
+        def answered(data: bytes, context: Any) -> bytes:
+            with _Answering(self, name, context) as call:
+                response = answer(call, guard.message(call, data, self.most))
                 call.answered(len(response))
                 guard.log.add(
                     name, "OK", call.caller.connection, time.monotonic() - call.started,
@@ -167,58 +144,38 @@ class GrpcCalls:
 
         return self._in_threads(answered)
 
-    def server_stream(
-        self,
-        name: str,
-        answers: Callable[[Call, bytes], Iterable[bytes]],
-        most: int | None = None,
-        *places: Places,
-        endless: bool = False,
-    ) -> Any:
-        """From one request to a stream of responses, which an `endless` call sends as long as its caller likes."""
-        guard = self._guard
+    def server_stream(self, name: str, answers: Callable[[Call, bytes], Iterable[bytes]]) -> Any:
+        """From one request to a stream of responses."""
 
-        def answered(data: bytes, context: CallContext) -> Iterator[bytes]:
-            with _Answering(guard, name, context, places or None, endless=endless) as call:
-                yield from self._sent(call, answers(call, guard.message(call, data, most)))
+        def answered(data: bytes, context: Any) -> Iterator[bytes]:
+            with _Answering(self, name, context) as call:
+                yield from self._sent(call, answers(call, self.guard.message(call, data, self.most)))
 
         return self._in_threads(answered)
 
-    def client_stream(
-        self, name: str, answer: Callable[[Call, Iterator[bytes]], bytes], places: tuple[Places, ...]
-    ) -> Any:
+    def client_stream(self, name: str, answer: Callable[[Call, Iterator[bytes]], bytes]) -> Any:
         """From a stream of requests to one response."""
-        guard = self._guard
 
-        def answered(requests: Iterator[bytes], context: CallContext) -> bytes:
-            with (
-                _Answering(guard, name, context, places) as call,
-                closing(received(requests, call.deadline)) as stream,
-            ):
+        def answered(requests: Iterator[bytes], context: Any) -> bytes:
+            with _Answering(self, name, context) as call, closing(received(requests, call.deadline)) as stream:
                 response = answer(call, self._messages(call, stream))
                 call.answered(len(response))
-                guard.log.add(name, "OK", call.caller.connection, time.monotonic() - call.started)
+                self.guard.log.add(name, "OK", call.caller.connection, time.monotonic() - call.started)
                 return response
 
         return self._in_threads(answered)
 
-    def both_streams(
-        self, name: str, answers: Callable[[Call, Generator[bytes]], Iterable[bytes]], places: tuple[Places, ...]
-    ) -> Any:
+    def both_streams(self, name: str, answers: Callable[[Call, Generator[bytes]], Iterable[bytes]]) -> Any:
         """From a stream of requests to a stream of responses."""
-        guard = self._guard
 
-        def answered(requests: Iterator[bytes], context: CallContext) -> Iterator[bytes]:
-            with (
-                _Answering(guard, name, context, places) as call,
-                closing(received(requests, call.deadline)) as stream,
-            ):
+        def answered(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+            with _Answering(self, name, context) as call, closing(received(requests, call.deadline)) as stream:
                 yield from self._sent(call, answers(call, self._messages(call, stream)))
 
         return self._in_threads(answered)
 
     def _in_threads(self, function: Any) -> Any:
-        function.experimental_thread_pool = self._threads
+        function.experimental_thread_pool = self.threads
         return function
 
     def _messages(self, call: Call, stream: Generator[bytes]) -> Generator[bytes]:
@@ -233,7 +190,7 @@ class GrpcCalls:
             if data is None:
                 return
             is_first = False
-            yield self._guard.message(call, data)
+            yield self.guard.message(call, data)
 
     def _sent(self, call: Call, responses: Iterable[bytes]) -> Iterator[bytes]:
         """The responses of a call, until its caller has gone."""
@@ -247,71 +204,58 @@ class GrpcCalls:
             call.sent()
         call.answered(0)
         seconds = time.monotonic() - call.started
-        self._guard.log.add(call.name, "OK", call.caller.connection, seconds, responses=count, response_bytes=size)
+        self.guard.log.add(call.name, "OK", call.caller.connection, seconds, responses=count, response_bytes=size)
 
 
 class _Answering:
     """One call, from its admission to the end of its work. An exception that is raised within the `with` block becomes
-    the status of the call.
+    the status of the call. `context` is a grpc.ServicerContext.
     """
 
     __slots__ = ("_context", "_guard", "call")
 
-    def __init__(
-        self,
-        guard: Guard,
-        name: str,
-        context: CallContext,
-        places: tuple[Places, ...] | None = None,
-        *,
-        endless: bool = False,
-    ) -> None:
-        self._guard = guard
-        self._context = context
-        caller = caller_of(context)
+    def __init__(self, calls: GrpcCalls, name: str, context: Any) -> None:
+        self._guard, self._context = calls.guard, context
+        caller = caller_at(context.peer())
         try:
-            self.call = guard.begin(
+            self.call = self._guard.begin(
                 name,
                 caller,
                 context.time_remaining(),
-                partial(_cut_off, guard, context),
-                places,
-                endless=endless,
+                partial(_cut_off, self._guard, context),
+                calls.places or None,
+                endless=calls.is_endless,
                 headers=context.invocation_metadata,
             )
         except Exception as error:
-            status = guard.refusal(name, None, error)
-            guard.log.add(name, code_pb2.Code.Name(status.code), caller.connection, error=status.message)
-            context.abort_with_status(rpc_status.to_status(status))
+            self._end(name, None, caller.connection, error)
         if not context.add_callback(self.call.transport_ended):
             self.call.transport_ended()
 
     def __enter__(self) -> Call:
         return self.call
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         call = self.call
         try:
             # An RpcError means that the caller went away before its request came, so no status is sent.
             if isinstance(error, Exception) and not isinstance(error, grpc.RpcError):
-                self._refuse(error)
+                self._end(call.name, call, call.caller.connection, error)
         finally:
             call.work_ended()
 
-    def _refuse(self, error: Exception) -> NoReturn:
-        """Ends the call with the status of `error`."""
-        call = self.call
-        status = self._guard.refusal(call.name, call, error)
-        seconds = time.monotonic() - call.started
-        name = code_pb2.Code.Name(status.code)
-        self._guard.log.add(call.name, name, call.caller.connection, seconds, error=status.message)
-        call.sends(0)
+    def _end(self, name: str, call: Call | None, connection: str, error: Exception) -> NoReturn:
+        """Ends the call, which is None if it was not admitted, with the status of `error`."""
+        status = self._guard.refusal(name, call, error)
+        seconds = None if call is None else time.monotonic() - call.started
+        self._guard.log.add(name, code_pb2.Code.Name(status.code), connection, seconds, error=status.message)
+        if call is not None:
+            call.sends(0)
         self._context.abort_with_status(rpc_status.to_status(status))
+        raise AssertionError("grpc's context has ended the call by an exception")
 
 
-def _cut_off(guard: Guard, context: CallContext, call: Call, error: XlashapeError) -> None:
+def _cut_off(guard: Guard, context: Any, call: Call, error: XlashapeError) -> None:
     """Ends a call from a thread that is not its own. The caller gets the status of `error` at once, even if it has not
     read the messages that were sent before.
 

@@ -1,6 +1,7 @@
 """TLS certificates: checked before a worker starts, and reloaded without a restart when their files change.
 
 New files are used once certificate and key match: until both files are replaced, the old pair stays in use.
+`ChangingFiles` watches these files, and those of other settings.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ssl
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from xlashape.errors import InvalidArgumentError
 from xlashape_server.config import Config
@@ -21,9 +22,17 @@ if TYPE_CHECKING:
 
     import grpc
 
+T = TypeVar("T")
+
 _log = logging.getLogger("xlashape_server.tls")
 
 _CHECK_SECONDS = 1.0  # seconds between checks for changed files
+_MARKS = {
+    "tls_certificate": b"CERTIFICATE-----",
+    "tls_key": b"PRIVATE KEY-----",
+    "tls_client_ca": b"CERTIFICATE-----",
+}
+"""Setting → what its file in PEM has."""
 
 
 def check(config: Config) -> None:
@@ -31,49 +40,45 @@ def check(config: Config) -> None:
     if not config.tls_certificate:
         return
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    for name in ("tls_certificate", "tls_key", "tls_client_ca"):
+    for name, mark in _MARKS.items():
         path: str = getattr(config, name)
         if path and not os.access(path, os.R_OK):
             raise InvalidArgumentError(f"{name}: {path!r} cannot be read", field=name)
-    _check_pem(config.tls_certificate, "tls_certificate", b"CERTIFICATE-----")
-    _check_pem(config.tls_key, "tls_key", b"PRIVATE KEY-----")
+        if path and mark not in Path(path).read_bytes():
+            raise InvalidArgumentError(f"{name}: {path!r} has no {mark.decode().strip('-').lower()} in PEM", field=name)
+    certificate, key, authority = config.tls_certificate, config.tls_key, config.tls_client_ca
+    name, text = "tls_certificate", f"{certificate!r} and {key!r}"
     try:
         # Without a password callback, OpenSSL would ask on the terminal.
-        context.load_cert_chain(config.tls_certificate, config.tls_key, password=_no_password)
+        context.load_cert_chain(certificate, key, password=_no_password)
+        if authority:
+            name, text = "tls_client_ca", repr(authority)
+            context.load_verify_locations(authority)
     except _EncryptedKey:
-        raise InvalidArgumentError(
-            f"tls_key: the key in {config.tls_key!r} is encrypted; expected one without a password", field="tls_key"
-        ) from None
+        text = f"tls_key: the key in {key!r} is encrypted; expected one without a password"
+        raise InvalidArgumentError(text, field="tls_key") from None
     except (ssl.SSLError, OSError) as error:
         if "MISMATCH" in str(error):
-            raise InvalidArgumentError(
-                f"tls_key: the key in {config.tls_key!r} does not belong to the certificate in "
-                f"{config.tls_certificate!r}",
-                field="tls_key",
-            ) from None
-        raise InvalidArgumentError(
-            f"tls_certificate: {config.tls_certificate!r} and {config.tls_key!r} cannot be used: {error}",
-            field="tls_certificate",
-        ) from None
-    if config.tls_client_ca:
-        _check_pem(config.tls_client_ca, "tls_client_ca", b"CERTIFICATE-----")
-        try:
-            context.load_verify_locations(config.tls_client_ca)
-        except (ssl.SSLError, OSError) as error:
-            raise InvalidArgumentError(
-                f"tls_client_ca: {config.tls_client_ca!r} cannot be used: {error}", field="tls_client_ca"
-            ) from None
+            text = f"tls_key: the key in {key!r} does not belong to the certificate in {certificate!r}"
+            raise InvalidArgumentError(text, field="tls_key") from None
+        raise InvalidArgumentError(f"{name}: {text} cannot be used: {error}", field=name) from None
 
 
 def server_credentials(config: Config) -> grpc.ServerCredentials:
     """gRPC credentials that reload certificates when their files change."""
     import grpc  # the watching process, the parent of the workers, calls `check` and never loads grpc
 
-    files = _Files(config)
-    first = files.configuration()
-    # By grpc's documentation this function may return None if nothing has changed; grpc's type does not allow that.
-    fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", files.changed)
-    return grpc.dynamic_ssl_server_credentials(first, fetch, require_client_authentication=bool(config.tls_client_ca))
+    def read() -> grpc.ServerCertificateConfiguration:
+        check(config)
+        key, chain = Path(config.tls_key).read_bytes(), Path(config.tls_certificate).read_bytes()
+        authority = Path(config.tls_client_ca).read_bytes() if config.tls_client_ca else None
+        return grpc.ssl_server_certificate_configuration([(key, chain)], root_certificates=authority)
+
+    files = _files(config)
+    # By grpc's documentation this function, which it calls at each handshake, may return None if nothing has changed;
+    # grpc's type does not allow that.
+    fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", lambda: files.renewed(read))
+    return grpc.dynamic_ssl_server_credentials(read(), fetch, require_client_authentication=bool(config.tls_client_ca))
 
 
 def http_context(config: Config) -> ssl.SSLContext:
@@ -90,17 +95,17 @@ class _FollowingContext(ssl.SSLContext):
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._files = _Files(config)
+        self._files = _files(config)
         self._current = _http_context(config)
 
     def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
         """The TLS of a new connection. asyncio calls this for each connection that it accepts."""
-        if self._files.are_new():
-            self._current = _http_context(self._config)
+        self._current = self._files.renewed(lambda: _http_context(self._config)) or self._current
         return self._current.wrap_bio(*arguments, **options)
 
 
 def _http_context(config: Config) -> ssl.SSLContext:
+    check(config)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -111,66 +116,57 @@ def _http_context(config: Config) -> ssl.SSLContext:
     return context
 
 
-class _Files:
-    """Watches the files of certificate, key and authority for new content."""
+class ChangingFiles:
+    """The files at `paths`, which are read again when they change. `what` they are is for the log."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self._paths = [path for path in (config.tls_certificate, config.tls_key, config.tls_client_ca) if path]
+    def __init__(self, what: str, *paths: str) -> None:
+        self._what = what
+        self._paths = [Path(path) for path in paths if path]
+        # The state is taken before the files are read, so that the next check notices a change in between.
         self._seen = self._state()
         self._next_check = time.monotonic() + _CHECK_SECONDS
         self._lock = threading.Lock()
 
-    def configuration(self) -> grpc.ServerCertificateConfiguration:
-        """The content of the files."""
-        import grpc  # see server_credentials
-
-        config = self._config
-        key, chain = Path(config.tls_key).read_bytes(), Path(config.tls_certificate).read_bytes()
-        authority = Path(config.tls_client_ca).read_bytes() if config.tls_client_ca else None
-        return grpc.ssl_server_certificate_configuration([(key, chain)], root_certificates=authority)
-
-    def changed(self) -> grpc.ServerCertificateConfiguration | None:
-        """The content of the files if it is new and usable; otherwise None. gRPC calls this at each handshake."""
-        found: list[grpc.ServerCertificateConfiguration] = []
-        return found[0] if self.are_new(lambda: found.append(self.configuration())) else None
-
-    def are_new(self, read: Callable[[], object] | None = None) -> bool:
-        """Whether the files have new content that is usable. If so, `read` was called to read it. Looks at the files
-        once a second at most, so it may be called at each handshake.
+    def renewed(self, read: Callable[[], T]) -> T | None:
+        """What `read` makes of the files if they have changed and can be used, else None. Looks at the files once a
+        second at most, so it may be called often. `read` raises InvalidArgumentError or OSError for files that cannot
+        be used.
         """
+        if time.monotonic() < self._next_check:
+            return None
         with self._lock:
-            now = time.monotonic()
-            if now < self._next_check:
-                return False
-            self._next_check = now + _CHECK_SECONDS
+            if time.monotonic() < self._next_check:
+                return None
+            self._next_check = time.monotonic() + _CHECK_SECONDS
             state = self._state()
             if state == self._seen:
-                return False
+                return None
+            found = None
             try:
-                check(self._config)
-                if read is not None:
-                    read()
+                found = read()
             except (InvalidArgumentError, OSError) as error:
-                _log.warning("the certificates were replaced and cannot be used yet, so the old ones stay: %s", error)
-                return False
+                _log.warning("%s changed and cannot be used yet, so what was read before stays: %s", self._what, error)
             if self._state() != state:
-                return False  # replaced while they were read: the next check finds them
+                return None  # changed while they were read: the next check finds that
             self._seen = state
-        _log.info("the certificates were replaced; new connections get the new ones")
-        return True
+        if found is not None:
+            _log.info("%s changed and were read again", self._what)
+        return found
 
     def _state(self) -> list[tuple[int, int, int] | None]:
         """Inode, size and time of change of each file; None for a file that is missing."""
         found: list[tuple[int, int, int] | None] = []
         for path in self._paths:
             try:
-                status = Path(path).stat()
+                status = path.stat()
+                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
             except OSError:
                 found.append(None)
-            else:
-                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
         return found
+
+
+def _files(config: Config) -> ChangingFiles:
+    return ChangingFiles("certificates", config.tls_certificate, config.tls_key, config.tls_client_ca)
 
 
 class _EncryptedKey(Exception):
@@ -179,8 +175,3 @@ class _EncryptedKey(Exception):
 
 def _no_password() -> str:
     raise _EncryptedKey
-
-
-def _check_pem(path: str, name: str, mark: bytes) -> None:
-    if mark not in Path(path).read_bytes():
-        raise InvalidArgumentError(f"{name}: {path!r} has no {mark.decode().strip('-').lower()} in PEM", field=name)

@@ -25,19 +25,18 @@ import grpc
 from grpc_health.v1 import health_pb2
 
 from xlashape.proto import services
-from xlashape_server import logs, reflection, tls
+from xlashape_server import logs, tls
+from xlashape_server.callers import Crowd, open_sockets
 from xlashape_server.children import REASONS, Children
 from xlashape_server.config import Config
 from xlashape_server.counts import EVICTIONS, Recorder
 from xlashape_server.front import Front
 from xlashape_server.grpc_calls import add_services, count_unknown_methods, server_options, small_threads
+from xlashape_server.grpc_services import CALLS, NAMES, READY, Health, enable_reflection, follow
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import rpcs
-from xlashape_server.health import CALLS as HEALTH_CALLS
-from xlashape_server.health import NAMES, READY, Health, follow
 from xlashape_server.modules import Modules
 from xlashape_server.signals import StopSignals
-from xlashape_server.sockets import Crowd, open_sockets
 from xlashape_server.store import Store
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ def make_server(
         health.set(name, health_pb2.HealthCheckResponse.SERVING)
     follow(store, health.set)
     health.enable(server, guard)
-    reflection.enable(server, guard)
+    enable_reflection(server, guard)
     if recorder is not None:
         _record(recorder, guard, front, children, health)
         count_unknown_methods(server, guard)
@@ -172,7 +171,7 @@ def run() -> int:
     faulthandler.register(signal.SIGUSR1)  # writes the stacks of all threads to standard error
     with StopSignals() as signals:
         names = [f"{service.name}/{method.name}" for service in services() for method in service.methods]
-        recorder = Recorder([*names, *HEALTH_CALLS, reflection.CALL]) if config.metrics else None
+        recorder = Recorder([*names, *CALLS]) if config.metrics else None
         return _serve(start_message, config, signals, recorder)
 
 

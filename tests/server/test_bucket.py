@@ -20,7 +20,7 @@ from server_processes import ServerProcess, wait_until
 
 from xlashape.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from xlashape_client import Client
-from xlashape_server import Config, bucket, health
+from xlashape_server import Config, bucket, grpc_services
 from xlashape_server import store as stores
 
 pytest.importorskip("obstore", reason="the extra `store` is not installed")
@@ -159,7 +159,7 @@ def test_a_bucket_that_fails_is_unavailable_and_the_cache_answers(
 
 
 def test_a_check_of_the_bucket_ends_before_it_counts_as_hanging() -> None:
-    assert bucket._PROBE_CLIENT["timeout"].total_seconds() < health._HANGING_SECONDS
+    assert bucket._PROBE_CLIENT["timeout"].total_seconds() < grpc_services._HANGING_SECONDS
 
 
 def test_a_slow_bucket_is_waited_for(tmp_path: Path, proxy: FaultyProxy) -> None:

@@ -18,7 +18,7 @@ import pytest
 from tests.support.certificates import make_authority, make_certificate
 from xlashape_client import Client
 from xlashape_server import Config, Server
-from xlashape_server.sockets import Crowd
+from xlashape_server.callers import Crowd
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one loopback address and no /proc")
 

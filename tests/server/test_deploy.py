@@ -24,7 +24,7 @@ import xlashape
 from tests.support.server_processes import ServerProcess
 from xlashape.cli.scanning import scan
 from xlashape_server import Config
-from xlashape_server.health import NAMES
+from xlashape_server.grpc_services import NAMES
 from xlashape_server.settings import of_file, read_value
 
 ROOT = Path(__file__).resolve().parents[2]
