@@ -214,3 +214,25 @@ def test_frames_over_both_kinds_of_sockets(kind: int) -> None:
         second.receive(1)
     second.close()
     os.close(memory)
+
+
+def test_a_system_without_what_linux_has_gets_the_nearest(
+    children: Children, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stream sockets and a temporary file in place of sockets with bounds of messages and anonymous files."""
+    monkeypatch.delattr(socket, "SOCK_SEQPACKET")
+    monkeypatch.delattr(os, "memfd_create")
+    request = v1.ListInstructionsRequest(module=v1.ModuleInput(text=module_text(3000)))
+    expected = children.ask(question("ListInstructions", request))
+    plain = Children(config)
+    plain.start()
+    try:
+        assert plain.ask(question("ListInstructions", request)) == expected
+        with pytest.raises((DeadlineExceededError, RefusedError), match="the deadline passed"):
+            plain.ask(question("Verify", slow(), 0.2))
+        plain.ask(question("ListInstructions", request))
+        [pid] = plain.pids
+        threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
+        assert plain.ask(question("Verify", slow()))
+    finally:
+        plain.stop()

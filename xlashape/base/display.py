@@ -7,9 +7,13 @@ imports the module `HOME` by its name when a notebook asks for the first time.
 
 from __future__ import annotations
 
+import json
+import re
 from importlib import import_module
 
 from xlashape.errors import XlashapeError
+
+_NOT_ASCII = re.compile(r"[^\x20-\x7e\n]")
 
 HOME = "xlashape.drawing.notebook"
 """The module whose `html(value)` is shown."""
@@ -40,6 +44,17 @@ def printable(text: str) -> str:
     >>> printable("a\x1b[2J\u202e\nb")
     'a�[2J�\nb'
     """
-    if text.isprintable():
-        return text
-    return "".join([each if each.isprintable() or each == "\n" else "�" for each in text])
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
+        if not line.isprintable():
+            lines[at] = "".join([each if each.isprintable() else "�" for each in line])
+    return "\n".join(lines)
+
+
+def printable_json(text: str) -> str:
+    r"""A text in JSON with escapes in place of the characters that `printable` replaces, which means the same.
+
+    >>> printable_json('{"name": "é\u202e"}')
+    '{"name": "é\\u202e"}'
+    """
+    return _NOT_ASCII.sub(lambda each: each[0] if each[0].isprintable() else json.dumps(each[0])[1:-1], text)

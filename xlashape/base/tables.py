@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from xlashape.base.caches import cached
-from xlashape.base.display import shown
+from xlashape.base.display import printable_json, shown
 from xlashape.base.extras import require
 from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.vocabulary import Vocabulary
@@ -343,4 +343,4 @@ def _csv_cell(value: Any) -> Any:
 
 def json_line(row: dict[str, Any]) -> str:
     """A line of JSON with its end."""
-    return json.dumps(row, ensure_ascii=False) + "\n"
+    return printable_json(json.dumps(row, ensure_ascii=False)) + "\n"

@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import click
 
-from xlashape.base.display import printable
+from xlashape.base.display import printable_json
 from xlashape.base.similar import did_you_mean
-from xlashape.cli.output import allow_any_encoding, clear, shown
+from xlashape.cli.output import allow_any_encoding, clear, complain, shown
 from xlashape.errors import ParseError, XlashapeError
 from xlashape.reports.report import REPORTS
 
@@ -210,7 +210,7 @@ def _fail(
     if as_json:
         error = {"code": kind, "message": message, "field": field, "details": details or {}}
         document = {"schema": "xlashape.error.v1", "error": error, "exit_code": code}
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False), err=True)
+        complain(printable_json(json.dumps(document, indent=2, ensure_ascii=False)))
     else:
-        click.echo(f"xlashape: {printable(text)}", err=True)
+        complain(f"xlashape: {text}")
     sys.exit(code)

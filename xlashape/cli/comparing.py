@@ -17,7 +17,7 @@ from xlashape.cli.completing import complete_files
 from xlashape.cli.connection import ServerAddress, answer_options, connected, query_options
 from xlashape.cli.many import in_processes, jobs_option, stage_option
 from xlashape.cli.modules import loaded, naming
-from xlashape.cli.output import echo, one_line, print_json, progress, terminal_width
+from xlashape.cli.output import complain, echo, one_line, print_json, progress, terminal_width
 from xlashape.cli.reporting import report_command
 from xlashape.cli.rows import FORMATS, row_options, write_rows
 from xlashape.errors import InvalidArgumentError, XlashapeError
@@ -140,7 +140,7 @@ def diff(
             reasons += _other_meaning(load(one), load(other), title)
         for test in tests:
             if not test.is_known(found):
-                _complain(f"{title}: {test.measure} is not known, so that {test.text!r} cannot fail")
+                complain(f"{title}: {test.measure} is not known, so that {test.text!r} cannot fail")
         failed += bool(reasons)
         changed += not found.same
         written.add(found, title, reasons)
@@ -187,7 +187,7 @@ def _pairs(a: str, b: str, stage: str, load: Callable[[str], HloModule]) -> Iter
                 yield f"{name} → {other}", sides[0][name][-1], sides[1][other][-1]
     for where, names in zip((a, b), alone, strict=True):
         for name in names:
-            _complain(f"{name} is in {where} alone")
+            complain(f"{name} is in {where} alone")
     for name in sides[0]:
         if name in sides[1]:
             yield from [(name, one, other) for one, other in _by_fingerprint(sides[0][name], sides[1][name], load)]
@@ -210,7 +210,7 @@ def _by_fingerprint(ones: list[str], others: list[str], load: Callable[[str], Hl
             rest.append(name)
     free = [name for names in left.values() for name in names]
     for name in (*rest[len(free) :], *free[len(rest) :]):
-        _complain(f"{name} has no module of its name left to be compared with")
+        complain(f"{name} has no module of its name left to be compared with")
     return [*pairs, *zip(rest, free, strict=False)]
 
 
@@ -249,7 +249,7 @@ def _other_meaning(one: HloModule, other: HloModule, title: str) -> list[str]:
     found = equivalent(one, other)
     if not found.is_equal:
         return found.headline().splitlines()
-    _complain(f"{title}: {found.headline()}")
+    complain(f"{title}: {found.headline()}")
     return []
 
 
@@ -274,7 +274,7 @@ class _Written:
             if self._form == "table":
                 echo(f"FAILED {reason}" if not self.directories else f"FAILED {title}: {reason}")
             elif self._form not in ("markdown", "html"):
-                _complain(f"FAILED {reason}" if not self.directories else f"FAILED {title}: {reason}")
+                complain(f"FAILED {reason}" if not self.directories else f"FAILED {title}: {reason}")
         if self._form in ("markdown", "html"):
             from xlashape.reports.diff.markdown import html_page, markdown  # deferred, as above
 
@@ -332,11 +332,6 @@ class _Written:
         first, _, rest = text.partition("\n")
         # The verdict is in the first line. The names of two files follow it; the name of a module stands before it.
         return f"{title}: {text}\n" if self.directories else "\n".join([first, title, *([rest] if rest else [])])
-
-
-def _complain(text: str) -> None:
-    """Writes a line on standard error."""
-    click.echo(text, err=True)
 
 
 _FINGERPRINT_COLUMNS: Final = (

@@ -41,7 +41,7 @@ def completion(shell: str) -> None:
     made = get_completion_class(shell)
     assert made is not None
     context = click.get_current_context().find_root()
-    echo(made(context.command, {}, "xlashape", "_XLASHAPE_COMPLETE").source())
+    echo(made(context.command, {}, "xlashape", "_XLASHAPE_COMPLETE").source(), is_data=True)
 
 
 def complete_files(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -12,7 +12,7 @@ from xlashape.cli.completing import complete_files
 from xlashape.cli.connection import ServerAddress, answer_options
 from xlashape.cli.many import common_folder, in_processes, jobs_option, stage_option
 from xlashape.cli.modules import loaded
-from xlashape.cli.output import echo, one_line, print_json, progress
+from xlashape.cli.output import complain, echo, one_line, print_json, progress
 from xlashape.errors import InvalidArgumentError, LossyConversionError, XlashapeError
 from xlashape.hlo.files.inputs import Input, content, inputs, is_many, without_end
 
@@ -93,7 +93,7 @@ def convert(
         print_json("convert.v1", {"source": sources[0], **made._asdict()})
         return 0
     for loss in made.lost:
-        click.echo(f"xlashape: {'the text' if target == '-' else target} is written, but {loss}", err=True)
+        complain(f"xlashape: {'the text' if target == '-' else target} is written, but {loss}")
     return 0
 
 
@@ -174,7 +174,7 @@ def _convert_many(
         if not as_json:
             said = [made["error"]] if made["error"] else made["lost"]
             for text in said:
-                click.echo(f"xlashape: {each.name}: {text}", err=True)
+                complain(f"xlashape: {each.name}: {text}")
     refused = sum(row["error"] is not None for row in rows)
     if as_json:
         print_json("convert.v1", {"target": target, "files": rows})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 import sys
 import threading
 from collections.abc import Generator, Iterable
@@ -21,7 +22,7 @@ from typing import Any, Final, TextIO
 
 import click
 
-from xlashape.base.display import printable
+from xlashape.base.display import printable, printable_json
 from xlashape.errors import ParseError, XlashapeError
 
 DELAY_SECONDS: Final = 1.0
@@ -162,19 +163,32 @@ def _is_unicode(stream: TextIO | None) -> bool:
     return stream is None or (getattr(stream, "encoding", None) or "utf-8").lower().replace("_", "-").startswith("utf")
 
 
+_COLOR: Final = re.compile(r"(\x1b\[[0-9;]*m)")
 _PIECE: Final = 1 << 15
 """The most characters or bytes that are written at once: no more than a pipe takes."""
 
 
-def echo(text: str | bytes = "", *, newline: bool = True, color: bool | None = None) -> None:
-    """Writes to standard output. `color` None leaves colours out where it is not a terminal."""
-    if sys.stdout is not None and sys.stdout.isatty():
+def echo(text: str | bytes = "", *, newline: bool = True, color: bool | None = None, is_data: bool = False) -> None:
+    """Writes to standard output. `color` None leaves colours out where it is not a terminal. Names in a module or of
+    files may control a terminal, so text has U+FFFD in place of characters that are not printed. Colours stay, and so
+    does text that `is_data` for programs, unless it goes to a terminal.
+    """
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    if is_terminal:
         clear()
+    if isinstance(text, str) and (is_terminal or not is_data):
+        parts = _COLOR.split(text) if color else [text]
+        text = "".join([each if number % 2 else printable(each) for number, each in enumerate(parts)])
     # In pieces, so that a reader that stops early is noticed.
     while len(text) > _PIECE:
         click.echo(text[:_PIECE], nl=False, color=color)
         text = text[_PIECE:]
     click.echo(text, nl=newline, color=color)
+
+
+def complain(text: str) -> None:
+    """Writes a line on standard error."""
+    click.echo(printable(text), err=True)
 
 
 def one_line(error: XlashapeError) -> str:
@@ -190,7 +204,7 @@ def print_json(schema: str, document: dict[str, Any]) -> None:
     `xlashape schemas` lists them.
     """
     made = {"schema": f"xlashape.{schema}", **document}
-    echo(json.dumps(made, indent=2, ensure_ascii=not _is_unicode(sys.stdout)))
+    echo(printable_json(json.dumps(made, indent=2, ensure_ascii=not _is_unicode(sys.stdout))))
 
 
 def print_facts(facts: Iterable[tuple[str, object]]) -> None:

@@ -24,7 +24,7 @@ from xlashape.cli.completing import complete_files, computation_names, instructi
 from xlashape.cli.connection import ServerAddress, connected, query_options
 from xlashape.cli.many import common_folder, jobs_option, many_columns, many_rows, stage_option
 from xlashape.cli.modules import loaded, naming
-from xlashape.cli.output import echo, print_json, progress, terminal_width
+from xlashape.cli.output import complain, echo, print_json, progress, terminal_width
 from xlashape.cli.rows import examples, row_options, write_rows
 from xlashape.errors import DecodeError, InvalidArgumentError
 from xlashape.hlo.files.inputs import inputs, is_many
@@ -289,7 +289,7 @@ def _write_many(
             if is_refused:  # filters, --sort and --limit may leave its row out
                 # Mistakes in content name the file by themselves.
                 message = row[-1] if row[-1].startswith((f"{row[0]}:", f"{row[0]} ")) else f"{row[0]}: {row[-1]}"
-                click.echo(f"xlashape: {message}", err=True)
+                complain(f"xlashape: {message}")
             yield row
 
     if form == "table":

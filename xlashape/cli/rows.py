@@ -83,6 +83,7 @@ def write_rows(form: str, columns: Sequence[Column], rows: Iterable[Row]) -> Non
     rows = iter(rows)
     first = list(islice(rows, 1))  # before the headings are written, so that an error in the first row stands alone
     if form == "csv":
-        echo(csv_line(names), newline=False)
+        echo(csv_line(names), newline=False, is_data=True)
     for row in chain(first, rows):
-        echo(csv_line(row) if form == "csv" else json_line(dict(zip(names, row, strict=True))), newline=False)
+        line = csv_line(row) if form == "csv" else json_line(dict(zip(names, row, strict=True)))
+        echo(line, newline=False, is_data=True)

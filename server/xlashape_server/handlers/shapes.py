@@ -7,6 +7,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,8 @@ from xlashape_server.handlers.inputs import (
     shape_of,
     stated_count,
 )
+
+R = TypeVar("R", v1.LinearIndicesRequest, v1.MultiIndicesRequest)
 
 # A small request is answered so fast that it needs no budget. A small request of LinearIndex is answered without NumPy,
 # in 5 µs instead of 28, of the 300 that the call takes.
@@ -143,14 +146,18 @@ class ShapeHandlers:
     def _linear_index(self, data: bytes) -> bytes:
         request, [bulk] = decoded_bulk(v1.LinearIndexRequest, data, "indices")
         shape = _array(request.shape, request.order, self._config)
-        flat = np.frombuffer(bulk, "<i8")
         stated = request.count if request.HasField("count") else None
-        count = item_count(len(flat), shape.rank, stated, self._max_indices, "indices", "an index", shape)
-        response_size(8 * count, self._max_answer, ("indices",))
+        rows = self._rows(shape, np.frombuffer(bulk, "<i8"), stated)
         try:
-            return _positions(v1.LinearIndexResponse, shape, flat.reshape(count, shape.rank))
+            return _positions(v1.LinearIndexResponse, shape, rows)
         except XlashapeError as error:
             raise _of_row(error, shape) from None
+
+    def _rows(self, shape: Shape, flat: NDArray[np.int64], stated: int | None) -> NDArray[np.int64]:
+        """The indices that a request lists, as int64[n, rank]."""
+        count = item_count(len(flat), shape.rank, stated, self._max_indices, "indices", "an index", shape)
+        response_size(8 * count, self._max_answer, ("indices",))
+        return flat.reshape(count, shape.rank)
 
     def multi_index(self, data: bytes, deadline: float | None = None) -> bytes:
         """MultiIndex."""
@@ -197,51 +204,54 @@ class ShapeHandlers:
 
     def linear_indices(self, requests: Iterator[bytes], deadline: float | None = None) -> Iterator[bytes]:
         """LinearIndices."""
-        shape: Shape | None = None
-        seen = 0  # how many numbers earlier messages had
-        for data in requests:
-            with budget(deadline=deadline, subject="indices"):
-                spend(256)
-                request, [bulk] = decoded_bulk(v1.LinearIndicesRequest, data, "indices")
-                if shape is None:
-                    shape = _array(request.shape, request.order, self._config)
-                else:
-                    first_message_only(request, "shape", "order")
-                flat = np.frombuffer(bulk, "<i8")
-                stated = stated_count(request, shape.rank)
-                count = item_count(len(flat), shape.rank, stated, self._max_indices, "indices", "an index", shape)
-                rows = flat.reshape(count, shape.rank)
-                response_size(8 * count, self._max_answer, ("indices",))
-                try:
-                    answer = _positions(v1.LinearIndicesResponse, shape, rows)
-                except XlashapeError as error:
-                    alone = _of_one(error, lambda row, rows=rows, shape=shape: tiling.linear_index(shape, rows[row]))
-                    raise counted_from(seen, _of_row(alone, shape), "indices") from None
-                seen += len(flat)
-            yield answer
+
+        def answer(request: v1.LinearIndicesRequest, shape: Shape, flat: NDArray[np.int64]) -> bytes:
+            rows = self._rows(shape, flat, stated_count(request, shape.rank))
+            try:
+                return _positions(v1.LinearIndicesResponse, shape, rows)
+            except XlashapeError as error:
+                alone = _of_one(error, lambda row: tiling.linear_index(shape, rows[row]))
+                raise _of_row(alone, shape) from None
+
+        return self._of_stream(v1.LinearIndicesRequest, "indices", answer, requests, deadline)
 
     def multi_indices(self, requests: Iterator[bytes], deadline: float | None = None) -> Iterator[bytes]:
         """MultiIndices."""
+
+        def answer(_: v1.MultiIndicesRequest, shape: Shape, positions: NDArray[np.int64]) -> bytes:
+            try:
+                return self._multi_indices(v1.MultiIndicesResponse, shape, positions)
+            except XlashapeError as error:
+                raise _of_one(error, lambda row: tiling.multi_index(shape, positions[row])) from None
+
+        return self._of_stream(v1.MultiIndicesRequest, "positions", answer, requests, deadline)
+
+    def _of_stream(
+        self,
+        kind: type[R],
+        field: str,
+        answer: Callable[[R, Shape, NDArray[np.int64]], bytes],
+        requests: Iterator[bytes],
+        deadline: float | None,
+    ) -> Iterator[bytes]:
+        """The answer to each message of a stream, whose first one names the array, and whose `field` has numbers."""
         shape: Shape | None = None
-        seen = 0
+        seen = 0  # how many numbers earlier messages had
         for data in requests:
-            with budget(deadline=deadline, subject="positions"):
+            with budget(deadline=deadline, subject=field):
                 spend(256)
-                request, [bulk] = decoded_bulk(v1.MultiIndicesRequest, data, "positions")
+                request, [bulk] = decoded_bulk(kind, data, field)
                 if shape is None:
                     shape = _array(request.shape, request.order, self._config)
                 else:
                     first_message_only(request, "shape", "order")
-                positions = np.frombuffer(bulk, "<i8")
+                numbers = np.frombuffer(bulk, "<i8")
                 try:
-                    answer = self._multi_indices(v1.MultiIndicesResponse, shape, positions)
+                    made = answer(request, shape, numbers)
                 except XlashapeError as error:
-                    alone = _of_one(
-                        error, lambda row, all_=positions, shape=shape: tiling.multi_index(shape, all_[row])
-                    )
-                    raise counted_from(seen, alone, "positions") from None
-                seen += len(positions)
-            yield answer
+                    raise counted_from(seen, error, field) from None
+                seen += len(numbers)
+            yield made
 
 
 def _positions(

@@ -165,6 +165,23 @@ def test_a_path_has_rows_of_its_present_content_alone(dumps: Path, tmp_path: Pat
     assert str(gone) in {*paths, *errors}  # a scan knows nothing of files that it does not name
 
 
+def test_links_that_lead_out_of_the_directory_are_not_followed(tmp_path: Path) -> None:
+    tree, other = tmp_path / "tree", tmp_path / "other"
+    for folder in (tree, other):
+        folder.mkdir()
+        (folder / "a.hlo").write_text(text_of(1))
+    (tree / "within.hlo").symlink_to("a.hlo")
+    (tree / "out.hlo").symlink_to(other / "a.hlo")
+    (tree / "up.hlo").symlink_to("../other/a.hlo")
+    (tree / "folder").symlink_to(other)
+    (tree / "loop.hlo").symlink_to("loop.hlo")
+    scan.scan(str(tree), tmp_path / "out", jobs=1)
+    opened = scan.open(tmp_path / "out")
+    paths = opened["modules"].to_table(columns=["path"])["path"].to_pylist()
+    assert sorted(paths) == [str(tree / "a.hlo"), str(tree / "within.hlo")]
+    assert not opened["errors"].count_rows()
+
+
 @pytest.mark.parametrize("files_done", [0, 1, 3])
 def test_old_rows_go_although_that_is_interrupted(
     files_done: int, dumps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

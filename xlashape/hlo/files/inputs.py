@@ -89,7 +89,8 @@ def _of_argument(name: str, stage: str) -> Iterator[Input]:
         yield from _of_argument(name.removeprefix("file:"), stage)
     elif _is_directory(name):
         found = {str(Path(folder, file)) for folder, _, files in os.walk(name) for file in files}
-        whole = {str(path) for folder, _, _ in os.walk(name) for path in module_files(Path(folder))}
+        found = {path for path in found if _is_below(path, name)}
+        whole = {str(path) for folder, _, _ in os.walk(name) for path in module_files(Path(folder))} & found
         whole |= {path for path in found if STORED.search(path)}
         yield from [Input(each, module) for each, module in _chosen(found, whole, stage)]
     elif _is_pattern(name):
@@ -97,6 +98,11 @@ def _of_argument(name: str, stage: str) -> Iterator[Input]:
         yield from [Input(each, _module_name(each)) for each in sorted(paths) if Path(each).is_file()]
     else:
         yield Input(name, _module_name(name))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    """Whether a file is no link, or one that does not lead out of the folder."""
+    return not Path(path).is_symlink() or Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _is_bucket(name: str) -> bool:
