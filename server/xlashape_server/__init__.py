@@ -15,7 +15,7 @@ child           the zygote of a front, and the compute children that are forked 
 children        the children as their front sees them: which one a call gets, and what ends one
 front           answers calls: here, by a child, or with an answer that was kept
 callers         addresses of callers; places, each of which is the right to have one call in progress; how many
-                connections a caller may have
+                connections a caller may have, and which hosts it may name
 auth            authentication and authorization by bearer tokens
 calls           calls in progress, and the watch that ends calls that last too long
 guard           what every call passes, whatever its transport: places, sizes, deadlines, errors
@@ -26,7 +26,6 @@ grpc_services   the services of gRPC itself: health, and what its names follow; 
 logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT, notifications to systemd
 counts          every metric, and what a worker counts
 metrics         the metrics of all workers for Prometheus, and the address where it asks for them
-hosts           the hosts that requests over HTTP may name
 tls             certificates: checked at the start, and reloaded when their files change
 scratch         temporary directories, and removal of those that killed servers left
 web             the same RPCs over HTTP/1.1, in the protocol Connect, and the page

@@ -1,5 +1,5 @@
-"""Callers, how many places one caller may hold, and how many connections. A place is the right to have one call in
-progress.
+"""Callers, how many places one caller may hold, how many connections, and which hosts it may name. A place is the right
+to have one call in progress.
 
 An IPv6 address counts as its network, the first 64 bits, since whoever has one address of a network has all. Behind a
 proxy all callers have its address, and the proxy bounds each.
@@ -7,18 +7,23 @@ proxy all callers have its address, and the proxy bounds each.
 gRPC accepts connections by itself, and Python code hears of a connection only when a call begins. So a thread looks at
 the sockets of the process, and shuts the connections that a caller has beyond its share. Under TLS, a connection takes
 some 300 KB after its first bytes.
+
+A request over HTTP names a host. A page can make its own name lead to this machine after it was loaded (DNS rebinding),
+and then its browser takes the server for the page's own. So a server that only this machine reaches answers to its own
+names alone. A server that other machines reach does not know its names, and answers to any: the proxy in front of it
+knows them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import logging
 import os
 import socket
 import stat
 import sys
 import threading
-from ipaddress import IPv6Address
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,12 +77,12 @@ def _network(host: str) -> str:
         return host
     text = host[5:].replace("%5B", "").replace("%5D", "").strip("[]")
     try:
-        address = IPv6Address(text.partition("%")[0])  # a link-local address has its interface after the %
+        address = ipaddress.IPv6Address(text.partition("%")[0])  # a link-local address has its interface after the %
     except ValueError:
         return host
     if address.ipv4_mapped is not None:
         return f"ipv4:{address.ipv4_mapped}"
-    return f"ipv6:{IPv6Address(int(address) >> 64 << 64)}/64"
+    return f"ipv6:{ipaddress.IPv6Address(int(address) >> 64 << 64)}/64"
 
 
 class Places:
@@ -221,3 +226,40 @@ class Crowd:
         except OSError:
             return False
         return True
+
+
+# -- hosts -------------------------------------------------------------------------------------
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a host, which is a name or an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def may_name(named: str | None, listening: str) -> bool:
+    """Whether a request may name the host `named`, perhaps with a port, at a server that listens at the host
+    `listening`. At a server on loopback that is an address in numbers, or `localhost`. `named` is None in requests of
+    HTTP/1.0, which browsers do not send.
+
+    >>> may_name("localhost:8080", "127.0.0.1"), may_name("evil.example", "127.0.0.1"), may_name("x", "0.0.0.0")
+    (True, False, True)
+    """
+    if named is None or not is_loopback(listening):
+        return True
+    name = named.lower()
+    bare, colon, port = name.rpartition(":")
+    if colon and (port.isdigit() or not port) and not bare.endswith(":"):
+        name = bare
+    name = name.removesuffix(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from xlashape.errors import InvalidArgumentError
-from xlashape_server.hosts import is_loopback
+from xlashape_server.callers import is_loopback
 
 T = TypeVar("T")
 

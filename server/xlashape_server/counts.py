@@ -5,7 +5,7 @@ it reports to the watching process, its parent, which adds the counts of workers
 
     recorder = Recorder(["ShapeService/ByteSize"])
     recorder.ended("ShapeService/ByteSize", code_pb2.OK, 0.0003)
-    recorder.sample()     # the values of the moment, and the counts that have changed
+    recorder.sample()     # the values of the moment, and the counts
 """
 
 from __future__ import annotations
@@ -110,7 +110,6 @@ class Recorder:
         self._counts: dict[Key, float] = {
             (CALLS, method, code): 0 for method in self._methods for code in ("OK", "INTERNAL")
         }
-        self._changed = set(self._counts)
         self._lock = threading.Lock()
         self._limits: set[str] = set()
         self._followed: list[tuple[Key, Callable[[], float], float]] = []
@@ -121,7 +120,6 @@ class Recorder:
         """Counts something."""
         with self._lock:
             self._counts[key] = self._counts.get(key, 0) + by
-            self._changed.add(key)
 
     def ended(self, method: str, code: int, seconds: float | None) -> None:
         """Counts a call that has ended with a code of google.rpc. `seconds` is how long it took; None if the call was
@@ -158,9 +156,7 @@ class Recorder:
         self._gauges[name] = read
 
     def sample(self) -> tuple[dict[str, Any], list[tuple[Key, float]]]:
-        """The values of this moment by the names of their metrics, and the counts that have changed since `reported`
-        was called.
-        """
+        """The values of this moment by the names of their metrics, and all counts."""
         for at, (key, read, before) in enumerate(self._followed):
             now = read()
             if now > before:
@@ -171,9 +167,4 @@ class Recorder:
             with contextlib.suppress(RuntimeError):  # a dict grew while it was read; the next sample has the value
                 found[name] = read()
         with self._lock:
-            return found, [(key, self._counts[key]) for key in self._changed]
-
-    def reported(self, counts: Iterable[tuple[Key, float]]) -> None:
-        """Notes that the parent has these counts."""
-        with self._lock:
-            self._changed -= {key for key, count in counts if self._counts[key] == count}
+            return found, [*self._counts.items()]

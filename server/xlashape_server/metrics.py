@@ -30,9 +30,9 @@ from prometheus_client.exposition import ThreadingWSGIServer
 from prometheus_client.registry import Collector
 
 from xlashape.base.version import __version__
+from xlashape_server.callers import may_name
 from xlashape_server.config import Config
 from xlashape_server.counts import BUCKETS, CPU, DURATION, EVICTIONS, METRICS, STAGES, SUM, Key, add_counts
-from xlashape_server.hosts import may_name
 from xlashape_server.store import Store
 from xlashape_server.worker_process import WorkerProcess
 

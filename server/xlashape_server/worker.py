@@ -263,9 +263,7 @@ def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None, cr
         started = time.thread_time()
         gauges, counts = ({}, []) if recorder is None else recorder.sample()
         sockets = open_sockets()
-        is_taken = parent.tell(event="alive", connections=max(0, sockets - other_sockets), gauges=gauges, counts=counts)
-        if recorder is not None and is_taken:
-            recorder.reported(counts)
+        parent.tell(event="alive", connections=max(0, sockets - other_sockets), gauges=gauges, counts=counts)
         crowd.thin(sockets)
         # With thousands of connections counting takes milliseconds, and is done less often.
         time.sleep(min(max(_LIFE_SECONDS, 100 * (time.thread_time() - started)), _MOST_LIFE_SECONDS))

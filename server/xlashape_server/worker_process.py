@@ -7,7 +7,7 @@ lines of JSON to its standard output:
     {"event": "ready"}                         it answers calls
     {"event": "failed", "reason": "…"}         it cannot start
     {"event": "alive", "connections": 3}       it runs; sent often; with metrics also "gauges": {"NAME": VALUE, …}
-                                               and "counts": [[["NAME", LABEL, …], VALUE], …], those that have changed
+                                               and "counts": [[["NAME", LABEL, …], VALUE], …]
     {"event": "stopping"}                      it takes no more calls
 
 Its log lines go directly to the standard error of the server. Other output on its standard error is read here
@@ -299,7 +299,7 @@ class WorkerProcess:
                     self._said_stopping = True
                 elif kind == "alive":
                     self.gauges = event.get("gauges", self.gauges)
-                    self._counts.update((tuple(key), count) for key, count in event.get("counts", ()))
+                    self._counts = {tuple(key): count for key, count in event.get("counts", ())}
                     self.connections = event["connections"]
         if process is self._process:
             self._started.set()

@@ -11,7 +11,7 @@ import pytest
 from http_calls import LINEAR, QUESTION, ask, http_server
 
 from xlashape_server import Server
-from xlashape_server.hosts import may_name
+from xlashape_server.callers import may_name
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 

@@ -1,5 +1,5 @@
-"""Valid modules whose computations are shared: one condition of nested loops, a body that is called twice, branches that
-are one computation. Every RPC about a module answers them, or refuses them with an error of the library: any other
+"""Valid modules whose computations are shared: one condition of nested loops, a body that is called twice, branches
+that are one computation. Every RPC about a module answers them, or refuses them with an error of the library: any other
 exception would end a call as INTERNAL.
 """
 

@@ -21,13 +21,12 @@ from google.rpc import code_pb2
 from h11 import LocalProtocolError
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
-from xlashape_server.callers import caller_at, peer_of
+from xlashape_server.callers import caller_at, may_name, peer_of
 from xlashape_server.calls import Call
 from xlashape_server.config import Config
 from xlashape_server.front import Front
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import Rpc
-from xlashape_server.hosts import may_name
 from xlashape_server.web.forms import MEDIA_TYPES, Form, Headers, failure, mistake_of, timeout_of
 from xlashape_server.web.page import FOLDER, Page
 
