@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 from xlashape.base.extras import require
 from xlashape.errors import LimitExceededError, UnavailableError, XlashapeError
 from xlashape_server import auth, logs, tls
-from xlashape_server.callers import allow_descriptors
+from xlashape_server.callers import allow_descriptors, bound_socket
 from xlashape_server.config import Config
 from xlashape_server.scratch import ScratchDirectory, remove_orphans
 from xlashape_server.settings import FIELDS
@@ -405,21 +405,10 @@ def _reserved_port(address_text: str, host_and_port: tuple[str, int]) -> tuple[s
     With SO_REUSEPORT alone, a second server of the same user could bind the same port unnoticed. So a socket without
     SO_REUSEPORT is bound first, which fails if the port is taken, and closed again.
     """
-    host, port = host_and_port
+    reuses, shares = (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1), (socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        for options in ((socket.SO_REUSEADDR,), (socket.SO_REUSEADDR, socket.SO_REUSEPORT)):
-            bound = socket.socket(family, socket.SOCK_STREAM)
-            try:
-                for option in options:
-                    bound.setsockopt(socket.SOL_SOCKET, option, 1)
-                bound.bind(address)
-            except OSError:
-                bound.close()
-                raise
-            if len(options) == 2:
-                return bound, bound.getsockname()[1]
-            bound.close()
+        bound_socket(*host_and_port, reuses).close()
+        bound = bound_socket(*host_and_port, reuses, shares)
     except OSError as error:
         raise UnavailableError(f"cannot listen on {address_text}: {error.strerror or error}") from error
-    raise AssertionError("the second socket is returned")
+    return bound, bound.getsockname()[1]

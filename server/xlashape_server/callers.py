@@ -141,6 +141,20 @@ def allow_descriptors() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
+def bound_socket(host: str, port: int, *options: tuple[int, int, int]) -> socket.socket:
+    """A socket with these options that is bound to an address. OSError if that is not possible."""
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        for option in options:
+            made.setsockopt(*option)
+        made.bind(address)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
 def open_sockets() -> int:
     """The number of sockets of this process; 0 on systems that do not report it."""
     count = 0

@@ -16,7 +16,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from google.rpc import code_pb2
 
@@ -36,17 +36,6 @@ _MOST_CUT_OFF = 100  # calls that one check cuts off, since each wakes its threa
 _SEND_BYTES_PER_SECOND = 8 << 20
 _MARGIN_SECONDS = 2.0  # seconds after the deadline in which the call itself may notice it, and give a better error
 _SMALL = 32 << 10  # bytes of a message that are not counted
-
-
-class Waiting(Protocol):
-    """How many calls wait for their requests, and how many were ended since these did not come."""
-
-    ended: int
-
-    @property
-    def waiting(self) -> int:
-        """How many wait now."""
-        ...
 
 
 class Room:
@@ -168,8 +157,8 @@ class Watch:
         self.calls: dict[int, Call] = {}
         """Calls in progress by id. Single operations on a dict need no lock."""
         self.also: list[Callable[[], None]] = []
-        self.waiting: list[Waiting] = []
-        """The calls that wait for their requests, and are not admitted before."""
+        self.waiting: list[Any] = []
+        """The `CallThreads` with calls that wait for their requests, and are not admitted before."""
         self.recorder: Recorder | None = None
         """The recorder that counts calls; None without metrics."""
         self._lines = Rate()

@@ -70,7 +70,8 @@ def add_services(
     by_service: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {}
     for number, rpc in enumerate(rpcs):
         method = rpc.method
-        threads = small if front.is_small(number) else waiting
+        # A stream holds a thread while it waits for its caller.
+        threads = small if front.is_small(number) and not method.client_streaming else waiting
         name = f"{method.containing_service.name}/{method.name}"
         handler: grpc.RpcMethodHandler[Any, Any]
         if method.client_streaming and method.server_streaming:

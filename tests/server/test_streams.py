@@ -111,3 +111,23 @@ def test_a_stream_that_stalls_ends_with_the_servers_limit_and_its_details() -> N
     info = error_details_pb2.ErrorInfo()
     assert status_pb2.Status.FromString(data).details[0].Unpack(info)
     assert info.metadata["limit"] == "call_seconds"
+
+
+def test_idle_streams_of_numbers_keep_no_small_call_waiting() -> None:
+    config = Config(address="127.0.0.1:0", workers=1, log_level="error", grace_seconds=0)
+    with Server(config) as server, grpc.insecure_channel(server.address) as made:
+        channel: Any = made
+        idle = threading.Event()
+        request = v1.ByteSizeRequest(shapes=[v1.ShapeInput(text="f32[2]")]).SerializeToString()
+        streams = [
+            channel.stream_stream(f"/xlashape.v1.{rpc}")(iter(idle.wait, True), timeout=60)
+            for rpc in ("ShapeService/LinearIndices", "ShapeService/MultiIndices", "IndexingService/EvaluateMapBatch")
+            for _ in range(20)
+        ]
+        try:
+            time.sleep(1)
+            for _ in range(50):
+                channel.unary_unary("/xlashape.v1.ShapeService/ByteSize")(request, timeout=10)
+            assert not any(stream.done() for stream in streams)
+        finally:
+            idle.set()

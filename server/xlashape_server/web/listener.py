@@ -21,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from xlashape_server import tls
 from xlashape_server.call_threads import CallThreads
+from xlashape_server.callers import bound_socket
 from xlashape_server.config import Config
 from xlashape_server.front import Front
 from xlashape_server.guard import Guard
@@ -134,29 +135,21 @@ def _protocol(opened: dict[Any, asyncio.Transport], seconds: float) -> type[H11P
 
 def _bound(config: Config) -> socket.socket:
     """A socket bound to the address of HTTP. All workers bind the same address."""
-    host, port = config.http_host_and_port()
+    options = [
+        (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1),
+        (socket.SOL_SOCKET, socket.SO_REUSEPORT, 1),
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    ]
+    if sys.platform == "linux":
+        # uvicorn gets a connection only when its first bytes have come, since TLS takes 270 KB for it at once.
+        if config.tls_certificate:
+            options.append((socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, max(1, round(config.max_receive_seconds))))
+        # The system ends a connection whose client does not read. uvicorn waits for such clients without a limit.
+        # `xlashape_server.calls.Watch` bounds the wait, but not for the last part of an answer, after which the call
+        # has ended.
+        options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000 + round(2e3 * config.max_send_seconds)))
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        made = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if sys.platform == "linux":
-                # uvicorn gets a connection only when its first bytes have come, since TLS takes 270 KB for it at once.
-                if config.tls_certificate:
-                    made.setsockopt(
-                        socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, max(1, round(config.max_receive_seconds))
-                    )
-                # The system ends a connection whose client does not read. uvicorn waits for such clients without a
-                # limit. `xlashape_server.calls.Watch` bounds the wait, but not for the last part of an answer, after
-                # which the call has ended.
-                milliseconds = 10_000 + round(2e3 * config.max_send_seconds)
-                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
-            made.bind(address)
-        except OSError:
-            made.close()
-            raise
+        made = bound_socket(*config.http_host_and_port(), *options)
     except OSError as error:
         raise OSError(f"cannot listen on {config.http}: {error.strerror or error}") from error
     made.setblocking(False)
