@@ -55,7 +55,7 @@ class Clicks:
         ("(d0) -> (d0 * 2), domain: d0 in [0, 9]", "map", "d0"),
         ("%t = f32[4,2]{1,0} transpose(f32[2,4]{1,0} %x), dimensions={1,0}", "element", "t"),
         (OOM, "why", "6.00 GiB"),
-        ("HloModule m\n\nENTRY e {\n  ROOT p = f32[3] parameter(0)\n}\n", "instructions", "f32[3]{0}"),
+        ("HloModule m\n\nENTRY e {\n  ROOT p = f32[3] parameter(0)\n}\n", "summary", "instructions"),
     ],
 )
 def test_what_is_pasted_is_shown_at_once(new_page: NewPage, text: str, view: str, seen: str) -> None:
@@ -63,6 +63,18 @@ def test_what_is_pasted_is_shown_at_once(new_page: NewPage, text: str, view: str
     paste(page, text)
     page.wait_for_selector(f"[data-view={view}]")
     page.wait_for_function("seen => document.querySelector('.view').textContent.includes(seen)", arg=seen)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"), [("attention on a CPU", "jit_attention"), ("a decoder's step on TPUs", "jit__lambda")]
+)
+def test_the_start_page_has_programs_to_look_at(new_page: NewPage, name: str, module: str) -> None:
+    page = new_page(width=390, height=844)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert "what makes its peak" in page.inner_text(".intake")
+    page.click(f'button:text-is("{name}")')
+    page.wait_for_selector("[data-view=summary] .findings")
+    assert module in page.inner_text("header")
 
 
 def test_a_mistake_is_shown_with_its_place_and_the_text_stays(new_page: NewPage) -> None:
@@ -87,6 +99,7 @@ def test_files_of_every_form(new_page: NewPage, tmp_path: Path, suffix: str) -> 
     path.write_bytes({"pb": data, "pb.gz": gzip.compress(data), "txt": module.to_text().encode()}[suffix])
     page = new_page()
     page.set_input_files("input[type=file]", str(path))
+    page.click("nav a:text-is('Instructions')")
     page.wait_for_selector(ROWS)
     count = sum(len(each.instructions) for each in module.computations)
     assert page.get_attribute("[role=grid]", "aria-rowcount") == str(count + 1)
@@ -158,6 +171,7 @@ def test_a_profile_beside_its_module_has_links_into_it(new_page: NewPage, tmp_pa
 def test_a_copied_link_shows_the_same_in_a_fresh_profile(new_page: NewPage, view: str) -> None:
     page = new_page()
     page.set_input_files("input[type=file]", str(VECTORS / "memory" / "random_normal.hlo.pb"))
+    page.click("nav a:text-is('Instructions')")
     page.wait_for_selector(ROWS)
     title = {"instructions": "Instructions", "memory": "Memory", "copies": "Copies", "source": "Source", "text": "Text"}
     page.click(f"nav a:text-is('{title[view]}')")
@@ -184,11 +198,11 @@ def test_a_link_carries_small_inputs_to_another_server(new_page: NewPage) -> Non
 
     page = new_page()
     paste(page, "HloModule m\n\nENTRY e {\n  ROOT p = f32[3] parameter(0)\n}\n")
-    page.wait_for_selector(ROWS)
+    page.wait_for_selector("[data-view=summary] .facts")
     fragment = "#" + page.url.partition("#")[2]
     with Server(Config(address="127.0.0.1:0", http="127.0.0.1:0", workers=1, log_level="error")) as fresh:
         other = new_page(fragment, url=f"http://{fresh.http_address}/")
-        other.wait_for_selector(ROWS)
+        other.wait_for_selector("[data-view=summary] .facts")
         assert other.inner_text(".subject") == "m"
 
 
@@ -210,6 +224,7 @@ def test_hostile_names_are_text(new_page: NewPage, tmp_path: Path, name: str) ->
     page = new_page()
     page.on("dialog", lambda dialog: pytest.fail(dialog.message))
     page.set_input_files("input[type=file]", str(path))
+    page.click("nav a:text-is('Instructions')")
     page.wait_for_selector(ROWS)
     page.click(f"{ROWS} >> nth=0 >> div >> nth=1")
     page.wait_for_selector(".inspector h2")
@@ -226,6 +241,7 @@ def test_the_keyboard_alone(new_page: NewPage) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector(".intake .wrong p")
     page.set_input_files("input[type=file]", str(VECTORS / "memory" / "random_normal.hlo.pb"))
+    page.click("nav a:text-is('Instructions')")
     page.wait_for_selector(ROWS)
     page.keyboard.press("Escape")
     page.evaluate("document.activeElement.blur()")
@@ -264,6 +280,7 @@ def test_axe_finds_nothing(new_page: NewPage, packages: Path, scheme: str) -> No
 
     look("start")
     page.set_input_files("input[type=file]", str(VECTORS / "memory" / "random_normal.hlo.pb"))
+    page.click("nav a:text-is('Instructions')")
     page.wait_for_selector(ROWS)
     for title in (
         "Summary",
@@ -293,6 +310,7 @@ def test_axe_finds_nothing(new_page: NewPage, packages: Path, scheme: str) -> No
 def test_narrow_pages_do_not_scroll_sideways(new_page: NewPage) -> None:
     page = new_page(width=390, height=844)
     page.set_input_files("input[type=file]", str(VECTORS / "memory" / "random_normal.hlo.pb"))
+    page.click("nav a:text-is('Instructions')")
     page.wait_for_selector(ROWS)
     for title in ("Summary", "Instructions", "Source", "Text", "Memory", "Copies", "Reads", "Cost", "Collectives"):
         page.click(f"nav a:text-is('{title}')")
@@ -305,6 +323,7 @@ def test_copies_in_every_form_are_what_they_say(new_page: NewPage, server: Any) 
     path = VECTORS / "memory" / "random_normal.hlo.pb"
     page = new_page()
     page.set_input_files("input[type=file]", str(path))
+    page.click("nav a:text-is('Instructions')")
     page.wait_for_selector(ROWS)
     page.click("nav a:text-is('Copies')")
     page.wait_for_selector(ROWS)
@@ -422,6 +441,7 @@ def test_llama(new_page: NewPage) -> None:
     path = shared("hlo", "models", "hlo_llama31_8b_bf16_1x8.hlo")
     page = new_page()
     page.set_input_files("input[type=file]", str(path))
+    page.click("nav a:text-is('Instructions')")
     page.wait_for_selector(ROWS, timeout=60_000)
     assert page.get_attribute("[role=grid]", "aria-rowcount") == "31856"
     assert page.evaluate("document.querySelectorAll('[role=grid] .body .row').length") < 100

@@ -21,6 +21,12 @@ const EXAMPLES: readonly (readonly [label: string, text: string])[] = [
   ["an instruction", "%t = f32[128,256]{1,0} transpose(f32[256,128]{1,0} %x), dimensions={1,0}"],
 ];
 
+/** Programs that lie beside the page. */
+const PROGRAMS: readonly (readonly [label: string, file: string])[] = [
+  ["attention on a CPU", "attention.hlo.pb"],
+  ["a decoder's step on TPUs", "decoder_tpu.hlo.pb.gz"],
+];
+
 const MOST_SHOWN = 200_000; // characters of a text in the box
 
 export class Intake {
@@ -53,9 +59,11 @@ export class Intake {
       event.preventDefault();
       this.authorize();
     } }, h("label", {}, "This server wants a token. It stays in this page's memory. ", this.tokenBox), h("button", { type: "submit" }, "Use"));
-    const examples = h("p.examples", {}, "Try ", EXAMPLES.map(([label, text], i) => [i > 0 && " · ", h("button.text", { type: "button", onclick: () => this.example(text) }, label)]));
+    const examples = h("p.examples", {}, "Try ", EXAMPLES.map(([label, text], i) => [i > 0 && " · ", h("button.text", { type: "button", onclick: () => this.example(text) }, label)]),
+      ", or a program: ", PROGRAMS.map(([label, file], i) => [i > 0 && " · ", h("button.text", { type: "button", onclick: () => void this.program(file) }, label)]));
     this.element = h("section.intake", { "aria-label": "what to look at" },
-      h("h1", {}, "What do you want to look at?"), this.pinned, this.box, this.wrong,
+      h("h1", {}, "What do you want to look at?"),
+      h("p.about", {}, "Where elements of an XLA program lie in memory, how large its buffers are, what makes its peak, and what it reads, copies, computes and sends."), this.pinned, this.box, this.wrong,
       h("div.actions", {}, this.go, h("button", { type: "button", onclick: () => this.files.click() }, "Choose files"), this.cancel, this.note), this.files, this.tokenRow, examples);
     if (options.isRecorded) {
       this.opener.hidden = true;
@@ -134,6 +142,18 @@ export class Intake {
     void this.submit(text);
   }
 
+  private async program(file: string): Promise<void> {
+    try {
+      const answer = await fetch(file);
+      if (!answer.ok) {
+        throw new Error(`the server has no ${file}: ${answer.status}`);
+      }
+      await this.chosen([new File([await answer.blob()], file)]);
+    } catch (error) {
+      this.refused(error, "");
+    }
+  }
+
   private edited(): void {
     this.forget();
     this.wrong.replaceChildren();
@@ -166,7 +186,7 @@ export class Intake {
     }
   }
 
-  private async chosen(files: FileList | null): Promise<void> {
+  private async chosen(files: FileList | readonly File[] | null): Promise<void> {
     if (!files || files.length === 0) {
       return;
     }

@@ -55,7 +55,7 @@ async function stored(client: Client, bytes: Uint8Array, signal: AbortSignal, in
   const { module } = await client.uploadModule(bytes, { signal, timeoutMs: 300_000 });
   const state = { m: module.name.replace("modules/", ""), x: await packed(bytes, MOST_OF_MODULE) };
   const summary = instruction ? `an instruction, ${module.moduleName}` : `a module, ${module.moduleName.slice(0, 100)}, with ${grouped(module.instructionCount)} instructions`;
-  return { summary, state: instruction ? { ...state, v: "element", i: instruction } : { ...state, v: "instructions" } };
+  return { summary, state: instruction ? { ...state, v: "element", i: instruction } : { ...state, v: "summary" } };
 }
 
 /** The state that shows one thing, or two modules beside each other. */

@@ -22,6 +22,8 @@ _TYPES: Final = {
     ".css": b"text/css; charset=utf-8",
     ".json": b"application/json",
     ".svg": b"image/svg+xml",
+    ".pb": b"application/octet-stream",
+    ".gz": b"application/gzip",
 }
 _POLICY: Final = (
     "default-src 'self'; img-src 'self' blob: data:; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; "

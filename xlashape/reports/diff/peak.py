@@ -1,5 +1,5 @@
-"""What left and entered the peak of memory from one module to another, by layer and line of the program. The numbers add
-up to how much the peak changed.
+"""What left and entered the peak of memory from one module to another, by layer and line of the program. The numbers
+add up to how much the peak changed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PEAK_COLUMNS: Final = (
 
 
 class PeakChange(NamedTuple):
-    """What a layer and line of the program hold at the peaks of both modules. `PEAK_COLUMNS` says what the fields are."""
+    """What a layer and line of the program hold at both peaks. `PEAK_COLUMNS` says what the fields are."""
 
     delta_bytes: int
     layer: str
