@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -15,14 +15,16 @@ from xlashape.evaluation.domains.numbers import FieldNumbers
 from xlashape.evaluation.domains.roundings import Exact, Roundings
 from xlashape.evaluation.domains.values import PlainNumbers
 from xlashape.evaluation.elementwise import is_real
-from xlashape.evaluation.machine import Array, Spread, at, dtype_of
+from xlashape.evaluation.machine import Array, Machine, Spread, at, dtype_of
+from xlashape.evaluation.partial import Grid, every, taken
 from xlashape.evaluation.run_module import DeviceCount, given, input_shapes, output_shapes, run_module, shardings_of
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.values.sharding import Sharding
-from xlashape.limits import budget
+from xlashape.limits import budget, check
 from xlashape.reports.equivalent.draws import Draw, draws_for
 from xlashape.reports.equivalent.ledger import Ledger
 from xlashape.reports.equivalent.outline import Outline
+from xlashape.reports.equivalent.parts import Part
 from xlashape.reports.equivalent.terms import Ran, Term, leaves_of
 from xlashape.shape import Shape
 
@@ -35,8 +37,12 @@ _STEPS: Final = 400_000
 """The most steps that one run with ordinary numbers takes: instructions, and elements and products of large ones."""
 _LARGE: Final = 1 << 23
 """Elements of all values: larger programs are evaluated in parts."""
+_MOST: Final = 1 << 32
+"""The most elements and products, of 64 each, that a part of a large program is computed from with ordinary numbers."""
 _SHOWN: Final = 5
 """The most draws in which ordinary numbers are tried."""
+_TRIED: Final = 2
+"""As _SHOWN, for large programs: numbers of both signs, and positive ones."""
 _TOLERANCE: Final = 1e-4
 """Of the greatest element of an output: less is not a difference."""
 _MARGIN: Final = 16
@@ -260,9 +266,11 @@ class Comparison:
         roots: list[list[int]] = []
         names: list[dict[tuple[str, int], int]] = []
         for program in (a, b):
-            key = self._is_divided(program)
+            shardings = self.whole.input_shardings if self._is_divided(program) else [None] * len(program.inputs)
             if program.outline is None:
-                flat: list[Term] = [outline.parameter(i, s, key) for i, s in enumerate(program.inputs)]
+                flat: list[Term] = [
+                    outline.parameter(i, *s) for i, s in enumerate(zip(program.inputs, shardings, strict=True))
+                ]
                 arguments = [_nested(p.shape, flat) for p in program.module.entry.parameters]
                 log: list[Ran] = []
                 program.outline = leaves_of(outline.run(program.module.entry, arguments, log))
@@ -277,7 +285,8 @@ class Comparison:
             return Verdict(OVER_REALS, is_sampled=outline.is_sampled)
         instruction = outline.values[unequal[1]].instruction
         try:
-            found = self._shown(a, b, self.draws[0])
+            shown = (self._shown_in(outline, roots, draw) for draw in self.draws[:_TRIED])
+            found = next((each for each in shown if each is not None), None)
         except (UnsupportedError, LimitExceededError, MemoryError) as error:
             return Verdict(UNKNOWN, [str(error)], instruction=instruction)
         if found is not None:
@@ -309,17 +318,77 @@ class Comparison:
                     [self._divided(s, sharding, shape, d) for s in pair]
                     for pair, d in zip(spreads, divided, strict=True)
                 ]
-            count = max([len(s) for pair in spreads for s in pair])
-            for device in range(count):
-                (x, x_rounded), (y, y_rounded) = [[np.asarray(at(s, device)) for s in pair] for pair in spreads]
-                element = differing(x, y, x_rounded, y_rounded)
-                if element is not None:
-                    place = element
-                    if count > 1 and sharding is not None and (tile := sharding.tile_of(device, shape)) is not None:
-                        place = tuple([i + o for i, o in zip(element, tile.offset, strict=True)])
-                    dtype = dtype_of(shape)
-                    values = [v[element].astype(dtype) for v in (x, y)]
-                    return Difference(output, place, values[0], values[1], inputs, device if count > 1 else None)
+            found = self._witness(output, spreads, every(shape), inputs)
+            if found is not None:
+                return found
+        return None
+
+    def _witness(
+        self, output: int, spreads: list[list[Spread]], grid: Grid, inputs: Sequence[Array]
+    ) -> Difference | None:
+        """The element at a grid of an output that differs most beyond rounding. `spreads` has for each program the
+        values without and with roundings."""
+        shape, sharding = self.whole.outputs[output], self.whole.output_shardings[output]
+        count = max([len(s) for pair in spreads for s in pair])
+        for device in range(count):
+            (x, x_rounded), (y, y_rounded) = [[np.asarray(at(s, device)) for s in pair] for pair in spreads]
+            element = differing(x, y, x_rounded, y_rounded)
+            if element is not None:
+                place = tuple([int(along[i]) for along, i in zip(grid, element, strict=False)])
+                if count > 1 and sharding is not None and (tile := sharding.tile_of(device, shape)) is not None:
+                    place = tuple([i + o for i, o in zip(place, tile.offset, strict=True)])
+                values = [v[element].astype(dtype_of(shape)) for v in (x, y)]
+                return Difference(output, place, values[0], values[1], list(inputs), device if count > 1 else None)
+        return None
+
+    def _shown_in(self, outline: Outline, roots: Sequence[Sequence[int]], draw: Draw) -> Difference | None:
+        """As `_shown`, of some elements of the outputs that are not known to be equal: first of the output that takes
+        least, then of all."""
+        pairs = {
+            output: pair
+            for output, pair in enumerate(zip(roots[0], roots[1], strict=True))
+            if self.whole.outputs[output].is_array and not outline.are_same(*pair)
+        }
+        if not pairs:
+            return None
+        drawn: dict[int, Array] = {}
+
+        def input_of(parameter: int) -> Array:
+            if parameter not in drawn:
+                drawn[parameter] = self._input(parameter, draw, domain=None)
+            return drawn[parameter]
+
+        def numbers(
+            part: Part, goals: Mapping[int, Grid], grids: Mapping[int, Grid], rounds: bool
+        ) -> dict[int, Spread]:
+            domain = PlainNumbers(rounds=rounds)
+
+            def given_at(value: int, grid: Grid) -> Spread:
+                parameter, sharding = outline.values[value].leaf, outline.shardings[value]
+                shape, parts = self.whole.inputs[parameter], [input_of(parameter)]
+                if sharding is not None:
+                    parts = shards(parts, sharding, shape, self.devices.number)
+                return [given(domain, taken(x, every(outline.values[value].shape), grid), shape) for x in parts]
+
+            machine = Machine(domain, self.devices.number, partitioned=self.devices.are_partitions)
+            with np.errstate(all="ignore"):
+                return part.evaluated(machine, goals, grids, given_at)
+
+        cheapest = min(pairs, key=lambda output: outline.from_parameters(pairs[output]).cost())
+        for outputs in dict.fromkeys([(cheapest,), tuple(pairs)]):
+            part = outline.from_parameters([value for output in outputs for value in pairs[output]])
+            samples: dict[int, Grid] = {
+                o: part.sample(every(outline.values[pairs[o][0]].shape), draw.seed) for o in outputs
+            }
+            goals = {value: samples[output] for output in outputs for value in pairs[output]}
+            grids = part.needed(goals)
+            check("elements of a run with ordinary numbers", part.cost(grids), _MOST)
+            plain, rounded = (numbers(part, goals, grids, rounds) for rounds in (False, True))
+            for output in outputs:
+                spreads = [[plain[value], rounded[value]] for value in pairs[output]]
+                found = self._witness(output, spreads, samples[output], ())
+                if found is not None:
+                    return found._replace(inputs=[input_of(p) for p in range(len(self.whole.inputs))])
         return None
 
     def _numbers(self, program: ComparedProgram, inputs: list[Array], *, rounds: bool) -> list[Spread]:

@@ -9,8 +9,7 @@ are made of the pair are compared in its place. Values that were shown to be equ
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from heapq import heapify, heappop, heappush
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,15 +18,15 @@ from xlashape.evaluation.domains.field import Field
 from xlashape.evaluation.domains.modular import mixed
 from xlashape.evaluation.domains.numbers import FieldNumbers
 from xlashape.evaluation.elementwise import is_real
-from xlashape.evaluation.machine import Array, Machine, Spread, at, leaves
-from xlashape.evaluation.partial import Grid, apply_at, every, joined, reads, size, taken
+from xlashape.evaluation.machine import Machine, Spread
+from xlashape.evaluation.partial import Grid, every, size
 from xlashape.evaluation.run_module import DeviceCount
-from xlashape.hlo import HloInstruction, Opcode
-from xlashape.hlo.literal import to_numpy
+from xlashape.hlo import HloInstruction
 from xlashape.hlo.ops.operation import ReadPattern
+from xlashape.hlo.values.sharding import Sharding
 from xlashape.limits import budget, spend
-from xlashape.reports.cost.arithmetic import NOTHING, arithmetic_of
 from xlashape.reports.equivalent.ledger import digest_of, random
+from xlashape.reports.equivalent.parts import OutlinedValue, Part
 from xlashape.reports.equivalent.terms import Term, Terms, leaves_of
 from xlashape.shape import Shape
 
@@ -41,26 +40,6 @@ _WHOLE: Final = 1 << 17
 """Elements and products of a region, of 64 each: of larger ones a sample of elements is evaluated."""
 _MOST: Final = 1 << 22
 """As _WHOLE, of a region that is evaluated."""
-_ALONG: Final = 12
-"""Indices along each dimension in a sample, at least."""
-_SAMPLE: Final = 1 << 10
-"""Elements in a sample, at most, unless _ALONG asks for more."""
-
-
-class OutlinedValue(NamedTuple):
-    """A value of a module."""
-
-    instruction: HloInstruction | None
-    """None for a parameter."""
-    operands: tuple[int, ...]
-    """The values that it is made of, in order."""
-    terms: tuple[Term, ...]
-    leaf: int
-    """Which array of the instruction's result it is."""
-    shape: Shape
-    is_constant: bool
-    """Whether it depends on no parameter."""
-    signature: bytes
 
 
 class Outline(Terms):
@@ -75,16 +54,19 @@ class Outline(Terms):
         self._same: dict[int, int] = {}
         """Value → the equal value that stands for it."""
         self._forms: dict[tuple[Any, ...], bool] = {}
+        self.shardings: dict[int, Sharding | None] = {}
+        """Parameter → how it is divided."""
         self.reasons: dict[str, None] = {}
         """What could not be evaluated."""
         self.is_sampled = False
         """Whether values were taken as equal of which some elements alone were evaluated."""
 
-    def parameter(self, number: int, shape: Shape, key: Any) -> int:
-        """The value of an array of the parameters."""
-        if (number, key) not in self._by_key:
-            self._by_key[number, key] = self._new(OutlinedValue(None, (), (), number, shape, False, b""))
-        return self._by_key[number, key]
+    def parameter(self, number: int, shape: Shape, sharding: Sharding | None) -> int:
+        """The value of an array of the parameters, or of the parts into which it is divided."""
+        if (number, sharding) not in self._by_key:
+            value = self._by_key[number, sharding] = self._new(OutlinedValue(None, (), (), number, shape, False, b""))
+            self.shardings[value] = sharding
+        return self._by_key[number, sharding]
 
     def _new(self, value: OutlinedValue) -> int:
         self.values.append(value)
@@ -132,11 +114,11 @@ class Outline(Terms):
             with budget(steps=_STEPS, subject="a large program"):
                 for wider in range(_WIDER):
                     pairs = self._failed(pairs, below, wider)
-                    if all(self._find(x) == self._find(y) for x, y in roots):
+                    if all(self.are_same(x, y) for x, y in roots):
                         return None
         except LimitExceededError as error:
             self.reasons.setdefault(error.message)
-        return next((pair for pair in pairs if self._find(pair[0]) != self._find(pair[1])), roots[0])
+        return next((pair for pair in pairs if not self.are_same(*pair)), roots[0])
 
     def _failed(
         self,
@@ -148,7 +130,7 @@ class Outline(Terms):
         failed: list[tuple[int, int]] = []
         for pair in pairs:
             operands = below[pair]
-            is_same = operands is not None and all(self._find(x) == self._find(y) for x, y in operands)
+            is_same = operands is not None and all(self.are_same(x, y) for x, y in operands)
             if is_same or self._are_equal(*pair, wider):
                 # The lower number stands for both, so that values are made of lower ones.
                 low, high = sorted(map(self._find, pair))
@@ -156,6 +138,14 @@ class Outline(Terms):
             else:
                 failed.append(pair)
         return failed
+
+    def are_same(self, one: int, other: int) -> bool:
+        """Whether two values are known to be equal."""
+        return self._find(one) == self._find(other)
+
+    def from_parameters(self, goals: Iterable[int]) -> Part:
+        """The computation of values from parameters alone."""
+        return Part(self.values, goals, lambda value: self.values[value].instruction is None, lambda value: value)
 
     def _find(self, value: int) -> int:
         while value in self._same:
@@ -173,7 +163,7 @@ class Outline(Terms):
         shared = self._made_of(one) & self._made_of(other)
         spend(1 + len(shared) // 64)
         for _ in range(wider):
-            shared -= self._region((one, other), shared)[1]
+            shared -= self._part((one, other), shared).edge
         key = self._form((one, other), shared)
         if key not in self._forms:
             self._forms[key] = self._agree(one, other, shared)
@@ -199,18 +189,8 @@ class Outline(Terms):
         is_float = made.shape.is_array and (is_real(made.shape.element_type) or made.shape.element_type.is_complex)
         return value in shared and is_float and not made.is_constant
 
-    def _region(self, values: Iterable[int], shared: set[int]) -> tuple[set[int], set[int]]:
-        """(what is computed, the values at its edge that could be computed too)."""
-        pending, region, edge = list(values), set[int](), set[int]()
-        while pending:
-            value = pending.pop()
-            if self._is_cut(value, shared):
-                if self.values[value].instruction is not None:
-                    edge.add(value)
-            elif value not in region:
-                region.add(value)
-                pending += self._operands(value)
-        return region, edge
+    def _part(self, goals: Iterable[int], shared: set[int]) -> Part:
+        return Part(self.values, goals, lambda value: self._is_cut(value, shared), self._find)
 
     def _form(self, goals: tuple[int, int], shared: set[int]) -> tuple[Any, ...]:
         """What is computed, in the order of its values: the layers of a model have equal forms."""
@@ -234,113 +214,27 @@ class Outline(Terms):
 
     def _agree(self, one: int, other: int, shared: set[int]) -> bool:
         """Whether two values are equal. A part that cannot be evaluated is not known to be."""
-        region, _ = self._region((one, other), shared)
-        goal = every(self.values[one].shape)
-        if sum([self._cost(value, every(self.values[value].shape)) for value in region]) > _WHOLE:
-            goal = self._sample(goal, region)
+        part, goal = self._part((one, other), shared), every(self.values[one].shape)
+        if part.cost() > _WHOLE:
+            goal = part.sample(goal, self._seed)
             self.is_sampled = True
-        grids = self._needed((one, other), region, goal)
-        if sum([self._cost(value, grids[value]) for value in region]) > _MOST:
+        goals = {one: goal, other: goal}
+        grids = part.needed(goals)
+        if part.cost(grids) > _MOST:
             return False
         try:
             draws = 1 if size(goal) >= _ENOUGH else 2
             with np.errstate(all="ignore"):
-                return all(self._agree_in((one, other), goal, region, grids, draw) for draw in range(draws))
+                return all(self._agree_in(part, goals, grids, draw) for draw in range(draws))
         except (UnsupportedError, LimitExceededError) as error:
             self.reasons.setdefault(error.message)
             return False
 
-    def _cost(self, value: int, grid: Grid) -> int:
-        """The elements at a grid; 64 products of a sum count as one."""
-        instruction = self.values[value].instruction
-        assert instruction is not None
-        products = arithmetic_of(instruction, lambda _: NOTHING, as_xla=False).flops // 128
-        return size(grid) + products * size(grid) // max(_size(instruction.shape), 1)
-
-    def _sample(self, grid: Grid, region: Iterable[int]) -> Grid:
-        """Some of the elements: the first and last along each dimension, those beside numbers that the attributes of
-        the region name, and others at random."""
-        named = {n for value in region for n in self._numbers_of(value)}
-        rng = np.random.default_rng([self._seed, len(grid)])
-        found: list[Array] = []
-        count = _ALONG
-        while np.prod([min(len(along), 2 * count) for along in grid]) <= _SAMPLE and count < _SAMPLE:
-            count *= 2
-        for along in grid:
-            n = len(along)
-            if n > count:
-                near = np.array([i for i in (0, 1, n - 2, n - 1, *sorted(named)) if 0 <= i < n][: count - 4])
-                along = np.unique(np.concatenate([near, rng.choice(n, count - len(near), replace=False)]))
-            found.append(along)
-        return tuple(found)
-
-    def _numbers_of(self, value: int) -> Iterable[int]:
-        """Numbers of an instruction beside which elements are treated in another way."""
-        instruction = self.values[value].instruction
-        assert instruction is not None
-        details = instruction.details
-        found = [n for d in details.slice_dimensions for n in (d.start, d.limit)]
-        found += [d.edge_padding_low for d in details.padding_config.dimensions]
-        if instruction.opcode is Opcode.CONCATENATE:
-            found.append(instruction.operands[0].shape.dimensions[details.dimensions[0]])
-        if instruction.opcode is Opcode.CONSTANT and not instruction.shape.rank:
-            literal: Any = to_numpy(details.literal)
-            found += [int(literal)] if instruction.shape.element_type.is_integral else []
-        return [n + by for n in found for by in (0, -1, 1)]
-
-    def _agree_in(
-        self, goals: tuple[int, int], goal: Grid, region: set[int], grids: dict[int, Grid], draw: int
-    ) -> bool:
+    def _agree_in(self, part: Part, goals: Mapping[int, Grid], grids: Mapping[int, Grid], draw: int) -> bool:
         domain = Field(self._seed + draw, self._numbers)
         machine = Machine(domain, self._devices.number, partitioned=self._devices.are_partitions)
-        known: dict[int, Spread] = {}
-        # The operands of a value have lower numbers.
-        for value in sorted(grids):
-            made = self.values[value]
-            if value in known:
-                continue
-            if value not in region:
-                known[value] = self._drawn(value, grids[value], draw)
-                continue
-            assert made.instruction is not None
-            operands = [self._bundled(known, term) for term in made.terms]
-            read = reads(made.instruction, grids[value])
-            if read is not None:
-                held = [grids[operand] for operand in self._operands(value)]
-                given = [[taken(x, h, r) for x in o] for o, h, r in zip(operands, held, read, strict=True)]
-                known[value] = apply_at(machine, made.instruction, given, read, grids[value])
-                continue
-            spread = machine.apply(made.instruction, operands)
-            for leaf in range(len(list(made.instruction.shape.leaves()))):
-                each = value - made.leaf + leaf
-                if each in grids:
-                    whole = every(self.values[each].shape)
-                    known[each] = [taken(leaves(x)[leaf], whole, grids[each]) for x in spread]
-        return len({tuple([digest_of(domain, taken(x, grids[g], goal)) for x in known[g]]) for g in goals}) == 1
-
-    def _needed(self, goals: tuple[int, int], region: set[int], grid: Grid) -> dict[int, Grid]:
-        """The elements of values that the goals' elements at a grid are computed from."""
-        found = dict.fromkeys(goals, grid)
-        pending = [-value for value in goals]
-        heapify(pending)
-        while pending:
-            value = -heappop(pending)
-            if value not in region or (pending and pending[0] == -value):
-                continue
-            instruction = self.values[value].instruction
-            assert instruction is not None
-            operands = self._operands(value)
-            read = reads(instruction, found[value]) or [every(self.values[o].shape) for o in operands]
-            for operand, more in zip(operands, read, strict=True):
-                found[operand] = joined([found[operand], more]) if operand in found else more
-                heappush(pending, -operand)
-        return found
-
-    def _bundled(self, known: dict[int, Spread], term: Term) -> Spread:
-        if not isinstance(term, tuple):
-            return known[self._find(term)]
-        parts = [self._bundled(known, part) for part in cast("tuple[Term, ...]", term)]
-        return [tuple([at(p, device) for p in parts]) for device in range(max(map(len, parts), default=1))]
+        found = part.evaluated(machine, goals, grids, lambda value, grid: self._drawn(value, grid, draw))
+        return len({tuple([digest_of(domain, x) for x in spread]) for spread in found.values()}) == 1
 
     def _drawn(self, value: int, grid: Grid, draw: int) -> Spread:
         shape = self.values[value].shape
@@ -351,7 +245,3 @@ class Outline(Terms):
             random(shape, np.asarray(places), int(mixed(np.array([value]), 64 * self._seed + draw)[0] >> 1) + device)
             for device in range(self._devices.number)
         ]
-
-
-def _size(shape: Shape) -> int:
-    return int(np.prod(shape.dimensions, dtype=np.int64)) if shape.is_array else 1

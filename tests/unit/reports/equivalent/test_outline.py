@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from equivalent_programs import mutated, rows, texts
 
-from xlashape.evaluation.run_module import module_of
+from xlashape.evaluation.run_module import evaluate, module_of
 from xlashape.reports.equivalent import compare, equivalent
 from xlashape.reports.equivalent.compare import ComparedProgram, Comparison
 
@@ -21,8 +22,15 @@ def _all_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_mutants_differ_from_their_base(row: dict[str, Any]) -> None:
     modules = [module_of(texts(row["program"])[row["base"]]), module_of(mutated(row))]
     comparison = Comparison(modules)
-    found = comparison.compare(comparison.whole, ComparedProgram(modules[1])).verdict
-    assert found.startswith("equal") if row["verdict"] == "same" else found == "differs"
+    found = comparison.compare(comparison.whole, ComparedProgram(modules[1]))
+    if row["verdict"] == "same":
+        assert found.verdict.startswith("equal")
+        return
+    assert found.verdict == "differs" and found.difference is not None
+    shown = found.difference
+    values = [np.asarray(evaluate(module, shown.inputs)[shown.output])[shown.element] for module in modules]
+    np.testing.assert_allclose(values, [shown.a_value, shown.b_value], rtol=1e-5)
+    assert not np.allclose(*values, rtol=1e-4)
 
 
 @pytest.mark.parametrize("side", [4, 256])
@@ -36,3 +44,21 @@ def test_an_answer_says_that_it_rests_on_some_elements(side: int) -> None:
     found = equivalent(a, b)
     assert found.verdict == "equal over the reals"
     assert found.is_sampled == ("some elements alone" in found.headline()) == (side == 256)
+
+
+def test_a_change_is_shown_by_some_elements_of_the_outputs_that_it_reaches() -> None:
+    """One change reaches the new value of a weight alone, and the other the layers above it alone."""
+    n, layers = 64, 6
+    lines = [f"w{i} = f32[{n},{n}] parameter({i})" for i in range(layers)]
+    lines += [f"x0 = f32[8,{n}] parameter({layers})"]
+    for i in range(layers):
+        product = f"dot(x{i}, w{i}), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+        lines += [f"d{i} = f32[8,{n}] {product}", f"x{i + 1} = f32[8,{n}] tanh(d{i})"]
+        lines += [f"m{i} = f32[{n},{n}] multiply(w{i}, w{i})", f"v{i} = f32[{n},{n}] subtract(w{i}, m{i})"]
+    outputs = [f"v{i}" for i in range(layers)] + [f"x{layers}"]
+    shapes = ", ".join([f"f32[{n},{n}]"] * layers + [f"f32[8,{n}]"])
+    text = "ENTRY e {\n" + "\n".join(lines) + f"\nROOT r = ({shapes}) tuple({', '.join(outputs)})\n}}"
+    for old, new, output in (("subtract(w4, m4)", "add(w4, m4)", 4), ("tanh(d2)", "negate(d2)", layers)):
+        found = equivalent(text, text.replace(old, new))
+        assert (found.verdict, found.output) == ("differs", output)
+        assert found.inputs is not None and len(found.inputs) == layers + 1

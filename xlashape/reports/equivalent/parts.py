@@ -1,0 +1,180 @@
+"""Part: values of an outline between goals and values that are given, evaluated at the elements that goals need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from xlashape.evaluation.machine import Array, Machine, Spread, at, leaves
+from xlashape.evaluation.partial import Grid, apply_at, every, joined, reads, size, taken
+from xlashape.hlo import HloInstruction, Opcode
+from xlashape.hlo.literal import to_numpy
+from xlashape.reports.cost.arithmetic import NOTHING, arithmetic_of
+from xlashape.reports.equivalent.terms import Term
+from xlashape.shape import Shape
+
+_ALONG: Final = 12
+"""Indices along each dimension in a sample, at least."""
+_SAMPLE: Final = 1 << 10
+"""Elements in a sample, at most, unless _ALONG asks for more."""
+
+
+class OutlinedValue(NamedTuple):
+    """A value of a module."""
+
+    instruction: HloInstruction | None
+    """None for a parameter."""
+    operands: tuple[int, ...]
+    """The values that it is made of, in order. They have lower numbers."""
+    terms: tuple[Term, ...]
+    leaf: int
+    """Which array of the instruction's result it is, or which array of the parameters."""
+    shape: Shape
+    is_constant: bool
+    """Whether it depends on no parameter."""
+    signature: bytes
+
+    def cost(self, grid: Grid) -> int:
+        """The elements at a grid; 64 products of a sum count as one."""
+        assert self.instruction is not None
+        products = arithmetic_of(self.instruction, lambda _: NOTHING, as_xla=False).flops // 128
+        shape = self.instruction.shape
+        return size(grid) + products * size(grid) // max(size(every(shape)) if shape.is_array else 1, 1)
+
+
+class Part:
+    """The values that goals are made of, down to those that are given."""
+
+    def __init__(
+        self,
+        values: Sequence[OutlinedValue],
+        goals: Iterable[int],
+        is_given: Callable[[int], bool],
+        found: Callable[[int], int],
+    ) -> None:
+        """`found` says which value stands for a value."""
+        self._values = values
+        self._found = found
+        self.region: set[int] = set()
+        """What is computed."""
+        self.edge: set[int] = set()
+        """What is given, and could be computed too."""
+        pending = list(goals)
+        while pending:
+            value = pending.pop()
+            if is_given(value):
+                if values[value].instruction is not None:
+                    self.edge.add(value)
+            elif value not in self.region:
+                self.region.add(value)
+                pending += self._operands(value)
+
+    def _operands(self, value: int) -> list[int]:
+        return [self._found(operand) for operand in self._values[value].operands]
+
+    def cost(self, grids: Mapping[int, Grid] | None = None) -> int:
+        """The elements that are computed, at grids or all."""
+        values = self.region if grids is None else self.region.intersection(grids)
+        return sum(
+            [
+                self._values[value].cost(every(self._values[value].shape) if grids is None else grids[value])
+                for value in values
+            ]
+        )
+
+    def sample(self, grid: Grid, seed: int) -> Grid:
+        """Some of the elements: the first and last along each dimension, those beside numbers that the attributes of
+        the region name, and others at random."""
+        named = {n for value in self.region for n in _numbers_of(self._values[value].instruction)}
+        rng = np.random.default_rng([seed, len(grid)])
+        found: list[Array] = []
+        count = _ALONG
+        while np.prod([min(len(along), 2 * count) for along in grid]) <= _SAMPLE and count < _SAMPLE:
+            count *= 2
+        for along in grid:
+            n = len(along)
+            if n > count:
+                near = np.array([i for i in (0, 1, n - 2, n - 1, *sorted(named)) if 0 <= i < n][: count - 4])
+                along = np.unique(np.concatenate([near, rng.choice(n, count - len(near), replace=False)]))
+            found.append(along)
+        return tuple(found)
+
+    def needed(self, goals: Mapping[int, Grid]) -> dict[int, Grid]:
+        """The elements of values that those of the goals are computed from."""
+        found = dict(goals)
+        pending = [-value for value in goals]
+        heapify(pending)
+        while pending:
+            value = -heappop(pending)
+            if value not in self.region or (pending and pending[0] == -value):
+                continue
+            instruction = self._values[value].instruction
+            assert instruction is not None
+            operands = self._operands(value)
+            read = reads(instruction, found[value]) or [every(self._values[o].shape) for o in operands]
+            for operand, more in zip(operands, read, strict=True):
+                found[operand] = joined([found[operand], more]) if operand in found else more
+                heappush(pending, -operand)
+        return found
+
+    def evaluated(
+        self,
+        machine: Machine,
+        goals: Mapping[int, Grid],
+        grids: Mapping[int, Grid],
+        given: Callable[[int, Grid], Spread],
+    ) -> dict[int, Spread]:
+        """The goals' elements. `grids` has the elements that are needed, and `given` gives those of a value."""
+        known: dict[int, Spread] = {}
+        order = sorted(grids)
+        last = {operand: value for value in order if value in self.region for operand in self._operands(value)}
+        for value in order:
+            if value not in known:
+                if value in self.region:
+                    self._compute(machine, value, grids, known)
+                else:
+                    known[value] = given(value, grids[value])
+            for operand in self._operands(value) if value in self.region else ():
+                if last[operand] == value and operand not in goals:
+                    known.pop(operand, None)  # its memory is free
+        return {value: [taken(x, grids[value], grid) for x in known[value]] for value, grid in goals.items()}
+
+    def _compute(self, machine: Machine, value: int, grids: Mapping[int, Grid], known: dict[int, Spread]) -> None:
+        made = self._values[value]
+        assert made.instruction is not None
+        operands = [self._bundled(known, term) for term in made.terms]
+        read = reads(made.instruction, grids[value])
+        if read is not None:
+            held = [grids[operand] for operand in self._operands(value)]
+            parts = [[taken(x, h, r) for x in o] for o, h, r in zip(operands, held, read, strict=True)]
+            known[value] = apply_at(machine, made.instruction, parts, read, grids[value])
+            return
+        spread = machine.apply(made.instruction, operands)
+        for leaf in range(len(list(made.instruction.shape.leaves()))):
+            each = value - made.leaf + leaf
+            if each in grids:
+                whole = every(self._values[each].shape)
+                known[each] = [taken(leaves(x)[leaf], whole, grids[each]) for x in spread]
+
+    def _bundled(self, known: Mapping[int, Spread], term: Term) -> Spread:
+        if not isinstance(term, tuple):
+            return known[self._found(term)]
+        parts = [self._bundled(known, part) for part in cast("tuple[Term, ...]", term)]
+        return [tuple([at(p, device) for p in parts]) for device in range(max(map(len, parts), default=1))]
+
+
+def _numbers_of(instruction: HloInstruction | None) -> Iterable[int]:
+    """Numbers of an instruction beside which elements are treated in another way."""
+    assert instruction is not None
+    details = instruction.details
+    found = [n for d in details.slice_dimensions for n in (d.start, d.limit)]
+    found += [d.edge_padding_low for d in details.padding_config.dimensions]
+    if instruction.opcode is Opcode.CONCATENATE:
+        found.append(instruction.operands[0].shape.dimensions[details.dimensions[0]])
+    if instruction.opcode is Opcode.CONSTANT and not instruction.shape.rank:
+        literal: Any = to_numpy(details.literal)
+        found += [int(literal)] if instruction.shape.element_type.is_integral else []
+    return [n + by for n in found for by in (0, -1, 1)]
