@@ -3,7 +3,8 @@
 - `find`: the function. `answer`: what it answers.
 - `compare`: the verdict on two modules. `draws`: the inputs. `terms`: the values of instructions by what computes them.
 - `ledger`: evaluated values, in which equal values are one. `outline`: large programs, evaluated in parts.
-- `parts`: a part of an outline, and its elements from what they need alone.
+- `program`: a module with what it takes and gives. `parts`: a part of an outline, and its elements from what they need
+  alone. `sampled`: some elements of the outputs, computed from the parameters.
 """
 
 from xlashape.reports.equivalent.answer import REPORT, Equivalent, PassStage

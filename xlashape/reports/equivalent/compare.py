@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -15,16 +15,17 @@ from xlashape.evaluation.domains.numbers import FieldNumbers
 from xlashape.evaluation.domains.roundings import Exact, Roundings
 from xlashape.evaluation.domains.values import PlainNumbers
 from xlashape.evaluation.elementwise import is_real
-from xlashape.evaluation.machine import Array, Machine, Spread, at, dtype_of
-from xlashape.evaluation.partial import Grid, every, taken
-from xlashape.evaluation.run_module import DeviceCount, given, input_shapes, output_shapes, run_module, shardings_of
+from xlashape.evaluation.machine import Array, Spread, at, dtype_of
+from xlashape.evaluation.partial import Grid, every
+from xlashape.evaluation.run_module import DeviceCount, given, run_module
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.values.sharding import Sharding
 from xlashape.limits import budget, check
 from xlashape.reports.equivalent.draws import Draw, draws_for
-from xlashape.reports.equivalent.ledger import Ledger
+from xlashape.reports.equivalent.ledger import Ledger, digest_of
 from xlashape.reports.equivalent.outline import Outline
-from xlashape.reports.equivalent.parts import Part
+from xlashape.reports.equivalent.program import ComparedProgram
+from xlashape.reports.equivalent.sampled import Roots, SampledOutputs
 from xlashape.reports.equivalent.terms import Ran, Term, leaves_of
 from xlashape.shape import Shape
 
@@ -39,6 +40,8 @@ _LARGE: Final = 1 << 23
 """Elements of all values: larger programs are evaluated in parts."""
 _MOST: Final = 1 << 32
 """The most elements and products, of 64 each, that a part of a large program is computed from with ordinary numbers."""
+_MOST_IN_FIELD: Final = 1 << 25
+"""As _MOST, in the field."""
 _SHOWN: Final = 5
 """The most draws in which ordinary numbers are tried."""
 _TRIED: Final = 2
@@ -70,20 +73,6 @@ class Verdict:
     instruction: HloInstruction | None = None
     is_sampled: bool = False
     """Whether of large parts some elements alone were compared."""
-
-
-class ComparedProgram:
-    """A module with what it takes and gives."""
-
-    def __init__(self, module: HloModule) -> None:
-        self.module = module
-        self.inputs = input_shapes(module)
-        self.outputs = output_shapes(module)
-        self.input_shardings = shardings_of(module.entry.parameters)
-        self.output_shardings = shardings_of([module.entry.root])
-        self.outline: list[int] | None = None
-        self.named: dict[tuple[str, int], int] = {}
-        self.terms: dict[type[Field], tuple[list[Term], list[Ran]]] = {}
 
 
 class Comparison:
@@ -261,8 +250,6 @@ class Comparison:
         return Verdict(UNKNOWN, reasons=reasons, instruction=self._parting(a, b, draws[0]) if draws else None)
 
     def _compare_outlines(self, a: ComparedProgram, b: ComparedProgram, outline: Outline) -> Verdict:
-        if self._is_divided(a) != self._is_divided(b):
-            return Verdict(UNKNOWN, ["the programs are too large to compare the partitioned one with the global one"])
         roots: list[list[int]] = []
         names: list[dict[tuple[str, int], int]] = []
         for program in (a, b):
@@ -279,13 +266,19 @@ class Comparison:
             names.append(program.named)
         if roots[0] == roots[1]:
             return Verdict(EQUAL, is_sampled=outline.is_sampled)
-        named = [(names[0][name], value) for name, value in names[1].items() if name in names[0]]
-        unequal = outline.unequal(roots[0], roots[1], named)
-        if unequal is None:
-            return Verdict(OVER_REALS, is_sampled=outline.is_sampled)
-        instruction = outline.values[unequal[1]].instruction
+        divided = (self._is_divided(a), self._is_divided(b))
+        instruction: HloInstruction | None = None
         try:
-            shown = (self._shown_in(outline, roots, draw) for draw in self.draws[:_TRIED])
+            if divided[0] != divided[1]:
+                if self._agree_on_samples(outline, (roots[0], roots[1]), divided):
+                    return Verdict(OVER_REALS, is_sampled=True)
+            else:
+                named = [(names[0][name], value) for name, value in names[1].items() if name in names[0]]
+                unequal = outline.unequal(roots[0], roots[1], named)
+                if unequal is None:
+                    return Verdict(OVER_REALS, is_sampled=outline.is_sampled)
+                instruction = outline.values[unequal[1]].instruction
+            shown = (self._shown_in(outline, (roots[0], roots[1]), divided, draw) for draw in self.draws[:_TRIED])
             found = next((each for each in shown if each is not None), None)
         except (UnsupportedError, LimitExceededError, MemoryError) as error:
             return Verdict(UNKNOWN, [str(error)], instruction=instruction)
@@ -293,6 +286,21 @@ class Comparison:
             return Verdict(DIFFERS, difference=found, instruction=instruction)
         reasons = [*outline.reasons] or ["a part of a large program could not be shown to be equal"]
         return Verdict(UNKNOWN, reasons, instruction=instruction)
+
+    def _agree_on_samples(self, outline: Outline, roots: Roots, divided: tuple[bool, bool]) -> bool:
+        """Whether a program and the divided form of it have the same elements in the field. They share no values that
+        could be drawn in the place of parameters."""
+        outputs = [output for output, shape in enumerate(self.whole.outputs) if shape.is_array]
+        sampled = SampledOutputs(outline, self.whole, roots, outputs, divided, self.devices, self.draws[0].seed)
+        check("elements of a run of a large program and its partitioned form", sampled.cost, _MOST_IN_FIELD)
+        for draw in self.draws[:_TRIED]:
+            domain = outline.field(draw.number)
+            found = sampled.evaluated(domain, lambda p, d=draw, f=domain: self._input(p, d, domain=f))
+            for one, other in found.values():
+                for device in range(max(len(one), len(other))):
+                    if digest_of(domain, at(one, device)) != digest_of(domain, at(other, device)):
+                        return False
+        return True
 
     def _parting(self, a: ComparedProgram, b: ComparedProgram, draw: int) -> HloInstruction | None:
         """The first instruction of b whose value in a draw no instruction of a has."""
@@ -341,16 +349,20 @@ class Comparison:
                 return Difference(output, place, values[0], values[1], list(inputs), device if count > 1 else None)
         return None
 
-    def _shown_in(self, outline: Outline, roots: Sequence[Sequence[int]], draw: Draw) -> Difference | None:
+    def _shown_in(self, outline: Outline, roots: Roots, divided: tuple[bool, bool], draw: Draw) -> Difference | None:
         """As `_shown`, of some elements of the outputs that are not known to be equal: first of the output that takes
         least, then of all."""
-        pairs = {
-            output: pair
-            for output, pair in enumerate(zip(roots[0], roots[1], strict=True))
+        outputs = [
+            output
+            for output, pair in enumerate(zip(*roots, strict=True))
             if self.whole.outputs[output].is_array and not outline.are_same(*pair)
+        ]
+        samples = {
+            o: SampledOutputs(outline, self.whole, roots, [o], divided, self.devices, draw.seed) for o in outputs
         }
-        if not pairs:
-            return None
+        tried = sorted(samples.values(), key=lambda each: each.part.cost())[:1]
+        if len(outputs) > 1:
+            tried.append(SampledOutputs(outline, self.whole, roots, outputs, divided, self.devices, draw.seed))
         drawn: dict[int, Array] = {}
 
         def input_of(parameter: int) -> Array:
@@ -358,35 +370,15 @@ class Comparison:
                 drawn[parameter] = self._input(parameter, draw, domain=None)
             return drawn[parameter]
 
-        def numbers(
-            part: Part, goals: Mapping[int, Grid], grids: Mapping[int, Grid], rounds: bool
-        ) -> dict[int, Spread]:
-            domain = PlainNumbers(rounds=rounds)
-
-            def given_at(value: int, grid: Grid) -> Spread:
-                parameter, sharding = outline.values[value].leaf, outline.shardings[value]
-                shape, parts = self.whole.inputs[parameter], [input_of(parameter)]
-                if sharding is not None:
-                    parts = shards(parts, sharding, shape, self.devices.number)
-                return [given(domain, taken(x, every(outline.values[value].shape), grid), shape) for x in parts]
-
-            machine = Machine(domain, self.devices.number, partitioned=self.devices.are_partitions)
-            with np.errstate(all="ignore"):
-                return part.evaluated(machine, goals, grids, given_at)
-
-        cheapest = min(pairs, key=lambda output: outline.from_parameters(pairs[output]).cost())
-        for outputs in dict.fromkeys([(cheapest,), tuple(pairs)]):
-            part = outline.from_parameters([value for output in outputs for value in pairs[output]])
-            samples: dict[int, Grid] = {
-                o: part.sample(every(outline.values[pairs[o][0]].shape), draw.seed) for o in outputs
-            }
-            goals = {value: samples[output] for output in outputs for value in pairs[output]}
-            grids = part.needed(goals)
-            check("elements of a run with ordinary numbers", part.cost(grids), _MOST)
-            plain, rounded = (numbers(part, goals, grids, rounds) for rounds in (False, True))
-            for output in outputs:
-                spreads = [[plain[value], rounded[value]] for value in pairs[output]]
-                found = self._witness(output, spreads, samples[output], ())
+        for sampled in tried:
+            check("elements of a run with ordinary numbers", sampled.cost, _MOST)
+            runs: list[dict[int, list[Spread]]] = []
+            for rounds in (False, True):
+                domain = PlainNumbers(rounds=rounds)
+                runs.append(sampled.evaluated(domain, lambda p, d=domain: given(d, input_of(p), self.whole.inputs[p])))
+            for output, grid in sampled.grids.items():
+                spreads = [[run[output][side] for run in runs] for side in range(2)]
+                found = self._witness(output, spreads, grid, ())
                 if found is not None:
                     return found._replace(inputs=[input_of(p) for p in range(len(self.whole.inputs))])
         return None

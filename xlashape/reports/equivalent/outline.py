@@ -230,8 +230,12 @@ class Outline(Terms):
             self.reasons.setdefault(error.message)
             return False
 
+    def field(self, draw: int) -> Field:
+        """The domain of a draw."""
+        return Field(self._seed + draw, self._numbers)
+
     def _agree_in(self, part: Part, goals: Mapping[int, Grid], grids: Mapping[int, Grid], draw: int) -> bool:
-        domain = Field(self._seed + draw, self._numbers)
+        domain = self.field(draw)
         machine = Machine(domain, self._devices.number, partitioned=self._devices.are_partitions)
         found = part.evaluated(machine, goals, grids, lambda value, grid: self._drawn(value, grid, draw))
         return len({tuple([digest_of(domain, x) for x in spread]) for spread in found.values()}) == 1

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from equivalent_programs import mutated, rows, texts
+from equivalent_programs import after, before, mutated, rows, texts
 
 from xlashape.evaluation.run_module import evaluate, module_of
 from xlashape.reports.equivalent import compare, equivalent
@@ -62,3 +62,19 @@ def test_a_change_is_shown_by_some_elements_of_the_outputs_that_it_reaches() -> 
         found = equivalent(text, text.replace(old, new))
         assert (found.verdict, found.output) == ("differs", output)
         assert found.inputs is not None and len(found.inputs) == layers + 1
+
+
+@pytest.mark.parametrize("row", rows("spmd"), ids=lambda row: row["program"])
+def test_partitioned_programs_are_equal_to_their_global_ones(row: dict[str, Any]) -> None:
+    found = equivalent(before(row["program"]), after(row["program"]))
+    assert found.verdict == "equal over the reals" and found.is_sampled
+
+
+@pytest.mark.parametrize(
+    "row",
+    [r for r in rows("mutant") if r["program"] in ("g_mlp", "g_norm")],
+    ids=lambda r: f"{r['program']} {r['kind']}",
+)
+def test_mutants_of_partitioned_programs_differ_from_the_global_ones(row: dict[str, Any]) -> None:
+    found = equivalent(before(row["program"]), mutated(row))
+    assert found.verdict.startswith("equal") if row["verdict"] == "same" else found.verdict == "differs"
