@@ -3,7 +3,8 @@
 - `machine`: runs computations, on all devices in step. `run_module`: whole modules, with flat lists of arrays.
 - `domains`: what floats are. `integers`: integers and predicates, which are the same in all domains.
 - `elementwise`, `movement`, `indexed`, `reduction`, `sorting`, `contraction`, `linear_algebra`, `control`,
-  `collective`, `custom_calls`: a function for each opcode, written once over the operations of a domain.
+  `collective`, `random_numbers`, `custom_calls`: a function for each opcode, written once over the operations of a
+  domain.
 - `regions`: what the computation of a reduction does. `partial`: some elements of a value, from what they read alone.
 """
 
@@ -16,6 +17,7 @@ from xlashape.evaluation import (
     indexed,
     linear_algebra,
     movement,
+    random_numbers,
     reduction,
     sorting,
 )
@@ -31,6 +33,7 @@ __all__ = [
     "indexed",
     "linear_algebra",
     "movement",
+    "random_numbers",
     "reduction",
     "sorting",
 ]

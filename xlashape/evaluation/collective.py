@@ -89,10 +89,27 @@ def _started(machine: Machine, operands: list[Spread], found: list[Spread]) -> S
     return [(bundle(operands, device), bundle(found, device)) for device in range(machine.devices)]
 
 
-@evaluates_together("all-to-all", "ragged-all-to-all")
+@evaluates_together("ragged-all-to-all")
+def ragged_all_to_all(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+    """Rows of a device's data go to places in the outputs of the others. Operands are data, outputs before, where each
+    piece begins and how long it is, where it goes in the output of its receiver, and how much is received."""
+    data, outputs, begins, sizes, places = ([np.asarray(x) for x in machine.each(o)] for o in operands[:5])
+    found: Spread = [np.array(output) for output in outputs]
+    for group in groups_of(machine, instruction):
+        for sender in group:
+            pieces = zip(begins[sender].ravel(), sizes[sender].ravel(), places[sender].ravel(), strict=True)
+            each = begins[sender].size // len(group)
+            for number, (begin, size, place) in enumerate(pieces):
+                receiver = group[number // each]
+                into, piece = machine.domain.joined([found[receiver], data[sender][begin : begin + size]])
+                into = np.array(into)
+                into[place : place + size] = piece
+                found[receiver] = into
+    return found
+
+
+@evaluates_together("all-to-all")
 def all_to_all(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
-    if str(instruction.opcode) != "all-to-all":
-        raise unsupported(instruction, "is not known")
     if not instruction.shape.is_tuple:
         axis = instruction.details.dimensions[0]
 

@@ -1,4 +1,7 @@
-"""dot, scaled-dot, convolution."""
+"""dot, scaled-dot, ragged-dot, convolution."""
+
+# NumPy's stubs leave the types of many results unknown.
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
@@ -98,6 +101,52 @@ def _scaled(machine: Machine, x: Array, scale: Array) -> Array:
     return machine.domain.multiply(x, scale)
 
 
+@evaluates("ragged-dot")
+def ragged_dot(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    """Groups lie one after the other along a dimension of the left side: each row is multiplied with its group of the
+    right side, or each group is summed for itself. What is in no group counts as zeros."""
+    numbers = instruction.details.ragged_dot_dimension_numbers
+    n, ragged = numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions[0]
+    a, b, kind = _same_type(machine, instruction, args)
+    dtype, groups = dtype_of(instruction.shape), list(numbers.rhs_group_dimensions)
+    batches = (list(n.lhs_batch_dimensions), list(n.rhs_batch_dimensions))
+    contracted = (list(n.lhs_contracting_dimensions), list(n.rhs_contracting_dimensions))
+    if ragged in batches[0]:
+        return dot_general(machine, a, b, kind, dtype, batches, contracted)
+    rest = [d for d in range(a.ndim) if d not in (*batches[0], *contracted[0])]
+    order = [*batches[0], *(contracted[0] if ragged in contracted[0] else rest)]
+    sizes = np.asarray(args[2]).astype(np.int64)
+    before = order[: order.index(ragged)] if sizes.ndim > 1 else []
+    ends = np.cumsum(sizes, -1)
+    along: Array = np.arange(a.shape[ragged]).reshape([-1 if d == ragged else 1 for d in range(a.ndim)])
+
+    def product(group: int) -> Array:
+        def bound(x: Array) -> Array:
+            """The sizes that depend on dimensions before the ragged one, beside the left side."""
+            moved = np.transpose(x[..., group], np.argsort(before).tolist()) if before else x[..., group]
+            return moved.reshape([a.shape[d] if d in before else 1 for d in range(a.ndim)])
+
+        inside: Array = np.logical_and(along >= bound(ends - sizes), along < bound(ends))
+        part = np.where(inside, *machine.domain.joined([a, np.broadcast_to(_zero(machine, kind, a.dtype), a.shape)]))
+        right, dims = b, (batches[1], contracted[1])
+        if groups:
+            right = np.take(b, group, groups[0])
+            dims = tuple([[d - (d > groups[0]) for d in of] for of in dims])
+        return dot_general(machine, part, right, kind, dtype, (batches[0], dims[0]), (contracted[0], dims[1]))
+
+    products = [product(group) for group in range(sizes.shape[-1])]
+    if ragged in contracted[0]:
+        return np.stack(machine.domain.joined(products))
+    total = products[0]
+    for more in products[1:]:
+        total = added(machine, kind, total, more)
+    return total
+
+
+def _zero(machine: Machine, kind: PrimitiveType, dtype: np.dtype[Any]) -> Array:
+    return machine.domain.one(0) if is_real(kind) or kind.is_complex else np.zeros((), dtype)
+
+
 @evaluates("convolution")
 def convolution(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
     """For each index in the window, a product of matrices of the inputs and the weights there."""
@@ -118,8 +167,9 @@ def convolution(machine: Machine, instruction: HloInstruction, args: list[Value]
     k = np.moveaxis(k.reshape((k.shape[0], groups * batches, outputs, *k.shape[2:])), 1, 0)
     out_space = tuple([dims[d] for d in n.output_spatial_dimensions])
     dtype = dtype_of(instruction.shape)
-    zero: Array = machine.domain.one(0) if is_real(kind) or kind.is_complex else np.zeros((), dtype)
-    total: Array = np.array(np.broadcast_to(zero, (groups * batches, batch, *out_space, outputs)))
+    total: Array = np.array(
+        np.broadcast_to(_zero(machine, kind, dtype), (groups * batches, batch, *out_space, outputs))
+    )
     for place in product(*[range(w.size) for w in windows]):
         slices = window_slices(windows, place, space, out_space)
         if slices is None:

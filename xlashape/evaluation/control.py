@@ -79,6 +79,36 @@ def while_(machine: Machine, instruction: HloInstruction, operands: list[Spread]
     raise AssertionError
 
 
+@evaluates_together("scan")
+def scan(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+    """Runs a computation for each index along a dimension. It takes slices of inputs, and carries; it gives slices of
+    outputs, and carries."""
+    details, body, shape = instruction.details, instruction.called_computations[0], instruction.shape
+    inputs, state = operands[: len(operands) - details.num_carries], operands[len(operands) - details.num_carries :]
+    outputs = shape.tuple_shapes[: len(shape.tuple_shapes) - details.num_carries]
+    axis = details.dimensions[0] if details.dimensions else 0
+    sliced = [*[operand.shape for operand in instruction.operands[: len(inputs)]], *outputs]
+    count = sliced[0].dimensions[axis] if sliced else 0
+    check("iterations of a loop", count, MAX_ITERATIONS)
+    made: list[Spread] = []
+    for i in range(count)[:: -1 if details.is_reverse else 1]:
+        slices = [[np.asarray(x)[(slice(None),) * axis + (i,)] for x in spread] for spread in inputs]
+        found = machine.run(body, [*slices, *state])
+        made.append([value[: len(outputs)] for value in found])
+        state = [[value[len(outputs) + k] for value in found] for k in range(details.num_carries)]
+    made = made[:: -1 if details.is_reverse else 1]
+
+    def joined(device: int, output: int) -> Value:
+        parts = [at(step, device)[output] for step in made]
+        return np.stack(machine.domain.joined(parts), axis) if parts else empty(machine, outputs[output])
+
+    devices = max([len(spread) for spread in (*operands, *made, *state)], default=1)
+    return [
+        (*[joined(device, k) for k in range(len(outputs))], *[at(carry, device) for carry in state])
+        for device in range(devices)
+    ]
+
+
 @evaluates_together("async-start")
 def async_start(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
     """(operands, result, context): nothing reads the context."""
@@ -142,7 +172,7 @@ def recv_done(_: Machine, instruction: HloInstruction, args: list[Value]) -> Val
     return args[0][0], np.asarray(args[0][2]) + 1
 
 
-@evaluates_together("infeed", "recv", "rng", "rng-bit-generator", "rng-get-and-update-state")
+@evaluates_together("infeed", "recv", "rng", "rng-get-and-update-state")
 def outside(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
     return machine.outside(instruction, operands)
 

@@ -16,7 +16,9 @@ from xlashape.evaluation.elementwise import is_real
 from xlashape.evaluation.machine import Array, Machine, Outside, Spread, at, dtype_of, leaves, nested
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.canonical.constants import ELIDED, constant_key
+from xlashape.hlo.files.convert import Document
 from xlashape.hlo.files.module_of import document_of
+from xlashape.hlo.literal import to_numpy
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.values.sharding import Sharding
 from xlashape.shape import Shape
@@ -37,7 +39,10 @@ def module_of(value: Any, *args: Any, **kwargs: Any) -> HloModule:
                     if constant_key(each.details) == ELIDED:
                         raise UnsupportedError(f"instruction {each.name!r} is an elided constant, `constant({{...}})`")
         return value
-    document = document_of(value, args, kwargs)
+    return _module_in(document_of(value, args, kwargs))
+
+
+def _module_in(document: Document) -> HloModule:
     if isinstance(document.content, Source):
         return HloModule.parse(document.content, elided_values=False)
     return HloModule.of_document(document)
@@ -174,7 +179,8 @@ def evaluate(
     rounded at the end; integers wrap around.
 
     `module` is anything that `HloModule.of` takes. `inputs` has an array for each array of the parameters, or the value
-    of each device as a list of arrays, for a partitioned module; None draws them with `seed`. With `like`, the global
+    of each device as a list of arrays, for a partitioned module; None takes the arguments of an HloSnapshot, and draws
+    them with `seed` for other modules. With `like`, the global
     module of a partitioned one, inputs and outputs are global: they are divided and joined as the shardings of its
     parameters and its root say. Without it, the outputs of a partitioned module are lists, of an array for each device.
 
@@ -186,7 +192,12 @@ def evaluate(
     >>> evaluate("ENTRY e { p = f32[2] parameter(0)  ROOT s = f32[2] multiply(p, p) }", [[2, 3]])
     [array([4., 9.], dtype=float32)]
     """
-    found = module_of(module)
+    if inputs is None and not isinstance(module, HloModule):
+        document = document_of(module)
+        found = _module_in(document)
+        inputs = [leaf for argument in document.arguments for leaf in leaves(to_numpy(argument))] or None
+    else:
+        found = module_of(module)
     whole_program = found if like is None else module_of(like)
     devices, domain = DeviceCount.of(found), PlainNumbers()
     shapes = input_shapes(whole_program)

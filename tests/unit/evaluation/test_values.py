@@ -12,14 +12,14 @@ from equivalent_programs import FOLDER, rows, texts
 from xlashape.errors import InvalidArgumentError, LimitExceededError, UnsupportedError
 from xlashape.evaluation import evaluate
 from xlashape.evaluation.control import is_evaluated
-from xlashape.hlo import Opcode
+from xlashape.hlo import HloModule, Opcode
+from xlashape.hlo.literal import from_numpy
+from xlashape.proto import xla
 
 ELSEWHERE = {
     Opcode.PARAMETER: "its value is given",
     Opcode.COLLECTIVE_REDUCE: "XLA has not said yet what devices other than the root get",
-    Opcode.SHUFFLE: "no compiler makes it yet",
-    Opcode.SCAN: "the compilers of CPU and GPU make a while loop of it first",
-    Opcode.RAGGED_DOT: "the compilers of CPU and GPU make a dot of it first",
+    Opcode.SHUFFLE: "no compiler makes it yet, and XLA has not said in which direction it rotates",
 }
 
 
@@ -164,3 +164,41 @@ def test_values_of_all_instructions() -> None:
         "n": [-1, -2],
         "t": [[-1, -2]],
     }
+
+
+def test_a_snapshot_brings_its_arguments() -> None:
+    module = HloModule.parse(
+        "HloModule m\n\nENTRY e {\n p = (f32[2], s32[]) parameter(0)\n q = f32[2] parameter(1)\n x = f32[2] get-tuple-element(p), index=0\n"
+        " ROOT s = f32[2] subtract(x, q)\n}\n"
+    )
+    literals = [
+        from_numpy((np.array([1, 2], np.float32), np.array(3, np.int32))),
+        from_numpy(np.array([5, 7], np.float32)),
+    ]
+    snapshot = xla.HloSnapshot(hlo=xla.HloProto(hlo_module=module.proto), arguments=literals, execution_platform="cpu")
+    assert evaluate(snapshot.SerializeToString())[0].tolist() == [-4, -5]
+    assert evaluate(snapshot.SerializeToString(), [[1, 1], 0, [1, 0]])[0].tolist() == [0, 1]
+
+
+def test_pieces_of_different_sizes_go_to_the_device_and_the_place_that_their_sender_says() -> None:
+    """Device 0 keeps one row and sends two to device 1, which sends one back, behind the row that is there."""
+    text = """HloModule m, num_partitions=2
+ENTRY e {
+  x = f32[3] parameter(0)
+  o = f32[4] parameter(1)
+  b = s32[2] parameter(2)
+  n = s32[2] parameter(3)
+  p = s32[2] parameter(4)
+  r = s32[2] parameter(5)
+  ROOT a = f32[4] ragged-all-to-all(x, o, b, n, p, r), channel_id=1, replica_groups={{0,1}}
+}"""
+    per_device = [
+        [[1, 2, 3], [4, 5, 6]],
+        [[0, 0, 0, 0], [9, 9, 9, 9]],
+        [[0, 1], [0, 1]],
+        [[1, 2], [1, 0]],
+        [[0, 1], [2, 0]],
+        [[1, 1], [2, 0]],
+    ]
+    (found,) = evaluate(text, [[np.array(x) for x in each] for each in per_device])
+    assert [x.tolist() for x in found] == [[1, 0, 4, 0], [9, 2, 3, 9]]

@@ -106,6 +106,8 @@ class Document(NamedTuple):
     """The name of the file, for messages of errors."""
     notes: tuple[str, ...] = ()
     """What must be known of the module: the notes that it gets."""
+    arguments: tuple[bytes, ...] = ()
+    """The literals, serialized, that an HloSnapshot has beside its module."""
 
 
 def format_of_name(name: str | os.PathLike[str]) -> Format | None:
@@ -174,13 +176,15 @@ def _decoded(data: bytes, name: str | None, choice: str | None) -> Document:
     if held is not None:
         made, note = stablehlo.converted(held, name)
         return Document(made, Format(FileKind.PB, compressed), name=name, notes=(note,))
+    whole = data
     data = dumps.content_of_module(data, name, choice)
     kind = _kind(data)
     form = Format(kind, compressed)
     if kind is FileKind.HLO:
         return Document(decode_text(data, name), form, name=name)
     if kind in (FileKind.PB, FileKind.HLO_PB):
-        return Document(data, form, is_program=kind is FileKind.HLO_PB, name=name)
+        arguments = () if data is whole else dumps.arguments_in(whole)
+        return Document(data, form, is_program=kind is FileKind.HLO_PB, name=name, arguments=arguments)
     message = from_json(data, name) if kind is FileKind.JSON else from_pbtxt(data, name)
     return Document(serialized(message), form, is_program=isinstance(message, xla.HloProto), name=name)
 

@@ -152,6 +152,15 @@ def modules_in(data: bytes) -> list[HeldModule] | None:
     return None
 
 
+def arguments_in(data: bytes) -> tuple[bytes, ...]:
+    """The literals, serialized, that the module of an HloSnapshot is called with; none of anything else."""
+    held = modules_in(data)
+    outermost = list(_first(data)) if held is not None and [each.name for each in held] == [""] else []
+    if not all(wire_type == BYTES for _, wire_type, *_ in outermost):
+        return ()
+    return tuple([data[content:end] for number, _, _, content, end in outermost if number == 2])
+
+
 def _graph(number: int, text: bytes) -> HeldModule:
     """A graph of PyTorch/XLA, of which there may be several of one name. Its hash stands behind the module."""
     name = text[len("HloModule ") : 200].partition(b",")[0].decode("utf-8", "replace")
