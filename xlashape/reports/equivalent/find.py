@@ -12,15 +12,8 @@ from xlashape.hlo.files.inputs import Input, content
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.reports.copies.pass_dumps import Dump, dumps_beside, one_of
 from xlashape.reports.equivalent.answer import Equivalent, PassStage, source_of
-from xlashape.reports.equivalent.compare import (
-    DIFFERS,
-    EQUAL,
-    OVER_REALS,
-    UNKNOWN,
-    ComparedProgram,
-    Comparison,
-    Verdict,
-)
+from xlashape.reports.equivalent.compare import DIFFERS, EQUAL, OVER_REALS, UNKNOWN, Comparison, Verdict
+from xlashape.reports.equivalent.program import ComparedProgram
 
 
 def equivalent(a: Any, b: Any = None, *, seed: int = 0, frames: str | None = None) -> Equivalent:
