@@ -112,8 +112,8 @@ def _group_of(row: Any, key: str) -> str:
     """The name of a row's group, in words where the row has no value."""
     if key in ("layer", "each_layer"):
         return layer_of_row(row, "(no layer known)")
-    value = getattr(row, key)
-    text = ", ".join(value) if isinstance(value, (tuple, list)) else "" if value is None else str(value)
+    value: Any = getattr(row, key)
+    text = "" if value is None else ", ".join(value) if key == "mesh_axes" else str(value)
     return text or (ARGUMENTS if _is_argument(row) else f"(no {key} known)")
 
 

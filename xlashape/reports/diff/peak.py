@@ -63,14 +63,14 @@ def peak_changes(one: ProgramMemory | None, other: ProgramMemory | None) -> tupl
     found: list[PeakChange] = []
     for key in {**sides[0], **sides[1]}:
         a, b = (side.get(key, []) for side in sides)
-        sizes = [sum([each.bytes for each in buffers]) for buffers in (a, b)]
-        if sizes[0] != sizes[1]:
-            more = a if sizes[0] > sizes[1] else b
+        size_a, size_b = (sum([each.bytes for each in buffers]) for buffers in (a, b))
+        if size_a != size_b:
+            more = a if size_a > size_b else b
             layers = {layer_of_row(each, _what(each)) for each in more}
             layer = layers.pop() if len(layers) == 1 else key[0]
             largest = max(more, key=lambda each: each.bytes)
             text = f"{largest.name}: {largest.shape}" if largest.shape is not None else largest.name
-            found.append(PeakChange(sizes[1] - sizes[0], layer, *sizes, len(a), len(b), text, key[1]))
+            found.append(PeakChange(size_b - size_a, layer, size_a, size_b, len(a), len(b), text, key[1]))
     return tuple(sorted(found, key=lambda each: (-abs(each.delta_bytes), each.layer)))
 
 

@@ -239,7 +239,7 @@ def _layer(row: Any) -> str:
 
 def _holder(row: Any) -> str:
     names = {"parameter": ARGUMENTS, "output": "outputs", "constant": "constants"}
-    return names.get(row.kind, row.kind) if row.kind != "temporary" else _layer(row)
+    return names[row.kind] if row.kind in names else _layer(row)
 
 
 def _of_group(
