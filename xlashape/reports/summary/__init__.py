@@ -5,8 +5,8 @@ has the details.
 
 >>> report = summary('''HloModule m, is_scheduled=true
 ... ENTRY e { p = f32[1024,1024]{1,0} parameter(0) ROOT t = f32[1024,1024]{1,0} transpose(p), dimensions={1,0} }''')
->>> [(row.kind, row.where, row.share) for row in report.rows][:1]
-[('copies', 't', 1.0)]
+>>> [(row.kind, row.where, row.share) for row in report][:1]
+[('memory', 'p', 0.5)]
 
 The files. Each imports only from those above it:
 
