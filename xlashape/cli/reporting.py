@@ -40,6 +40,8 @@ _MOST_TOTALS: Final = 20
 _NONE_PASSES: Final = "No row passes the filters."
 _CONTENT: Final = "the profile"
 """The beginning of messages about the content of a profile, which is replaced by the name of the file."""
+_LAYER: Final = "layer"
+"""The key of `by` whose groups are layers, those that repeat as one."""
 _JSON_NAMES: Final = {"totals": "totals_of_files"}
 """Section → the name of its table in a JSON document about several files, where that differs: the totals of the files
 are rows there."""
@@ -62,6 +64,7 @@ def report_command(name: str) -> click.Command:
         server: ServerAddress | None,
         timeout: float,
         as_json: bool,
+        unfold: bool = False,
         stage: str = "last",
         jobs: int = 1,
         picture_file: Path | None = None,
@@ -77,6 +80,8 @@ def report_command(name: str) -> click.Command:
         if len(chosen) > 1:
             raise click.UsageError(f"--{chosen[0][0]} and --{chosen[1][0]} exclude each other")
         section, argument = chosen[0] if chosen else ("", None)
+        if unfold and argument == _LAYER:
+            argument = f"each_{_LAYER}"
         options = {each.name: _value(each, values[each.name]) for each in report.options if not each.positional}
         what, positional = _split(report, what)
         options |= positional
@@ -94,7 +99,7 @@ def report_command(name: str) -> click.Command:
         if picture_file is not None:
             _save_picture(answer, picture_file)
             return 0
-        _write(answer, " ".join(what), section, argument, form, selection)
+        _write(answer, " ".join(what), section, argument, form, selection, unfold=unfold)
         return int(bool(report.failures and getattr(answer, report.failures)))
 
     command: Callable[..., Any] = query_options(run)  # --help shows them last
@@ -122,6 +127,10 @@ def report_command(name: str) -> click.Command:
         "--show", type=click.Choice(["totals", *plain_sections]), default=None,
         help=f"Another table instead of {report.rows.replace('_', ' ')}: {'; '.join(shown)}.",
     )(command)  # fmt: skip
+    if report.alike or any(_LAYER in each.choices for each in in_section):
+        command = click.option(
+            "--unfold", is_flag=True, help="Show rows that are alike, and layers that repeat, one by one."
+        )(command)
     for option in (*in_section, *[each for each in report.options if not each.positional]):
         command = _click_option(option)(command)
     return click.command(name, short_help=REPORTS[name].short, help=f"{report.summary}\n\n{report.takes}")(command)
@@ -321,7 +330,9 @@ def _write_many(
     return int(refused > 0 or failed > 0)
 
 
-def _write(answer: Answer, what: str, section: str, argument: Any, form: str, selection: Selection) -> None:
+def _write(
+    answer: Answer, what: str, section: str, argument: Any, form: str, selection: Selection, *, unfold: bool
+) -> None:
     columns = answer.report.columns_of(section)
     has_none = False
     if not section and not selection.is_all and form in ("json", "table"):
@@ -335,7 +346,7 @@ def _write(answer: Answer, what: str, section: str, argument: Any, form: str, se
     if form == "json":
         _write_json(answer, what, section, columns, selection.chosen(columns, rows), selection)
     elif form == "table":
-        text = _text(answer, section, argument, found, columns, rows, selection)
+        text = _text(answer, section, argument, found, columns, rows, selection, unfold=unfold)
         echo(f"{text}\n\n{_NONE_PASSES}" if has_none else text)
     else:
         write_rows(form, columns, selection.chosen(columns, rows))
@@ -376,12 +387,14 @@ def _text(
     columns: Sequence[Column],
     every: Iterator[Row],
     selection: Selection,
+    *,
+    unfold: bool,
 ) -> str:
     hint = ": --limit 0 shows all"
     if section == "totals":
         known = [(column, value) for column, value in zip(columns, next(every), strict=True) if value not in (None, [])]
         return facts_text(known)
-    if selection.is_all and not section:
+    if selection.is_all and not section and not unfold:
         return answer.to_text(selection.limit, width=terminal_width(), hint=hint)
     most = (answer.report.shown if selection.limit is None else selection.limit) or None
     chosen = list(selection._replace(limit=0).chosen(columns, every))

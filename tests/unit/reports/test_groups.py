@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import command_line
 import pytest
 
 import xlashape as xs
@@ -90,6 +91,25 @@ def test_layers_that_differ_in_their_number_are_one() -> None:
     arguments = [Row(f"params['block_{n}']['kernel']", "parameter") for n in range(3)]
     assert list(grouped(arguments, "layer", ("layer",))) == ["arguments/params/block_* × 3"]
     assert list(grouped([Row("", "parameter"), Row("")], "layer", ("layer",))) == ["arguments", "(no layer known)"]
+
+
+def test_the_command_folds_what_is_alike_unless_it_is_asked_not_to(tmp_path: Path) -> None:
+    lines = [
+        f'  x{n + 1} = f32[64]{{0}} negate(x{n}), metadata={{op_name="jit(f)/net/layer_{n}/neg"}}' for n in range(3)
+    ]
+    path = tmp_path / "m.hlo"
+    path.write_text(
+        "\n".join(["HloModule m, is_scheduled=true", "ENTRY e {", "  x0 = f32[64]{0} parameter(0)", *lines, "}"])
+    )
+
+    def shown(*arguments: str) -> str:
+        return command_line.run(*arguments[:1], str(path), *arguments[1:]).stdout.decode()
+
+    assert "net/layer_* × 3" in shown("cost", "--by", "layer")
+    unfolded = shown("cost", "--by", "layer", "--unfold")
+    assert unfolded == shown("cost", "--by", "each_layer")
+    assert [f"net/layer_{n} " in unfolded for n in range(3)] == [True] * 3
+    assert ["x2 " in shown("size"), "x2 " in shown("size", "--unfold")] == [False, True]
 
 
 def test_a_group_says_what_it_has() -> None:
