@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from xlashape.reports.memory import memory as memory
     from xlashape.reports.profile import profile as profile
     from xlashape.reports.reads import reads as reads
+    from xlashape.reports.summary import summary as summary
     from xlashape.reports.why import why as why
     from xlashape.shape import Layout as Layout
     from xlashape.shape import PrimitiveType as PrimitiveType

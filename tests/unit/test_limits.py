@@ -69,14 +69,16 @@ def test_a_check_has_words_in_its_message_and_snake_case_in_its_limit():
 
 def test_every_limit_has_a_name_in_snake_case():
     root = Path(__file__).resolve().parents[2]
-    names = {
-        keyword.value.value
-        for folder in ("xlashape", "server", "clients")
-        for path in (root / folder).rglob("*.py")
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "LimitExceededError"
-        for keyword in call.keywords
-        if keyword.arg == "limit" and isinstance(keyword.value, ast.Constant)
-    }
-    assert "module_bytes" in names
+    names: set[str] = set()
+    for path in [path for folder in ("xlashape", "server", "clients") for path in (root / folder).rglob("*.py")]:
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            function = getattr(call.func, "id", "") if isinstance(call, ast.Call) else ""
+            given = (
+                [each.value for each in call.keywords if each.arg == "limit"]
+                if function == "LimitExceededError"
+                else []
+            )
+            given += call.args[2:3] if function == "at_most" else []
+            names |= {each.value for each in given if isinstance(each, ast.Constant)}
+    assert names >= {"module_bytes", "call_seconds"}
     assert [name for name in sorted(names) if not re.fullmatch("[a-z]+(_[a-z]+)*", name)] == []
