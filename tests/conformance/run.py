@@ -113,7 +113,7 @@ def _run(arguments: argparse.Namespace, cache: Path) -> int:
 
 
 def _print(rows: list[dict[str, object]], most: int) -> None:
-    print(f"{'language':15} {'transport':10} {'passed':>13} {'known':>6} {'seconds':>8} {'build':>7}")
+    print(f"{'language':15} {'transport':10} {'passed':>13} {'below':>6} {'known':>6} {'seconds':>8} {'build':>7}")
     for row in rows:
         head = f"{row['language']:15} {row['transport']:10}"
         if "skipped" in row:
@@ -126,7 +126,7 @@ def _print(rows: list[dict[str, object]], most: int) -> None:
         count = outcome.passed + outcome.known + len(outcome.failed)
         wrong = outcome.failed or outcome.surprises
         print(
-            f"{head} {f'{outcome.passed} / {count}':>13} {outcome.known:>6} {outcome.seconds:>8.1f} "
+            f"{head} {f'{outcome.passed} / {count}':>13} {outcome.below:>6} {outcome.known:>6} {outcome.seconds:>8.1f} "
             f"{row['build_seconds']:>7}"
             f"{'  FAILED' if wrong else ''}"
         )

@@ -2,13 +2,15 @@
 makes calls with a client, and writes responses. testee.proto defines both. With the argument `asyncio` the client is an
 AsyncClient.
 
-Plain calls go through `Client.send` and `Client.stream`; bulk calls, uploads and pages go through the client's methods.
+Calls go through the client's methods, where one of them sends the request of the case: `_Watched` compares the two
+before the request is sent, and keeps the answer's bytes. Otherwise they go through `Client.send` and `Client.stream`.
 Maps are evaluated by the library's IndexingMap.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import threading
 import traceback
@@ -39,7 +41,7 @@ from xlashape.errors import (
     UnsupportedError,
     XlashapeError,
 )
-from xlashape.proto import message_class, v1
+from xlashape.proto import is_repeated, message_class, v1
 from xlashape.reports.report import report_of
 from xlashape.symbolic import IndexingMap
 from xlashape_client import AsyncClient, Cancellation, Client
@@ -57,30 +59,133 @@ _CODES: tuple[tuple[type[XlashapeError], int], ...] = (
 _NAMED = ("field", "line", "column")
 
 
-class _Noting(Client):
-    """A client that records which RPCs it calls."""
+class _OtherRequest(Exception):
+    """The method sends another request than that of the case."""
+
+
+class _Answered(Exception):
+    """The method asks for a further page."""
+
+
+class _Watched:
+    """What a client sends: the names of RPCs, and the request that a method has to send, with the answer to it."""
+
+    def __init__(self) -> None:
+        self.called: list[str] = []
+        self.expected: tuple[str, Message] | None = None
+        self.data: bytes | None = None
+        self.is_sent = False
+
+    def sending(self, method: str, request: Any) -> None:
+        self.called.append(method)
+        if self.expected is not None:
+            if self.is_sent:
+                raise _Answered
+            name, message = self.expected
+            found = type(message).FromString(request)
+            # A token of a page is one for the request as it was written.
+            is_same = found == message or (_plain(found) == _plain(message) and not _has_pages(message))
+            if method != name or not is_same:
+                raise _OtherRequest
+            self.is_sent = True
+
+    def received(self, data: bytes) -> bytes:
+        self.data = self.data or data
+        return data
+
+
+def _has_pages(message: Any) -> bool:
+    return bool(getattr(message, "page_size", 0))
+
+
+def _plain(message: Message) -> Message:
+    """The message without fields that are set to what stands for a field that is not set."""
+    made = type(message)()
+    made.CopyFrom(message)
+    for field, value in message.ListFields():
+        is_optional = not is_repeated(field) and field.message_type is None and field.containing_oneof is not None
+        if is_optional and value == field.default_value:
+            made.ClearField(field.name)
+    return made
+
+
+class _Watching(Client):
+    """A client that is watched."""
 
     def __init__(self, address: str, **settings: Any) -> None:
         super().__init__(address, **settings)
-        self.called: list[str] = []
+        self.watched = _Watched()
 
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
-        self.called.append(method)
-        return super().send(method, request, timeout)
+        self.watched.sending(method, request)
+        return self.watched.received(super().send(method, request, timeout))
 
 
-class _NotingAsync(AsyncClient):
-    """A client for asyncio that records which RPCs it calls."""
+class _WatchingAsync(AsyncClient):
+    """A client for asyncio that is watched."""
 
     def __init__(self, address: str, **settings: Any) -> None:
         super().__init__(address, **settings)
-        self.called: list[str] = []
+        self.watched = _Watched()
 
     async def send(
         self, method: str, request: bytes | Iterator[bytes] | AsyncIterator[bytes], timeout: float | None
     ) -> bytes:
-        self.called.append(method)
-        return await super().send(method, request, timeout)
+        self.watched.sending(method, request)
+        return self.watched.received(await super().send(method, request, timeout))
+
+
+def _asked(name: str, request: Any) -> tuple[str, list[Any], dict[str, Any]]:
+    """The method of an RPC's name, and the arguments with which it may send the request."""
+    method = {"IndexingMaps": "map"}.get(name) or re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+    given = {field.name: _value(field, getattr(request, field.name)) for field, _ in request.ListFields()}
+    match name:
+        case "DescribeShape" | "ByteSize" | "ParseMap" | "SimplifyMap":
+            items = next(iter(given.values()), [])
+            return (method, items, {}) if len(items) == 1 else (method + "s", [items], {})
+        case "ComposeMaps":
+            chain = next(_value(field, value) for field, value in request.chains[0].ListFields())
+            return method, chain, {"raw": request.raw}
+        case "LinearIndex":
+            return method, [given.get("shape", ""), list(request.indices)], {}
+        case "MultiIndex":
+            return method, [given["shape"], request.positions[0]], {}
+        case "GetModule" | "DeleteModule" | "PutModule":
+            return method, list(given.values()), {}
+    if "table" in given:
+        table = given.pop("table").removeprefix(f"{method}_table_")
+        report = report_of(method)
+        given["sections"] = ["" if table == report.rows else table]
+        argument = None if table == report.rows else report.section(table).argument
+        if argument is not None and argument.name in given and not argument.is_content:
+            given["argument"] = given.pop(argument.name)
+    if "page_size" in given:
+        given["max_rows"] = given.pop("page_size")
+    positional = [given.pop(input_) for input_ in ("content", "a", "b") if input_ in given]
+    return method, positional, given
+
+
+def _value(field: Any, value: Any) -> Any:
+    """The value of a field as a method takes it."""
+    if is_repeated(field):
+        return [_one_value(field, one) for one in value]
+    return _one_value(field, value)
+
+
+def _one_value(field: Any, value: Any) -> Any:
+    if field.enum_type is not None:
+        if value not in field.enum_type.values_by_number:
+            raise _OtherRequest
+        name = field.enum_type.values_by_number[value].name.lower()
+        prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", field.enum_type.name).lower()
+        return name if field.name == "table" else name.removeprefix(f"{prefix}_")
+    if field.message_type is None or not field.message_type.oneofs:
+        return value
+    form = value.WhichOneof(field.message_type.oneofs[0].name)
+    found = getattr(value, form)
+    if form == "map":
+        return IndexingMap.from_proto(found)
+    return found.encode() if form == "text" and field.message_type.name == "ModuleInput" else found
 
 
 class Testee:
@@ -90,6 +195,7 @@ class Testee:
         self._awaits = awaits
         self._client: Any = None
         self._token = ""
+        self._width = 1
         self._actions: dict[str, Callable[[Any, Any], None]] = {
             "start": self._start,
             "call": self._call,
@@ -129,9 +235,9 @@ class Testee:
             "certificate_chain": start.client_certificate or None,
         }
         if self._awaits:
-            self._client = AwaitedClient(address, client=_NotingAsync, **settings)
+            self._client = AwaitedClient(address, client=_WatchingAsync, **settings)
         else:
-            self._client = _Noting(address, **settings)
+            self._client = _Watching(address, **settings)
 
     def _call(self, call: Any, response: Any) -> None:
         self._token = call.token or self._token
@@ -150,6 +256,13 @@ class Testee:
                 cancellation = Cancellation()
                 client = client.with_cancellation(cancellation)
                 threading.Timer(call.cancel_after_ms / 1000, cancellation.cancel).start()
+            if not method.client_streaming:
+                message = message_class(method.input_type.full_name).FromString(request)
+                data = self._by_method(client, method.name, message, timeout)
+                if data is not None:
+                    response.answers.append(_again(kind, data))
+                    return
+            response.below = True
             if not method.server_streaming:
                 response.answers.append(_again(kind, client.send(method.name, request, timeout)))
                 return
@@ -163,6 +276,29 @@ class Testee:
             response.error.code = 1
         finally:
             over.set()
+
+    def _by_method(self, client: Any, name: str, request: Any, timeout: float | None) -> bytes | None:
+        """The bytes that answer the request, which a method of the client sends; None if none sends it."""
+        watched = self._watched
+        watched.expected, watched.is_sent, watched.data = (name, request), False, None
+        try:
+            method, arguments, named = _asked(name, request)
+            getattr(client, method)(*arguments, **named, timeout=timeout)
+        except (_OtherRequest, _Answered):
+            pass
+        except (XlashapeError, CancelledError):
+            if watched.is_sent:
+                raise
+        except TypeError:  # the method has no such argument, or needs another one
+            if watched.is_sent:
+                raise
+        finally:
+            watched.expected = None
+        return watched.data
+
+    @property
+    def _watched(self) -> _Watched:
+        return self._client.client.watched if self._awaits else self._client.watched
 
     def _evaluation(self, evaluation: Any, response: Any) -> None:
         if evaluation.WhichOneof("map") == "text":
@@ -188,7 +324,7 @@ class Testee:
 
     def _upload(self, upload: Any, response: Any) -> None:
         client = self._connected
-        client.called.clear()
+        self._watched.called.clear()
         if upload.read_bytes:
             try:
                 module = client.upload_module_from(_reader(upload), progress=response.progress.append)
@@ -197,7 +333,8 @@ class Testee:
                 return
         else:
             module = client.upload_module(upload.content)
-        response.sent = "UploadModule" in client.called or "PutModule" in client.called
+        called = self._watched.called
+        response.sent = "UploadModule" in called or "PutModule" in called
         data = client.send("GetModule", v1.GetModuleRequest(name=module.name).SerializeToString(), None)
         response.answers.append(v1.GetModuleResponse.FromString(data).module.SerializeToString())
 
@@ -219,6 +356,14 @@ class Testee:
             response.answers.append(v1.SizeRow(**row).SerializeToString())
 
     def _bulk(self, bulk: Any, response: Any) -> None:
+        try:
+            self._asked_in_bulk(bulk, response)
+        except XlashapeError as error:
+            if len(error.path) == 3 and error.path[0] == "indices":  # of the row, and of a number in it
+                error.path = ("indices", int(error.path[1]) * self._width + int(error.path[2]))
+            raise
+
+    def _asked_in_bulk(self, bulk: Any, response: Any) -> None:
         client, numbers = self._connected, np.array(bulk.numbers, np.int64)
         orders = {0: "physical", 1: "physical", 2: "logical"}
         answer: Message
@@ -231,8 +376,8 @@ class Testee:
             answer = v1.EvaluateMapResponse(results=results.ravel().tolist(), in_domain=inside.tolist())
         elif bulk.rpc.endswith("LinearIndices"):
             first = v1.LinearIndicesRequest.FromString(bulk.request)
-            rank = first.shape.text.count(",", 0, first.shape.text.index("]")) + 1
-            found = client.linear_indices(first.shape.text, numbers.reshape(-1, rank), order=orders[first.order])
+            self._width = first.shape.text.count(",", 0, first.shape.text.index("]")) + 1
+            found = client.linear_indices(first.shape.text, numbers.reshape(-1, self._width), order=orders[first.order])
             answer = v1.LinearIndexResponse(positions=found.tolist())
         else:
             first = v1.MultiIndicesRequest.FromString(bulk.request)

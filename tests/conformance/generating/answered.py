@@ -76,29 +76,39 @@ class Cases:
         self.add(name, **case, **_kept(answers))
 
     def pages(self, name: str, rpc: str, request: dict[str, Any], *, stored: list[str]) -> None:
-        """Adds a case that reads all pages of a list."""
+        """Adds a case that reads all pages of a list, with the items or the error of the handler."""
         items: list[Any] = []
         kind = message_class(method_of(rpc).output_type.full_name)
+        case: dict[str, Any] = {"stored": stored, "pages": {"rpc": rpc, "request": request}}
         token = ""
         while True:
-            [data] = self._answers(rpc, [{**request, "pageToken": token}], stored)
+            try:
+                [data] = self._answers(rpc, [{**request, "pageToken": token}], stored)
+            except XlashapeError as error:
+                self.add(name, **case, error=told(error))
+                return
             page: Any = kind.FromString(data)
             items += page.buffers if rpc == "ReportService/Size" else page.instructions
             token = page.next_page_token
             if not token:
                 break
-        self.add(name, stored=stored, pages={"rpc": rpc, "request": request}, **_kept(items))
+        self.add(name, **case, **_kept(items))
 
     def bulk(self, name: str, rpc: str, request: dict[str, Any], field: str, numbers: dict[str, Any]) -> None:
-        """Adds a case of a bulk call. `field` is the field of the numbers in the request of the RPC that takes one
-        message."""
+        """Adds a case of a bulk call, with the answer or the error of the handler. `field` is the field of the numbers
+        in the request of the RPC that takes one message."""
         service, _, method = rpc.partition("/")
         unary = f"{service}/{_UNARY[method]}"
         made: Any = message_of(message_class(method_of(unary).input_type.full_name), request)
         getattr(made, field).extend(numbers_of(numbers).tolist())
-        [data] = self._handled(unary, [made.SerializeToString()], [], Config(max_request_bytes=1 << 30))
+        asked = {"rpc": rpc, "request": request, "numbers": numbers}
+        try:
+            [data] = self._handled(unary, [made.SerializeToString()], [], Config(max_request_bytes=1 << 30))
+        except XlashapeError as error:
+            self.add(name, bulk=asked, error=told(error))
+            return
         answer = message_class(method_of(unary).output_type.full_name).FromString(data)
-        self.add(name, bulk={"rpc": rpc, "request": request, "numbers": numbers}, **_kept([answer]))
+        self.add(name, bulk=asked, **_kept([answer]))
 
     def upload(self, name: str, module: str, *, stored: list[str], read_bytes: int = 0) -> None:
         """Adds a case of an upload with the client's upload function; with `read_bytes`, from a reader."""

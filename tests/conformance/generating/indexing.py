@@ -59,7 +59,10 @@ def indexing() -> Cases:
     least = "(d0) -> (d0 + -9223372036854775808), domain: d0 in [-9223372036854775808, 9223372036854775807]"
     older = "(d0)[s0] -> (d0, s0), domain:\nd0 in [0, 3]\ns0 in [0, 4]\n  hlo: p = s32[2]{0} parameter(1)\n  (d0) -> (d0 / 2)"
     wrapped = '#xla.indexing_map<"(d0) -> ((d0 * 8) mod 8), domain: d0 in [0, 3], is_simplified: false">'
-    cases.call("parse/some", parse, {"maps": [_text(each) for each in (first, least, older, wrapped, "UNDEFINED")]})
+    texts = {"first": first, "least": least, "older": older, "wrapped": wrapped, "undefined": "UNDEFINED"}
+    for name, text in texts.items():
+        cases.call(f"parse/{name}", parse, {"maps": [_text(text)]})
+    cases.call("parse/some", parse, {"maps": [_text(text) for text in texts.values()]})
     cases.call("parse/affine", parse, {"maps": [_text(wrapped)], "style": "TEXT_STYLE_AFFINE"})
     cases.call("parse/none", parse, {})
     cases.call("parse/no_map", parse, {"maps": [{}]})
@@ -67,13 +70,12 @@ def indexing() -> Cases:
     cases.call(
         "parse/too_short",
         parse,
-        {"maps": [_text(first), _text("(d0) -> (d0), domain: d0 in [0, 4], is_simplified:")]},
+        {"maps": [_text("(d0) -> (d0), domain: d0 in [0, 4], is_simplified:")]},
     )
-    cases.call(
-        "simplify/some",
-        simplify,
-        {"maps": [_text(first), _text("(d0) -> ((d0 * 8) mod 8), domain: d0 in [0, 3]"), _text("KNOWN EMPTY")]},
-    )
+    eights = "(d0) -> ((d0 * 8) mod 8), domain: d0 in [0, 3]"
+    for name, text in {"first": first, "eights": eights, "empty": "KNOWN EMPTY"}.items():
+        cases.call(f"simplify/{name}", simplify, {"maps": [_text(text)]})
+    cases.call("simplify/some", simplify, {"maps": [_text(first), _text(eights), _text("KNOWN EMPTY")]})
     cases.call(
         "simplify/unused_variables",
         simplify,
@@ -95,9 +97,7 @@ def indexing() -> Cases:
         "results": [2],
     }
     cases.call("simplify/message", simplify, {"maps": [{"map": message}]})
-    cases.call(
-        "simplify/broken_text", simplify, {"maps": [_text(first), _text("(d0) -> (d0 * ), domain: d0 in [0, 3]")]}
-    )
+    cases.call("simplify/broken_text", simplify, {"maps": [_text("(d0) -> (d0 * ), domain: d0 in [0, 3]")]})
     cases.call("simplify/unknown_variable", simplify, {"maps": [_text("(d0) -> (d1), domain: d0 in [0, 3]")]})
     cases.call(
         "simplify/division_by_zero", simplify, {"maps": [_text("(d0) -> (d0 floordiv 0), domain: d0 in [0, 3]")]}
@@ -113,15 +113,15 @@ def indexing() -> Cases:
     cases.call("compose/raw", compose, {"chains": [{"maps": [_text(first), _text(second)]}], "raw": True})
     cases.call("compose/one", compose, {"chains": [{"maps": [_text(first), _text(second)]}, {"maps": [_text(first)]}]})
     cases.call("compose/of_another_rank", compose, {"chains": [{"maps": [_text(second), _text(first)]}]})
-    cases.call("evaluate/some", evaluate, {"map": _text(first), "points": ["0", "0", "7", "3", "8", "0", "-1", "2"]})
+
+    def points(name: str, given: dict[str, Any], *numbers: int) -> None:
+        cases.bulk(name, "IndexingService/EvaluateMapBatch", {"map": given}, "points", {"are": numbers})
+
+    points("evaluate/some", _text(first), 0, 0, 7, 3, 8, 0, -1, 2)
     cases.call("evaluate/no_variables", evaluate, {"map": _text("() -> (5, 6), domain:"), "count": "2"})
     cases.call("evaluate/no_points", evaluate, {"map": _text(first), "count": "0"})
     cases.call("evaluate/half_a_point", evaluate, {"map": _text(first), "points": ["0", "0", "7"]})
-    cases.call(
-        "evaluate/overflow",
-        evaluate,
-        {"map": _text("(d0) -> (d0 * 4), domain: d0 in [0, 9223372036854775807]"), "points": ["9223372036854775807"]},
-    )
+    points("evaluate/overflow", _text("(d0) -> (d0 * 4), domain: d0 in [0, 9223372036854775807]"), 9223372036854775807)
     cases.call("evaluate/undefined", evaluate, {"map": {"map": {"state": "STATE_UNDEFINED"}}, "points": []})
     cases.call("evaluate/no_map", evaluate, {"points": ["1"]})
     deadline: dict[str, Any] = {"code": "DEADLINE_EXCEEDED", "timeout_ms": 1}

@@ -12,10 +12,10 @@ def modules() -> Cases:
     cases = Cases("modules")
     upload, put, get = "HloService/UploadModule", "HloService/PutModule", "HloService/GetModule"
     for name in ("attention", "convnet", "fused", "text"):
-        cases.call(f"upload/{name}", upload, {"data": f"${name}"}, stored=[])
+        cases.upload(f"upload/{name}", name, stored=[], read_bytes=1 << 20)
         cases.call(f"put/{name}", put, {"data": f"${name}"}, stored=[])
         cases.call(f"get/{name}", get, {"name": f"$name:{name}"}, stored=[name])
-    cases.call("upload/again", upload, {"data": "$fused"}, stored=["fused"])
+    cases.upload("upload/again", "fused", stored=["fused"], read_bytes=1 << 20)
     cases.call("put/again", put, {"data": "$fused"}, stored=["fused"])
     cases.call("upload/nothing", upload, stored=[])
     cases.call("upload/announced_wrongly", upload, {"data": "$fused", "sizeBytes": "3"}, stored=[])
@@ -67,24 +67,26 @@ def modules() -> Cases:
 
     listing, sizes = "HloService/ListInstructions", "ReportService/Size"
     fused = {"module": {"name": "$name:fused"}}
-    cases.call("list/stored", listing, fused, stored=["fused"])
-    cases.call("list/inline_bytes", listing, {"module": {"serialized": "$fused"}}, stored=[])
-    cases.call("list/first_page", listing, {"module": {"name": "$name:attention"}, "pageSize": 3}, stored=["attention"])
-    cases.call("list/of_a_computation", listing, fused | {"computation": "scaled"}, stored=["fused"])
-    cases.call("list/of_an_opcode", listing, fused | {"opcode": "parameter"}, stored=["fused"])
-    cases.call("list/no_such_computation", listing, fused | {"computation": "nowhere"}, stored=["fused"])
-    cases.call("list/no_such_opcode", listing, fused | {"opcode": "negative"}, stored=["fused"])
-    cases.call("list/missing_module", listing, fused, stored=[])
+    cases.pages("list/stored", listing, fused, stored=["fused"])
+    cases.pages("list/inline_bytes", listing, {"module": {"serialized": "$fused"}}, stored=[])
+    cases.pages(
+        "list/first_page", listing, {"module": {"name": "$name:attention"}, "pageSize": 3}, stored=["attention"]
+    )
+    cases.pages("list/of_a_computation", listing, fused | {"computation": "scaled"}, stored=["fused"])
+    cases.pages("list/of_an_opcode", listing, fused | {"opcode": "parameter"}, stored=["fused"])
+    cases.pages("list/no_such_computation", listing, fused | {"computation": "nowhere"}, stored=["fused"])
+    cases.pages("list/no_such_opcode", listing, fused | {"opcode": "negative"}, stored=["fused"])
+    cases.pages("list/missing_module", listing, fused, stored=[])
     cases.call("list/no_module", listing, {}, stored=[])
     cases.call("list/broken_token", listing, fused | {"pageToken": "abc"}, stored=["fused"])
-    cases.call("list/negative_page", listing, fused | {"pageSize": -1}, stored=["fused"])
-    cases.call(
+    cases.pages("list/negative_page", listing, fused | {"pageSize": -1}, stored=["fused"])
+    cases.pages(
         "list/broken_text",
         listing,
         {"module": {"text": "HloModule m\n\nENTRY main {\n  ROOT x = f32[2] parameter(0\n}\n"}},
         stored=[],
     )
-    cases.call("list/no_computations", listing, {"module": {"serialized": "CgFt"}}, stored=[])
+    cases.pages("list/no_computations", listing, {"module": {"serialized": "CgFt"}}, stored=[])
     cases.pages("list/all_pages", listing, {"module": {"name": "$name:attention"}, "pageSize": 7}, stored=["attention"])
     cases.pages("list/pages_of_the_server", listing, {"module": {"name": "$name:convnet"}}, stored=["convnet"])
     cases.pages(

@@ -63,7 +63,8 @@ def shapes() -> Cases:
     cases.call("describe/no_shapes", "ShapeService/DescribeShape", {})
     everything = [_text(text) for text in _TEXTS.values()]
     cases.call("describe/batch", "ShapeService/DescribeShape", {"shapes": everything})
-    cases.call("byte_size/batch", "ShapeService/ByteSize", {"shapes": everything, "pointerSize": 4})
+    cases.call("byte_size/batch", "ShapeService/ByteSize", {"shapes": everything})
+    cases.call("byte_size/pointer_size", "ShapeService/ByteSize", {"shapes": everything, "pointerSize": 4})
     fields = {
         "elementType": "ELEMENT_TYPE_F32",
         "dimensions": ["3", "5"],
@@ -101,41 +102,40 @@ def shapes() -> Cases:
     )
 
     linear, multi = "ShapeService/LinearIndex", "ShapeService/MultiIndex"
-    cases.call("linear_index/tiled", linear, {"shape": _text(_TILED), "indices": ["2", "3", "0", "0", "2", "4"]})
-    cases.call(
-        "linear_index/logical", linear, {"shape": _text(_TILED), "indices": ["2", "3"], "order": "LINEAR_ORDER_LOGICAL"}
-    )
-    cases.call("linear_index/scalar", linear, {"shape": _text("f32[]")})
+    tiled, packed = {"shape": _text(_TILED)}, {"shape": _text(_PACKED)}
+
+    def indices(name: str, request: dict[str, Any], *numbers: int) -> None:
+        cases.bulk(name, "ShapeService/LinearIndices", request, "indices", {"are": numbers})
+
+    def positions(name: str, request: dict[str, Any], *numbers: int) -> None:
+        cases.bulk(name, "ShapeService/MultiIndices", request, "positions", {"are": numbers})
+
+    logical = tiled | {"order": "LINEAR_ORDER_LOGICAL"}
+    cases.call("linear_index/one", linear, tiled | {"indices": ["2", "3"], "count": "1"})
+    indices("linear_index/tiled", tiled, 2, 3, 0, 0, 2, 4)
+    indices("linear_index/logical", logical, 2, 3)
+    cases.call("linear_index/scalar", linear, {"shape": _text("f32[]"), "count": "1"})
     cases.call("linear_index/scalars", linear, {"shape": _text("f32[]"), "count": "3"})
-    cases.call("linear_index/none", linear, {"shape": _text(_TILED), "count": "0"})
-    cases.call(
-        "linear_index/large",
-        linear,
-        {"shape": _text("s8[9223372036854775807]"), "indices": ["9223372036854775806", "0", "4611686018427387904"]},
+    cases.call("linear_index/none", linear, tiled | {"count": "0"})
+    indices(
+        "linear_index/large", {"shape": _text("s8[9223372036854775807]")}, 9223372036854775806, 0, 4611686018427387904
     )
-    cases.call(
-        "linear_index/many",
-        linear,
-        {"shape": _text(_PACKED), "indices": [str(n) for i in range(500) for n in (i % 20, i * 7 % 300)]},
-    )
-    cases.call("multi_index/tiled", multi, {"shape": _text(_TILED), "positions": ["17", "0", "23", "9"]})
-    cases.call("multi_index/padding", multi, {"shape": _text(_PACKED), "positions": [str(i * 19) for i in range(450)]})
-    cases.call(
-        "multi_index/logical", multi, {"shape": _text(_TILED), "positions": ["13"], "order": "LINEAR_ORDER_LOGICAL"}
-    )
-    cases.call("multi_index/scalar", multi, {"shape": _text("f32[]"), "positions": ["0", "0"]})
-    cases.call("mistakes/index_outside", linear, {"shape": _text(_TILED), "indices": ["0", "0", "2", "9"]})
-    cases.call("mistakes/index_negative", linear, {"shape": _text(_TILED), "indices": ["-1", "0"]})
-    cases.call(
-        "mistakes/index_far_outside", linear, {"shape": _text(_PACKED), "indices": ["0", "0"] * 100 + ["20", "0"]}
-    )
-    cases.call("mistakes/index_of_another_rank", linear, {"shape": _text(_TILED), "indices": ["0", "0", "1"]})
-    cases.call("mistakes/index_count", linear, {"shape": _text(_TILED), "indices": ["0", "0"], "count": "2"})
+    indices("linear_index/many", packed, *(n for i in range(500) for n in (i % 20, i * 7 % 300)))
+    cases.call("multi_index/one", multi, tiled | {"positions": ["17"]})
+    positions("multi_index/tiled", tiled, 17, 0, 23, 9)
+    positions("multi_index/padding", packed, *(i * 19 for i in range(450)))
+    positions("multi_index/logical", logical, 13)
+    positions("multi_index/scalar", {"shape": _text("f32[]")}, 0, 0)
+    indices("mistakes/index_outside", tiled, 0, 0, 2, 9)
+    cases.call("mistakes/index_negative", linear, tiled | {"indices": ["-1", "0"], "count": "1"})
+    indices("mistakes/index_far_outside", packed, *[0, 0] * 100, 20, 0)
+    cases.call("mistakes/index_of_another_rank", linear, tiled | {"indices": ["0", "0", "1"], "count": "1"})
+    cases.call("mistakes/index_count", linear, tiled | {"indices": ["0", "0"], "count": "2"})
     cases.call("mistakes/index_count_negative", linear, {"shape": _text("f32[]"), "count": "-1"})
-    cases.call("mistakes/index_order", linear, {"shape": _text(_TILED), "indices": ["0", "0"], "order": 7})
-    cases.call("mistakes/index_of_a_tuple", linear, {"shape": _text("(f32[2])"), "indices": ["0"]})
+    cases.call("mistakes/index_order", linear, tiled | {"indices": ["0", "0"], "order": 7})
+    cases.call("mistakes/index_of_a_tuple", linear, {"shape": _text("(f32[2])"), "indices": ["0"], "count": "1"})
     cases.call("mistakes/index_without_shape", linear, {"indices": ["0"]})
     cases.call("mistakes/too_many_scalars", linear, {"shape": _text("f32[]"), "count": "1099511627776"})
-    cases.call("mistakes/position_outside", multi, {"shape": _text(_TILED), "positions": ["0", "24"]})
-    cases.call("mistakes/position_negative", multi, {"shape": _text(_TILED), "positions": ["-1"]})
+    positions("mistakes/position_outside", tiled, 0, 24)
+    cases.call("mistakes/position_negative", multi, tiled | {"positions": ["-1"]})
     return cases

@@ -98,7 +98,7 @@ def bulk() -> Cases:
 def connection() -> Cases:
     """Other servers: none, one with TLS, one at a unix socket, some that ask who asks, and several at once."""
     cases = Cases("connection")
-    request = {"shape": _text(_TILED), "indices": ["2", "3"]}
+    request = {"shape": _text(_TILED), "indices": ["2", "3"], "count": "1"}
     cases.call("no_server_listens", "ShapeService/LinearIndex", request, code="UNAVAILABLE", timeout_ms=20_000)
     stream = {"module": {"text": "HloModule m"}}
     cases.call(
@@ -120,7 +120,7 @@ def connection() -> Cases:
 
 
 def _credentials(cases: Cases) -> None:
-    request = {"shape": _text(_TILED), "indices": ["2", "3"]}
+    request = {"shape": _text(_TILED), "indices": ["2", "3"], "count": "1"}
     linear = "ShapeService/LinearIndex"
     cases.call("mtls/known", linear, request)
     cases.call("mtls/stranger", linear, request, code="UNAVAILABLE", timeout_ms=20_000)
@@ -165,7 +165,7 @@ def _bad_servers(cases: Cases) -> None:
     """Servers that are slow, silent, dead, or close connections: alone, and the first of two."""
     linear, bulk = "ShapeService/LinearIndex", "ShapeService/LinearIndices"
     shape = {"shape": _text(_TILED)}
-    request = shape | {"indices": ["2", "3"]}
+    request = shape | {"indices": ["2", "3"], "count": "1"}
     count = len(cases.lines)
     for name in ("slow", "silent"):
         cases.call(f"{name}/deadline", linear, request, code="DEADLINE_EXCEEDED", timeout_ms=700)

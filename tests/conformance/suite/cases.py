@@ -8,7 +8,7 @@
     upload      {"content": "$attention"}, with "read_bytes" and "reader_fails" as Upload in testee.proto
     pages       {"rpc": …, "request": MESSAGE}
     bulk        {"rpc": …, "request": MESSAGE, "numbers": {"count": 1000000, "modulus": 4096}}: the numbers are i * 7919 mod modulus, or, with "moduli",
-                rows of numbers, number j of row i being i * 7919 mod moduli[j]
+                rows of numbers, number j of row i being i * 7919 mod moduli[j]; with {"are": […]} in place of "count" they are these
     server      "none": nobody listens at the address that the testee connects to; "tls": the server uses TLS; "unix": it listens at a unix
                 socket; "mtls/known", "mtls/stranger", "mtls/no_certificate": it asks for certificates, and the client
                 has one of its authority, one of another, or none; "token/right", "token/wrong", "token/none",
@@ -85,8 +85,7 @@ class Case(NamedTuple):
         server = self.data.get("server", "").partition("/")[0]
         if server not in ("", "none", "silent", "refusing", "refusing_and_alive", "dead_and_alive", "token"):
             return True
-        rpc = self.data[self.kind].get("rpc")
-        return rpc is not None and (method_of(rpc).client_streaming or method_of(rpc).server_streaming)
+        return self.kind == "call" and method_of(self.data["call"]["rpc"]).client_streaming
 
     def request(self) -> Any:
         """The Request for the testee."""
@@ -244,6 +243,8 @@ def message_of(kind: Any, value: Any) -> Any:
 
 def numbers_of(given: dict[str, Any]) -> Any:
     """The numbers of a bulk call."""
+    if "are" in given:
+        return np.array(given["are"], np.int64)
     if "moduli" in given:
         steps = np.arange(given["count"], dtype=np.int64) * 7919
         return np.stack([steps % modulus for modulus in given["moduli"]], axis=1).ravel()

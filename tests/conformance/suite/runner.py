@@ -66,13 +66,15 @@ class Outcome(NamedTuple):
     surprises: list[str]
     """Names of cases that passed and are known to fail."""
     seconds: float
+    below: int
+    """Cases whose calls were made below the client's public methods."""
 
 
 def run(language: Language, transport: str, servers: Servers, cases: Sequence[Case], known: KnownFailing) -> Outcome:
     """Runs `cases` in order. A testee that ends is started again."""
     began = time.monotonic()
     wrong: dict[str, list[str]] = {}
-    left, ends = list(cases), 0
+    left, ends, below = list(cases), 0, 0
     while left and ends < _MAX_ENDS:
         with Testee(language) as driven:
             try:
@@ -82,7 +84,8 @@ def run(language: Language, transport: str, servers: Servers, cases: Sequence[Ca
                     if which != connected_to:
                         _start(driven, servers.start(which))
                         connected_to = which
-                    problems = _problems(driven, left[0], servers)
+                    problems, is_below = _problems(driven, left[0], servers)
+                    below += is_below
                     if problems:
                         wrong[left[0].name] = problems
                     left.pop(0)
@@ -97,6 +100,7 @@ def run(language: Language, transport: str, servers: Servers, cases: Sequence[Ca
         failed={name: problems for name, problems in wrong.items() if name not in listed},
         surprises=sorted(listed - wrong.keys()),
         seconds=time.monotonic() - began,
+        below=below,
     )
 
 
@@ -106,12 +110,13 @@ def _start(driven: Testee, start: Any) -> None:
         raise TesteeEnded(f"the testee did not start: {' '.join(str(response).split())}")
 
 
-def _problems(driven: Testee, case: Case, servers: Servers) -> list[str]:
+def _problems(driven: Testee, case: Case, servers: Servers) -> tuple[list[str], bool]:
     if "stored" in case.data:
         servers.make_stored(case.data["stored"])
     began = time.monotonic()
-    problems = case.problems(driven.ask(case.request(), _CASE_SECONDS), servers.transport)
+    response = driven.ask(case.request(), _CASE_SECONDS)
+    problems = case.problems(response, servers.transport)
     took_ms = 1000 * (time.monotonic() - began)
     if took_ms > case.data.get("within_ms", took_ms):
         problems.append(f"it took {took_ms:.0f} ms, more than {case.data['within_ms']}")
-    return problems
+    return problems, response.below

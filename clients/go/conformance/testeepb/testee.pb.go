@@ -769,7 +769,9 @@ type Response struct {
 	// Of an upload from a reader: how many bytes were sent, each time that the client told it.
 	Progress []int64 `protobuf:"varint,6,rep,packed,name=progress,proto3" json:"progress,omitempty"`
 	// Of an upload from a reader: whether the client's user got the error of the reader.
-	ReaderFailed  bool `protobuf:"varint,7,opt,name=reader_failed,json=readerFailed,proto3" json:"reader_failed,omitempty"`
+	ReaderFailed bool `protobuf:"varint,7,opt,name=reader_failed,json=readerFailed,proto3" json:"reader_failed,omitempty"`
+	// Of a call: whether it was made below the client's public methods, since none of them sends this request.
+	Below         bool `protobuf:"varint,8,opt,name=below,proto3" json:"below,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -849,6 +851,13 @@ func (x *Response) GetProgress() []int64 {
 func (x *Response) GetReaderFailed() bool {
 	if x != nil {
 		return x.ReaderFailed
+	}
+	return false
+}
+
+func (x *Response) GetBelow() bool {
+	if x != nil {
+		return x.Below
 	}
 	return false
 }
@@ -1007,7 +1016,7 @@ const file_testee_proto_rawDesc = "" +
 	"\x04Bulk\x12\x10\n" +
 	"\x03rpc\x18\x01 \x01(\tR\x03rpc\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\fR\arequest\x12\x18\n" +
-	"\anumbers\x18\x03 \x03(\x10R\anumbers\"\xe8\x01\n" +
+	"\anumbers\x18\x03 \x03(\x10R\anumbers\"\xfe\x01\n" +
 	"\bResponse\x12\x18\n" +
 	"\aanswers\x18\x01 \x03(\fR\aanswers\x121\n" +
 	"\x05error\x18\x02 \x01(\v2\x1b.xlashape.conformance.ErrorR\x05error\x12\x12\n" +
@@ -1015,7 +1024,8 @@ const file_testee_proto_rawDesc = "" +
 	"\vunsupported\x18\x04 \x01(\tR\vunsupported\x12\x18\n" +
 	"\afailure\x18\x05 \x01(\tR\afailure\x12\x1a\n" +
 	"\bprogress\x18\x06 \x03(\x03R\bprogress\x12#\n" +
-	"\rreader_failed\x18\a \x01(\bR\freaderFailed\"\x8f\x02\n" +
+	"\rreader_failed\x18\a \x01(\bR\freaderFailed\x12\x14\n" +
+	"\x05below\x18\b \x01(\bR\x05below\"\x8f\x02\n" +
 	"\x05Error\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
