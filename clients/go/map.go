@@ -2,28 +2,20 @@ package xlashape
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/xlashape/xlashape/clients/go/xlashapev1"
 )
 
 // An EvaluableMap is an indexing map that can be evaluated without a server. It is safe for use by several goroutines at once.
 type EvaluableMap struct {
-	message *xlashapev1.IndexingMap
-	bounds  []*xlashapev1.Interval // of the variables: dimensions, ranges, runtime
-	nodes   []node
+	message   *xlashapev1.IndexingMap
+	variables []*xlashapev1.Variable // dimensions, ranges, runtime
+	first     [4]int64               // the number of variables before each group, and of all
 }
 
-// A node is an expression. The value of a variable is its index in a point.
-type node struct {
-	kind     xlashapev1.Expression_Kind
-	value    int64
-	operands []uint32
-}
-
-// NewEvaluableMap checks a map, such as one of an answer of the server, and prepares it for evaluation with int64. The message must not change afterwards.
-// The Reason of the error is SIZE_OVERFLOW if the map is not marked as one that fits int64, for which there is Client.EvaluateMap, and INVALID_MAP if
-// the map is undefined or its fields contradict the schema.
+// NewEvaluableMap checks a map, such as one of an answer of the server, which must not change afterwards. The Reason of the error is SIZE_OVERFLOW if the
+// map is not marked as one that fits int64, for which there is Client.EvaluateMap, and INVALID_MAP if the map is undefined or its fields contradict the
+// schema.
 func NewEvaluableMap(message *xlashapev1.IndexingMap) (*EvaluableMap, error) {
 	if state := message.GetState(); state < xlashapev1.IndexingMap_STATE_UNSPECIFIED || state >= xlashapev1.IndexingMap_STATE_UNDEFINED {
 		return nil, mistake("INVALID_MAP", "state", "a map in state %v cannot be evaluated", state)
@@ -32,38 +24,17 @@ func NewEvaluableMap(message *xlashapev1.IndexingMap) (*EvaluableMap, error) {
 		return nil, mistake("SIZE_OVERFLOW", "fits_int64", "values of the map may not fit int64: ask the server with EvaluateMap")
 	}
 	m := &EvaluableMap{message: message}
-	groups := [][]*xlashapev1.Variable{message.GetDimensions(), message.GetRanges(), message.GetRuntime()}
-	first := [3]int64{0, int64(len(groups[0])), int64(len(groups[0]) + len(groups[1]))} // variable of each group
-	for _, variable := range slices.Concat(groups...) {
-		m.bounds = append(m.bounds, variable.GetBounds())
+	for i, group := range [][]*xlashapev1.Variable{message.GetDimensions(), message.GetRanges(), message.GetRuntime()} {
+		m.variables = append(m.variables, group...)
+		m.first[i+1] = int64(len(m.variables))
 	}
-	for i, expression := range message.GetExpressions() {
-		n := node{expression.GetKind(), expression.GetValue(), expression.GetOperands()}
-		isValid := n.kind == xlashapev1.Expression_KIND_CONSTANT
-		if n.kind >= xlashapev1.Expression_KIND_DIMENSION && n.kind <= xlashapev1.Expression_KIND_RUNTIME {
-			group := n.kind - xlashapev1.Expression_KIND_DIMENSION
-			isValid = n.value >= 0 && n.value < int64(len(groups[group]))
-			n.value += first[group]
-		} else if n.kind >= xlashapev1.Expression_KIND_ADD && n.kind <= xlashapev1.Expression_KIND_MAXIMUM {
-			isValid = len(n.operands) >= 2 && !slices.ContainsFunc(n.operands, func(operand uint32) bool { return int64(operand) >= int64(i) })
-			if isValid && n.kind >= xlashapev1.Expression_KIND_FLOOR_DIVIDE && n.kind <= xlashapev1.Expression_KIND_MODULO {
-				divisor := m.nodes[n.operands[1]]
-				isValid = len(n.operands) == 2 && divisor.kind == xlashapev1.Expression_KIND_CONSTANT && divisor.value > 0
-			}
-		}
-		if !isValid {
-			return nil, mistake("INVALID_MAP", "expressions["+strconv.Itoa(i)+"]", "is not an expression of the schema on variables and earlier expressions")
-		}
-		m.nodes = append(m.nodes, n)
-	}
-	used := slices.Clone(message.GetResults())
+	known := len(m.values(make([]int64, m.Variables()))) // of a point of zeros: which values there are is the same at all points
+	wrong := known < len(message.GetExpressions()) || slices.ContainsFunc(message.GetResults(), func(used uint32) bool { return int64(used) >= int64(known) })
 	for _, constraint := range message.GetConstraints() {
-		used = append(used, constraint.GetExpression())
+		wrong = wrong || int64(constraint.GetExpression()) >= int64(known)
 	}
-	for _, expression := range used {
-		if int64(expression) >= int64(len(m.nodes)) {
-			return nil, mistake("INVALID_MAP", "", "there is no expression %d", expression)
-		}
+	if wrong {
+		return nil, mistake("INVALID_MAP", "expressions", "expression %d is missing, or not one of the schema on variables and earlier expressions", known)
 	}
 	return m, nil
 }
@@ -72,7 +43,7 @@ func NewEvaluableMap(message *xlashapev1.IndexingMap) (*EvaluableMap, error) {
 func (m *EvaluableMap) Message() *xlashapev1.IndexingMap { return m.message }
 
 // Variables returns how many numbers a point has: one for each dimension, range and runtime variable, in this order.
-func (m *EvaluableMap) Variables() int { return len(m.bounds) }
+func (m *EvaluableMap) Variables() int { return len(m.variables) }
 
 // Results returns how many numbers the map gives for a point.
 func (m *EvaluableMap) Results() int { return len(m.message.GetResults()) }
@@ -94,75 +65,78 @@ func (m *EvaluableMap) EvaluateBatch(points []int64, count int) (results []int64
 	if count < 0 || len(points) != count*width {
 		return nil, nil, mistake("INVALID_INDEX", "points", "%d points of %d variables have %d numbers, found %d", count, width, count*width, len(points))
 	}
-	results, inDomain = make([]int64, 0, count*m.Results()), make([]bool, count)
-	values := make([]int64, len(m.nodes))
+	results, inDomain = make([]int64, count*m.Results()), make([]bool, count)
 	for i := range count {
-		inDomain[i] = m.evaluate(points[i*width:(i+1)*width], values)
-		for _, expression := range m.message.GetResults() {
+		point := points[i*width : (i+1)*width]
+		values := m.values(point)
+		inDomain[i] = m.isInDomain(point, values)
+		for k, used := range m.message.GetResults() {
 			if inDomain[i] {
-				results = append(results, values[expression])
-			} else {
-				results = append(results, 0)
+				results[i*m.Results()+k] = values[used]
 			}
 		}
 	}
 	return results, inDomain, nil
 }
 
-// evaluate computes the values of all expressions, and returns whether the point is in the domain.
-func (m *EvaluableMap) evaluate(point, values []int64) bool {
-	for i, bounds := range m.bounds {
-		if point[i] < bounds.GetLower() || point[i] > bounds.GetUpper() {
+func (m *EvaluableMap) isInDomain(point, values []int64) bool {
+	isOutside := func(value int64, bounds *xlashapev1.Interval) bool {
+		return value < bounds.GetLower() || value > bounds.GetUpper()
+	}
+	for i, variable := range m.variables {
+		if isOutside(point[i], variable.GetBounds()) {
 			return false
 		}
 	}
-	for i := range m.nodes {
-		switch n := &m.nodes[i]; {
-		case n.kind == xlashapev1.Expression_KIND_CONSTANT:
-			values[i] = n.value
-		case n.kind <= xlashapev1.Expression_KIND_RUNTIME:
-			values[i] = point[n.value]
-		default:
-			value := values[n.operands[0]]
-			for _, operand := range n.operands[1:] {
-				value = combined(n.kind, value, values[operand])
-			}
-			values[i] = value
-		}
-	}
 	for _, constraint := range m.message.GetConstraints() {
-		value, bounds := values[constraint.GetExpression()], constraint.GetBounds()
-		if value < bounds.GetLower() || value > bounds.GetUpper() {
+		if isOutside(values[constraint.GetExpression()], constraint.GetBounds()) {
 			return false
 		}
 	}
 	return m.message.GetState() != xlashapev1.IndexingMap_STATE_KNOWN_EMPTY
 }
 
-// combined is the value of an operation. Divisors are positive.
-func combined(kind xlashapev1.Expression_Kind, a, b int64) int64 {
-	switch kind {
-	case xlashapev1.Expression_KIND_ADD:
-		return a + b
-	case xlashapev1.Expression_KIND_MULTIPLY:
-		return a * b
-	case xlashapev1.Expression_KIND_FLOOR_DIVIDE:
-		if a%b < 0 {
-			return a/b - 1
+// values are those of the expressions at a point, up to the first expression that contradicts the schema. Sums and products wrap around.
+func (m *EvaluableMap) values(point []int64) []int64 {
+	expressions := m.message.GetExpressions()
+	values := make([]int64, 0, len(expressions))
+	for _, expression := range expressions {
+		kind, value, operands := expression.GetKind(), expression.GetValue(), expression.GetOperands()
+		operation := combined[kind]
+		isLater := func(operand uint32) bool { return int64(operand) >= int64(len(values)) }
+		switch {
+		case kind == xlashapev1.Expression_KIND_CONSTANT:
+		case kind >= xlashapev1.Expression_KIND_DIMENSION && kind <= xlashapev1.Expression_KIND_RUNTIME:
+			group := kind - xlashapev1.Expression_KIND_DIMENSION
+			if value < 0 || value >= m.first[group+1]-m.first[group] {
+				return values
+			}
+			value = point[m.first[group]+value]
+		case operation == nil || len(operands) < 2 || slices.ContainsFunc(operands, isLater):
+			return values
+		default:
+			value = values[operands[0]]
+			isDivision := kind >= xlashapev1.Expression_KIND_FLOOR_DIVIDE && kind <= xlashapev1.Expression_KIND_MODULO
+			for _, operand := range operands[1:] {
+				isDivisor := expressions[operand].GetKind() == xlashapev1.Expression_KIND_CONSTANT && values[operand] > 0
+				if isDivision && (len(operands) > 2 || !isDivisor) {
+					return values
+				}
+				value = operation(value, values[operand])
+			}
 		}
-		return a / b
-	case xlashapev1.Expression_KIND_CEIL_DIVIDE:
-		if a%b > 0 {
-			return a/b + 1
-		}
-		return a / b
-	case xlashapev1.Expression_KIND_MODULO:
-		if a%b < 0 {
-			return a%b + b
-		}
-		return a % b
-	case xlashapev1.Expression_KIND_MINIMUM:
-		return min(a, b)
+		values = append(values, value)
 	}
-	return max(a, b)
+	return values
+}
+
+// combined has the value of each operation. Divisors are positive; x >> 63 is -1 for a negative x, and 0 otherwise.
+var combined = map[xlashapev1.Expression_Kind]func(a, b int64) int64{
+	xlashapev1.Expression_KIND_ADD:          func(a, b int64) int64 { return a + b },
+	xlashapev1.Expression_KIND_MULTIPLY:     func(a, b int64) int64 { return a * b },
+	xlashapev1.Expression_KIND_FLOOR_DIVIDE: func(a, b int64) int64 { return a/b + a%b>>63 },
+	xlashapev1.Expression_KIND_CEIL_DIVIDE:  func(a, b int64) int64 { return a/b - -(a%b)>>63 },
+	xlashapev1.Expression_KIND_MODULO:       func(a, b int64) int64 { return a%b + b&(a%b>>63) },
+	xlashapev1.Expression_KIND_MINIMUM:      func(a, b int64) int64 { return min(a, b) },
+	xlashapev1.Expression_KIND_MAXIMUM:      func(a, b int64) int64 { return max(a, b) },
 }

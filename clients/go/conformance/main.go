@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing/iotest"
 	"time"
@@ -169,8 +170,8 @@ func (t *testee) start(start *testeepb.Start) error {
 	return nil
 }
 
-// call makes a call of any RPC with messages of the types that the schema declares: with the client's method of its name, if that takes the request and
-// returns the answer, and with the client's connection otherwise.
+// call makes a call of any RPC with messages of the types that the schema declares: with the client's methods of its name, if they send the request, and
+// with the client's connection otherwise.
 func (t *testee) call(ctx context.Context, call *testeepb.Call, response *testeepb.Response) error {
 	service, method, _ := strings.Cut(call.GetRpc(), "/")
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName("xlashape.v1." + service + "." + method))
@@ -207,19 +208,19 @@ func (t *testee) call(ctx context.Context, call *testeepb.Call, response *testee
 		if err != nil {
 			return err
 		}
-		public := reflect.ValueOf(t.client).MethodByName(method)
-		if public.IsValid() && public.Type().NumIn() == 2 && public.Type().In(1) == reflect.TypeOf(requests[0]) && public.Type().Out(0) == reflect.TypeOf(answer) {
-			returned := public.Call([]reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(requests[0])})
-			if err, isError := returned[1].Interface().(error); isError {
+		if found, err := t.public(ctx, call.GetRpc(), requests[0], answer); found != nil || err != nil {
+			if err != nil {
 				return err
 			}
-			return add(response, returned[0].Interface().(proto.Message))
+			return add(response, found)
 		}
+		response.Below = true
 		if err := t.client.Connection().Invoke(ctx, path, requests[0], answer); err != nil {
 			return err
 		}
 		return add(response, answer)
 	}
+	response.Below = true
 	description := &grpc.StreamDesc{StreamName: method, ServerStreams: rpc.IsStreamingServer(), ClientStreams: rpc.IsStreamingClient()}
 	stream, err := t.client.Connection().NewStream(ctx, description, path)
 	if err != nil {
@@ -250,6 +251,88 @@ func (t *testee) call(ctx context.Context, call *testeepb.Call, response *testee
 		}
 	}
 	return nil
+}
+
+// public makes a call with the client's methods of its name. It returns nothing if none of them sends this request.
+func (t *testee) public(ctx context.Context, rpc string, request, answer proto.Message) (proto.Message, error) {
+	_, name, _ := strings.Cut(rpc, "/")
+	method := reflect.ValueOf(t.client).MethodByName(name)
+	if method.IsValid() && method.Type().NumIn() == 2 && method.Type().In(1) == reflect.TypeOf(request) && method.Type().Out(0) == reflect.TypeOf(answer) {
+		returned := method.Call([]reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(request)})
+		err, _ := returned[1].Interface().(error)
+		return returned[0].Interface().(proto.Message), err
+	}
+	var fields []string
+	request.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		fields = append(fields, string(field.Name()))
+		return true
+	})
+	slices.Sort(fields)
+	switch asked := request.(type) {
+	case *xlashapev1.DescribeShapeRequest:
+		if len(asked.GetShapes()) == 1 {
+			one, err := t.client.DescribeShape(ctx, asked.GetShapes()[0])
+			return &xlashapev1.DescribeShapeResponse{Descriptions: []*xlashapev1.ShapeDescription{one}}, err
+		}
+		all, err := t.client.DescribeShapes(ctx, asked.GetShapes()...)
+		return &xlashapev1.DescribeShapeResponse{Descriptions: all}, err
+	case *xlashapev1.ByteSizeRequest:
+		if asked.GetPointerSize() != 0 {
+			return nil, nil
+		}
+		if len(asked.GetShapes()) == 1 {
+			one, err := t.client.ByteSize(ctx, asked.GetShapes()[0])
+			return &xlashapev1.ByteSizeResponse{Sizes: []*xlashapev1.ShapeSize{one}}, err
+		}
+		all, err := t.client.ByteSizes(ctx, asked.GetShapes()...)
+		return &xlashapev1.ByteSizeResponse{Sizes: all}, err
+	case *xlashapev1.LinearIndexRequest:
+		if asked.GetCount() == 1 {
+			position, err := t.client.LinearIndex(ctx, asked.GetShape(), asked.GetIndices()...)
+			return &xlashapev1.LinearIndexResponse{Positions: []int64{position}}, err
+		}
+	case *xlashapev1.MultiIndexRequest:
+		if len(asked.GetPositions()) == 1 {
+			index, err := t.client.MultiIndex(ctx, asked.GetShape(), asked.GetPositions()[0])
+			return &xlashapev1.MultiIndexResponse{Indices: index, IsElement: []bool{index != nil}}, err
+		}
+	case *xlashapev1.GetModuleRequest:
+		if slices.Equal(fields, []string{"include_content", "name"}) {
+			var content bytes.Buffer
+			if _, err := t.client.DownloadModule(ctx, asked.GetName(), &content); err != nil {
+				return nil, err
+			}
+			module, err := t.client.GetModule(ctx, asked.GetName())
+			return &xlashapev1.GetModuleResponse{Module: module, Content: content.Bytes()}, err
+		}
+		if slices.Equal(fields, []string{"name"}) {
+			module, err := t.client.GetModule(ctx, asked.GetName())
+			return &xlashapev1.GetModuleResponse{Module: module}, err
+		}
+	case *xlashapev1.PutModuleRequest:
+		if asked.GetSha256() == "" {
+			module, sent, err := t.client.UploadModule(ctx, asked.GetData())
+			return &xlashapev1.PutModuleResponse{Module: module, AlreadyPresent: !sent}, err
+		}
+	case *xlashapev1.DeleteModuleRequest:
+		return &xlashapev1.DeleteModuleResponse{}, t.client.DeleteModule(ctx, asked.GetName())
+	case *xlashapev1.ParseMapRequest:
+		if len(asked.GetMaps()) == 1 && len(fields) == 1 {
+			read, err := t.client.ParseMap(ctx, asked.GetMaps()[0])
+			return &xlashapev1.ParseMapResponse{Maps: []*xlashapev1.MapOutput{read}}, err
+		}
+	case *xlashapev1.SimplifyMapRequest:
+		if len(asked.GetMaps()) == 1 && len(fields) == 1 {
+			simplified, err := t.client.SimplifyMap(ctx, asked.GetMaps()[0])
+			return &xlashapev1.SimplifyMapResponse{Maps: []*xlashapev1.SimplifiedMap{{Map: simplified}}}, err
+		}
+	case *xlashapev1.ComposeMapsRequest:
+		if len(asked.GetChains()) == 1 && len(fields) == 1 {
+			composed, err := t.client.ComposeMaps(ctx, asked.GetChains()[0].GetMaps()...)
+			return &xlashapev1.ComposeMapsResponse{Maps: []*xlashapev1.MapOutput{composed}}, err
+		}
+	}
+	return nil, nil
 }
 
 func (t *testee) evaluate(ctx context.Context, evaluation *testeepb.Evaluation, response *testeepb.Response) error {
