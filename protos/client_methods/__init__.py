@@ -6,6 +6,7 @@ and comments of the schema.
 
     model.py      what the methods are, the same in all languages: a dataclass for each kind of method
     overrides.py  what the descriptors do not say
+    inputs.py     what stands for a shape, a module or a map in a request
     reasons.py    the reasons of errors as constants
     options.py    the options of the clients
     emitter.py    the base class of the languages: spellings of names, comments

@@ -101,6 +101,7 @@ void ReadAll(const conformance::Call& call, grpc::ClientContext* context, Stream
 template <class Service, class Request, class Answer>
 Make Unary(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Answer*)) {
   return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
+    response->set_below(true);
     const auto stub = Service::NewStub(client.channel());
     grpc::ClientContext context;
     const Prepared prepared(client, call, &context);
@@ -121,6 +122,7 @@ Make Public(Answer (xlashape::ClientMethods::*method)(const Request&) const) {
 template <class Service, class Request, class Answer>
 Make Requests(std::unique_ptr<grpc::ClientWriter<Request>> (Service::Stub::*method)(grpc::ClientContext*, Answer*)) {
   return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
+    response->set_below(true);
     const auto stub = Service::NewStub(client.channel());
     grpc::ClientContext context;
     const Prepared prepared(client, call, &context);
@@ -138,6 +140,7 @@ Make Requests(std::unique_ptr<grpc::ClientWriter<Request>> (Service::Stub::*meth
 template <class Service, class Request, class Answer>
 Make BothWays(std::unique_ptr<grpc::ClientReaderWriter<Request, Answer>> (Service::Stub::*method)(grpc::ClientContext*)) {
   return [method](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
+    response->set_below(true);
     const auto stub = Service::NewStub(client.channel());
     grpc::ClientContext context;
     const Prepared prepared(client, call, &context);
@@ -157,27 +160,112 @@ Make BothWays(std::unique_ptr<grpc::ClientReaderWriter<Request, Answer>> (Servic
   };
 }
 
+/// The client's functions of an RPC's name if they send the request, which `ask` knows by returning true, and the generated stub otherwise.
+template <class Service, class Request, class Answer>
+Make Asked(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Answer*),
+           std::function<bool(const xlashape::Client&, const Request&, Answer*)> ask) {
+  return [method, ask](const xlashape::Client& client, const conformance::Call& call, conformance::Response* response) {
+    Answer answer;
+    if (call.cancel_after_ms() == 0 && ask(client.WithTimeout(std::chrono::milliseconds(call.timeout_ms())), Parsed<Request>(call.requests(0)), &answer)) {
+      Add(answer, response);
+    } else {
+      Unary<Service>(method)(client, call, response);
+    }
+  };
+}
+
+using C = xlashape::Client;
+
+bool DescribeShape(const C& client, const v1::DescribeShapeRequest& asked, v1::DescribeShapeResponse* answer) {
+  if (asked.shapes_size() == 1) {
+    *answer->add_descriptions() = client.DescribeShape(asked.shapes(0));
+  } else {
+    for (const auto& one : client.DescribeShapes({asked.shapes().begin(), asked.shapes().end()})) *answer->add_descriptions() = one;
+  }
+  return true;
+}
+
+bool ByteSize(const C& client, const v1::ByteSizeRequest& asked, v1::ByteSizeResponse* answer) {
+  if (asked.pointer_size() != 0) return false;
+  if (asked.shapes_size() == 1) {
+    *answer->add_sizes() = client.ByteSize(asked.shapes(0));
+  } else {
+    for (const auto& one : client.ByteSizes({asked.shapes().begin(), asked.shapes().end()})) *answer->add_sizes() = one;
+  }
+  return true;
+}
+
+bool LinearIndex(const C& client, const v1::LinearIndexRequest& asked, v1::LinearIndexResponse* answer) {
+  if (asked.count() != 1) return false;
+  answer->add_positions(client.LinearIndex(asked.shape(), {asked.indices().begin(), asked.indices().end()}));
+  return true;
+}
+
+bool MultiIndex(const C& client, const v1::MultiIndexRequest& asked, v1::MultiIndexResponse* answer) {
+  const auto index = client.MultiIndex(asked.shape(), asked.positions(0));
+  answer->add_is_element(index.has_value());
+  if (index) answer->mutable_indices()->Add(index->begin(), index->end());
+  return true;
+}
+
+bool PutModule(const C& client, const v1::PutModuleRequest& asked, v1::PutModuleResponse* answer) {
+  if (!asked.sha256().empty()) return false;
+  const xlashape::Uploaded uploaded = client.UploadModule(asked.data());
+  *answer->mutable_module() = uploaded.module;
+  answer->set_already_present(!uploaded.sent);
+  return true;
+}
+
+bool GetModule(const C& client, const v1::GetModuleRequest& asked, v1::GetModuleResponse* answer) {
+  if (asked.content_offset() != 0 || asked.content_limit() != 0) return false;
+  if (asked.include_content()) answer->set_content(client.DownloadModule(asked.name()));
+  *answer->mutable_module() = client.GetModule(asked.name());
+  return true;
+}
+
+bool DeleteModule(const C& client, const v1::DeleteModuleRequest& asked, v1::DeleteModuleResponse*) {
+  client.DeleteModule(asked.name());
+  return true;
+}
+
+bool ParseMap(const C& client, const v1::ParseMapRequest& asked, v1::ParseMapResponse* answer) {
+  if (asked.maps_size() != 1 || asked.style() != 0) return false;
+  *answer->add_maps() = client.ParseMap(asked.maps(0));
+  return true;
+}
+
+bool SimplifyMap(const C& client, const v1::SimplifyMapRequest& asked, v1::SimplifyMapResponse* answer) {
+  if (asked.maps_size() != 1 || asked.style() != 0 || asked.remove_unused_variables()) return false;
+  *answer->add_maps()->mutable_map() = client.SimplifyMap(asked.maps(0));
+  return true;
+}
+
+bool ComposeMaps(const C& client, const v1::ComposeMapsRequest& asked, v1::ComposeMapsResponse* answer) {
+  if (asked.chains_size() != 1 || asked.style() != 0 || asked.raw()) return false;
+  *answer->add_maps() = client.ComposeMaps({asked.chains(0).maps().begin(), asked.chains(0).maps().end()});
+  return true;
+}
+
 const std::map<std::string, Make>& Rpcs() {
   using S = v1::ShapeService;
   using H = v1::HloService;
   using I = v1::IndexingService;
-  using C = xlashape::Client;
   static const std::map<std::string, Make> rpcs = {
-      {"ShapeService/DescribeShape", Unary<S>(&S::Stub::DescribeShape)},
-      {"ShapeService/ByteSize", Unary<S>(&S::Stub::ByteSize)},
-      {"ShapeService/LinearIndex", Unary<S>(&S::Stub::LinearIndex)},
+      {"ShapeService/DescribeShape", Asked<S, v1::DescribeShapeRequest, v1::DescribeShapeResponse>(&S::Stub::DescribeShape, DescribeShape)},
+      {"ShapeService/ByteSize", Asked<S, v1::ByteSizeRequest, v1::ByteSizeResponse>(&S::Stub::ByteSize, ByteSize)},
+      {"ShapeService/LinearIndex", Asked<S, v1::LinearIndexRequest, v1::LinearIndexResponse>(&S::Stub::LinearIndex, LinearIndex)},
       {"ShapeService/LinearIndices", BothWays<S>(&S::Stub::LinearIndices)},
-      {"ShapeService/MultiIndex", Unary<S>(&S::Stub::MultiIndex)},
+      {"ShapeService/MultiIndex", Asked<S, v1::MultiIndexRequest, v1::MultiIndexResponse>(&S::Stub::MultiIndex, MultiIndex)},
       {"ShapeService/MultiIndices", BothWays<S>(&S::Stub::MultiIndices)},
       {"HloService/UploadModule", Requests<H>(&H::Stub::UploadModule)},
-      {"HloService/PutModule", Unary<H>(&H::Stub::PutModule)},
-      {"HloService/GetModule", Unary<H>(&H::Stub::GetModule)},
-      {"HloService/DeleteModule", Unary<H>(&H::Stub::DeleteModule)},
+      {"HloService/PutModule", Asked<H, v1::PutModuleRequest, v1::PutModuleResponse>(&H::Stub::PutModule, PutModule)},
+      {"HloService/GetModule", Asked<H, v1::GetModuleRequest, v1::GetModuleResponse>(&H::Stub::GetModule, GetModule)},
+      {"HloService/DeleteModule", Asked<H, v1::DeleteModuleRequest, v1::DeleteModuleResponse>(&H::Stub::DeleteModule, DeleteModule)},
       {"HloService/ListInstructions", Unary<H>(&H::Stub::ListInstructions)},
       {"IndexingService/IndexingMaps", Public(&C::IndexingMaps)},
-      {"IndexingService/ParseMap", Unary<I>(&I::Stub::ParseMap)},
-      {"IndexingService/SimplifyMap", Unary<I>(&I::Stub::SimplifyMap)},
-      {"IndexingService/ComposeMaps", Unary<I>(&I::Stub::ComposeMaps)},
+      {"IndexingService/ParseMap", Asked<I, v1::ParseMapRequest, v1::ParseMapResponse>(&I::Stub::ParseMap, ParseMap)},
+      {"IndexingService/SimplifyMap", Asked<I, v1::SimplifyMapRequest, v1::SimplifyMapResponse>(&I::Stub::SimplifyMap, SimplifyMap)},
+      {"IndexingService/ComposeMaps", Asked<I, v1::ComposeMapsRequest, v1::ComposeMapsResponse>(&I::Stub::ComposeMaps, ComposeMaps)},
       {"IndexingService/EvaluateMap", Unary<I>(&I::Stub::EvaluateMap)},
       {"IndexingService/EvaluateMapBatch", BothWays<I>(&I::Stub::EvaluateMapBatch)},
       {"ReportService/Collectives", Public(&C::Collectives)},

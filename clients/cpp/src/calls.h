@@ -72,11 +72,6 @@ std::size_t Append(const google::protobuf::RepeatedField<Number>& numbers, std::
   return static_cast<std::size_t>(numbers.size());
 }
 
-/// How many numbers a point of a map has.
-inline std::size_t Variables(const v1::IndexingMap& map) {
-  return static_cast<std::size_t>(map.dimensions_size() + map.ranges_size() + map.runtime_size());
-}
-
 /// A server, over a channel of its own: TLS checks each certificate against the name of its server.
 struct Server {
   std::shared_ptr<grpc::Channel> channel;

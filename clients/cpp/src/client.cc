@@ -45,12 +45,6 @@ Uploaded Send(const Calls& calls, v1::UploadModuleRequest part, const Progress& 
 
 }  // namespace
 
-v1::ShapeInput SerializedShape(std::string proto) {
-  v1::ShapeInput input;
-  input.set_serialized(std::move(proto));
-  return input;
-}
-
 Client::Client(const std::string& address, const Options& options) : ClientMethods(std::make_shared<const Calls>(address, options)) {}
 
 Client Client::WithTimeout(std::chrono::milliseconds timeout) const {

@@ -180,7 +180,7 @@ Values ClientMethods::EvaluateMap(const AnyMap& map, const std::vector<std::int6
   calls_->Bulk(
       &v1::IndexingService::Stub::EvaluateMap, &v1::IndexingService::Stub::EvaluateMapBatch, points, kUnaryAnswers,
       [&] {
-        const std::size_t width = Variables(map.input().has_map() ? map.input().map() : ParseMap(map).map());
+        const std::size_t width = static_cast<std::size_t>(Variables(map.input().has_map() ? map.input().map() : ParseMap(map).map()));
         return Parts{width, kUnaryAnswers * std::max<std::size_t>(width, 1)};
       },
       [&](auto& request, bool is_first, auto begin, auto end) {

@@ -49,28 +49,9 @@ void Check(const grpc::Status& status) {
   throw Error(std::move(parts));
 }
 
-const char* CodeName(grpc::StatusCode code) noexcept {
-  static constexpr const char* kNames[] = {
-      "OK",
-      "CANCELLED",
-      "UNKNOWN",
-      "INVALID_ARGUMENT",
-      "DEADLINE_EXCEEDED",
-      "NOT_FOUND",
-      "ALREADY_EXISTS",
-      "PERMISSION_DENIED",
-      "RESOURCE_EXHAUSTED",
-      "FAILED_PRECONDITION",
-      "ABORTED",
-      "OUT_OF_RANGE",
-      "UNIMPLEMENTED",
-      "INTERNAL",
-      "UNAVAILABLE",
-      "DATA_LOSS",
-      "UNAUTHENTICATED",
-  };
-  const int number = static_cast<int>(code);
-  return number >= 0 && number <= 16 ? kNames[number] : "UNKNOWN";
+std::string CodeName(grpc::StatusCode code) {
+  const auto number = static_cast<client::details::Code>(code);
+  return client::details::Code_Name(client::details::Code_IsValid(number) ? number : client::details::UNKNOWN);
 }
 
 void Refuse(std::string reason, std::string field, std::string message) {

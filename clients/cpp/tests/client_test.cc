@@ -167,8 +167,8 @@ TEST(Error, TakesOnlyDetailsOfXlashape) {
     EXPECT_STREQ(error.what(), "xlashape: no (PERMISSION_DENIED)");
   }
   Check(grpc::Status::OK);
-  EXPECT_STREQ(CodeName(static_cast<grpc::StatusCode>(99)), "UNKNOWN");
-  EXPECT_STREQ(CodeName(grpc::StatusCode::UNAUTHENTICATED), "UNAUTHENTICATED");
+  EXPECT_EQ(CodeName(static_cast<grpc::StatusCode>(99)), "UNKNOWN");
+  EXPECT_EQ(CodeName(grpc::StatusCode::UNAUTHENTICATED), "UNAUTHENTICATED");
 }
 
 TEST(Client, AsksForTheTokenOfEachCall) {

@@ -23,6 +23,14 @@
 
 namespace xlashape {
 
+/// The elements at some positions of a buffer.
+struct Elements {
+  /// The indices one after another, each with one number for every dimension of the shape. The numbers of a position that is padding are -1.
+  std::vector<std::int64_t> indices;
+  /// For each position, whether it holds an element. If not, it is padding.
+  std::vector<bool> is_element;
+};
+
 class Calls;
 
 /// The functions of Client that follow from the schema.

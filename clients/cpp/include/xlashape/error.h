@@ -75,7 +75,7 @@ class Error : public std::runtime_error {
 void Check(const grpc::Status& status);
 
 /// The name of a status code as gRPC's documents write it: `INVALID_ARGUMENT`.
-const char* CodeName(grpc::StatusCode code) noexcept;
+std::string CodeName(grpc::StatusCode code);
 
 }  // namespace xlashape
 

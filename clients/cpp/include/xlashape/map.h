@@ -14,6 +14,9 @@
 
 namespace xlashape {
 
+/// How many numbers a point of a map has.
+inline int Variables(const v1::IndexingMap& map) { return map.dimensions_size() + map.ranges_size() + map.runtime_size(); }
+
 /// The values of a map at some points.
 struct Values {
   /// The results of the points one after another, each with one number for every result of the map. They are 0 for a point outside the domain.
@@ -35,7 +38,7 @@ class EvaluableMap {
   const v1::IndexingMap& message() const { return *message_; }
 
   /// The number of a point's numbers: one for each dimension, range and runtime variable, in this order.
-  std::size_t variables() const { return bounds_.size(); }
+  std::size_t variables() const { return static_cast<std::size_t>(Variables(*message_)); }
 
   /// The number of numbers that the map gives for a point.
   std::size_t results() const { return static_cast<std::size_t>(message_->results_size()); }
@@ -49,7 +52,6 @@ class EvaluableMap {
 
  private:
   std::shared_ptr<const v1::IndexingMap> message_;
-  std::vector<v1::Interval> bounds_;  // of the variables: dimensions, ranges, runtime
 };
 
 }  // namespace xlashape
