@@ -23,7 +23,7 @@ _SCALARS = {
 _USED = {
     "crate::answers": ("answers", "one", "pages", "present", "same_number"),
     "crate::bulk": ("in_parts", "UNARY_ANSWERS", "UNARY_NUMBERS"),
-    "crate::client": ("ask", "once"),
+    "crate::client": ("ask",),
 }
 """Module or crate → the names in it that the methods may use."""
 _COLUMNS = 120
@@ -253,9 +253,9 @@ def _use(path: str, names: list[str]) -> str:
     return f"use {path}::{{\n{filled}\n}};"
 
 
-def _ask(rpc: Rpc, client: str = "self", deadline: str = "self.deadline()") -> str:
-    call = f"{client}, {rpc.client}.{snake(rpc.name)}, request"
-    return f"ask!({call})" if rpc.is_retried else f"once!({call}, {deadline})"
+def _ask(rpc: Rpc, client: str = "self") -> str:
+    attempts = f"{client}.settings.attempts" if rpc.is_retried else "1"
+    return f"ask!({client}, {rpc.client}.{snake(rpc.name)}, request, {attempts})"
 
 
 def _request(rpc: Rpc, values: dict[str, str], indent: int = 8, name: str = "request") -> list[str]:

@@ -19,8 +19,8 @@ use crate::v1::ByteSizeRequest;
 
 /// How long a server may take to answer the first question, before it counts as dead.
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
-/// How long a dead server is left alone: twice as long each time.
-const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// How long a dead server is left alone.
+const REST: Duration = Duration::from_secs(5);
 
 /// What a call passes before it is sent.
 pub(crate) type Interceptor = Arc<dyn Fn(tonic::Request<()>) -> Result<tonic::Request<()>, Status> + Send + Sync>;
@@ -39,9 +39,8 @@ pub struct Channel {
 #[derive(Clone, Copy)]
 struct State {
     standing: Standing,
-    /// When a dead server is asked again, and how long it rests then.
+    /// When a dead server is asked again.
     until: Instant,
-    rest: Duration,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -53,7 +52,7 @@ enum Standing {
 
 impl Channel {
     pub(crate) fn new(servers: Vec<transport::Channel>, interceptors: Vec<Interceptor>) -> Self {
-        let state = State { standing: Standing::Dead, until: Instant::now(), rest: REST.0 };
+        let state = State { standing: Standing::Dead, until: Instant::now() };
         let states = Arc::new(watch::Sender::new(vec![state; servers.len()]));
         Channel { servers: servers.into(), states, calls: Arc::default(), interceptors: interceptors.into() }
     }
@@ -113,15 +112,8 @@ impl Channel {
     }
 
     fn note(&self, i: usize, is_alive: bool) {
-        self.states.send_modify(|states| {
-            let rest = if is_alive { REST.0 } else { states[i].rest };
-            let standing = if is_alive { Standing::Alive } else { Standing::Dead };
-            states[i] = State {
-                standing,
-                until: Instant::now() + rest,
-                rest: if is_alive { rest } else { REST.1.min(2 * rest) },
-            };
-        });
+        let standing = if is_alive { Standing::Alive } else { Standing::Dead };
+        self.states.send_modify(|states| states[i] = State { standing, until: Instant::now() + REST });
     }
 }
 

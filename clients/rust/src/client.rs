@@ -20,25 +20,13 @@ use crate::{Error, Result};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The answer to a request by a method of a generated client: `ask!(client, shapes.byte_size, request)`.
+/// The answer to a request by a method of a generated client, which is sent up to `attempts` times: `ask!(client, shapes.byte_size, request, attempts)`.
 macro_rules! ask {
-    ($client:expr, $service:ident.$method:ident, $request:expr) => {
-        $client
-            .ask($client.settings.attempts, $client.deadline(), $request, |request| async {
-                $client.$service().$method(request).await
-            })
-            .await
+    ($client:expr, $service:ident.$method:ident, $request:expr, $attempts:expr) => {
+        $client.ask($attempts, $request, |request| async { $client.$service().$method(request).await }).await
     };
 }
 pub(crate) use ask;
-
-/// The same for a call that is sent once, and may take until a time.
-macro_rules! once {
-    ($client:expr, $service:ident.$method:ident, $request:expr, $deadline:expr) => {
-        $client.ask(1, $deadline, $request, |request| async { $client.$service().$method(request).await }).await
-    };
-}
-pub(crate) use once;
 
 /// Asks one server, or several that hold the same modules. Clones share the connection.
 #[derive(Clone)]
@@ -66,10 +54,7 @@ pub struct Builder {
 // Neither shows the token.
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("timeout", &self.settings.timeout)
-            .field("attempts", &self.settings.attempts)
-            .finish_non_exhaustive()
+        f.debug_struct("Client").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
@@ -110,7 +95,7 @@ impl Client {
         let end = Instant::now() + timeout;
         loop {
             let asking = self.with_timeout(end.saturating_duration_since(Instant::now()));
-            match ask!(asking, shapes.byte_size, ByteSizeRequest::default()) {
+            match ask!(asking, shapes.byte_size, ByteSizeRequest::default(), asking.settings.attempts) {
                 Err(error) if error.code() == Code::Unavailable && Instant::now() < end => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -160,7 +145,6 @@ impl Client {
     pub(crate) async fn ask<Req, Res, Made>(
         &self,
         attempts: u32,
-        deadline: Option<Instant>,
         message: Req,
         make: impl Fn(Request<Req>) -> Made,
     ) -> Result<Res>
@@ -168,18 +152,15 @@ impl Client {
         Req: Clone,
         Made: Future<Output = std::result::Result<Response<Res>, Status>>,
     {
+        let deadline = self.deadline();
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
             let made = make(self.request_until(message.clone(), deadline));
             match within(deadline, made).await.map_err(Error::from) {
                 Ok(response) => return Ok(response.into_inner()),
                 Err(error) if error.code() == Code::Unavailable && attempt < attempts => {
-                    let random = rand::rng().random_range(0.5..1.5);
-                    let pausing = async {
-                        tokio::time::sleep(pause.mul_f64(random)).await;
-                        Ok(())
-                    };
-                    within(deadline, pausing).await?;
+                    let pausing = tokio::time::sleep(pause.mul_f64(rand::rng().random_range(0.5..1.5)));
+                    within(deadline, async { Ok(pausing.await) }).await?;
                     pause *= 2;
                 }
                 Err(error) => return Err(error),
@@ -247,7 +228,7 @@ impl Builder {
             return Err(Error::mistake("INVALID_ARGUMENT", "connect", message));
         }
         let servers = self.addresses.iter().map(|address| match address.strip_prefix("unix:") {
-            Some(path) => self.unix_channel(path.trim_start_matches("//")),
+            Some(path) => self.unix_channel(address, path.trim_start_matches("//")),
             None => Ok(self.endpoint(address)?.connect_lazy()),
         });
         let channel = Channel::new(servers.collect::<Result<_>>()?, self.interceptors);
@@ -255,32 +236,30 @@ impl Builder {
     }
 
     fn endpoint(&self, address: &str) -> Result<Endpoint> {
-        let invalid = |error: &dyn std::error::Error| {
+        let invalid = |error: tonic::transport::Error| {
             Error::mistake("INVALID_ARGUMENT", "address", format!("{address:?} is not HOST:PORT: {error}"))
         };
-        #[cfg(feature = "tls")]
-        if let Some(tls) = &self.tls {
-            let endpoint = Endpoint::from_shared(format!("https://{address}")).map_err(|error| invalid(&error))?;
-            return self.configured(endpoint.tls_config(tls.clone()).map_err(|error| invalid(&error))?);
-        }
-        self.configured(Endpoint::from_shared(format!("http://{address}")).map_err(|error| invalid(&error))?)
-    }
-
-    fn configured(&self, endpoint: Endpoint) -> Result<Endpoint> {
         let agent = concat!("xlashape-rust/", env!("CARGO_PKG_VERSION"));
-        let endpoint = endpoint.user_agent(agent).map_err(|error| Error::new(Code::Internal, "", error.to_string()))?;
-        let endpoint = endpoint.connect_timeout(CONNECT_TIMEOUT);
+        let is_unix = address.starts_with("unix:"); // the name of its host is sent to the server, which does not read it
+        let host = if is_unix { "localhost" } else { address };
+        let endpoint = |scheme: &str| Endpoint::from_shared(format!("{scheme}://{host}"))?.user_agent(agent);
+        #[cfg(feature = "tls")]
+        let endpoint = match self.tls.as_ref().filter(|_| !is_unix) {
+            Some(tls) => endpoint("https").and_then(|endpoint| endpoint.tls_config(tls.clone())),
+            None => endpoint("http"),
+        };
+        #[cfg(not(feature = "tls"))]
+        let endpoint = endpoint("http");
+        let endpoint = endpoint.map_err(invalid)?.connect_timeout(CONNECT_TIMEOUT);
         Ok(match self.settings.keepalive {
             Some(interval) => endpoint.http2_keep_alive_interval(interval),
             None => endpoint,
         })
     }
 
-    fn unix_channel(&self, path: &str) -> Result<transport::Channel> {
+    fn unix_channel(&self, address: &str, path: &str) -> Result<transport::Channel> {
         let path = path.to_owned();
-        // The name of the host is sent to the server, which does not read it.
-        let endpoint = self.configured(Endpoint::from_static("http://localhost"))?;
-        Ok(endpoint.connect_with_connector_lazy(tower::service_fn(move |_| {
+        Ok(self.endpoint(address)?.connect_with_connector_lazy(tower::service_fn(move |_| {
             let path = path.clone();
             async move { UnixStream::connect(path).await.map(TokioIo::new) }
         })))

@@ -72,23 +72,6 @@ impl Error {
         &self.0.details
     }
 
-    fn text(&self) -> String {
-        let mut text = String::new();
-        if !self.0.field.is_empty() {
-            text += &format!("{}: ", self.0.field);
-        }
-        if let (Some(line), Some(column)) = (self.0.line, self.0.column) {
-            text += &format!("line {line}, column {column}: ");
-        }
-        text += &self.0.message;
-        if self.0.reason.is_empty() {
-            text += &format!(" ({:?})", self.0.code);
-        } else {
-            text += &format!(" ({})", self.0.reason);
-        }
-        text
-    }
-
     pub(crate) fn new(code: Code, reason: &str, message: impl Into<String>) -> Self {
         Error(Box::new(Parts {
             code,
@@ -119,7 +102,17 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text())
+        let Parts { code, reason, message, field, line, column, .. } = &*self.0;
+        if !field.is_empty() {
+            write!(f, "{field}: ")?;
+        }
+        if let (Some(line), Some(column)) = (line, column) {
+            write!(f, "line {line}, column {column}: ")?;
+        }
+        match reason.as_str() {
+            "" => write!(f, "{message} ({code:?})"),
+            reason => write!(f, "{message} ({reason})"),
+        }
     }
 }
 

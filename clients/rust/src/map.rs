@@ -1,7 +1,7 @@
 use crate::answers::present;
 use crate::v1::expression::Kind;
 use crate::v1::indexing_map::State;
-use crate::v1::{Expression, IndexingMap, Interval, MapOutput};
+use crate::v1::{IndexingMap, Interval, MapOutput, Variable};
 use crate::{Error, Result};
 
 /// An indexing map that can be evaluated without a server.
@@ -18,8 +18,6 @@ use crate::{Error, Result};
 #[derive(Clone, Debug)]
 pub struct EvaluableMap {
     message: IndexingMap,
-    bounds: Vec<Interval>,   // of each variable: dimensions, ranges, runtime
-    nodes: Vec<(Kind, i64)>, // of each expression: the value of a variable is its index in a point
 }
 
 impl EvaluableMap {
@@ -30,7 +28,7 @@ impl EvaluableMap {
 
     /// How many numbers a point has: one for each dimension, range and runtime variable, in this order.
     pub fn variables(&self) -> usize {
-        self.bounds.len()
+        self.groups().iter().map(|group| group.len()).sum()
     }
 
     /// How many numbers the map gives for a point.
@@ -48,41 +46,68 @@ impl EvaluableMap {
     /// The results at `count` points, which stand one after another, and for each point whether it is in the domain. The results for a point outside
     /// the domain are 0. Errors are those of [`EvaluableMap::evaluate`].
     pub fn evaluate_batch(&self, points: &[i64], count: usize) -> Result<(Vec<i64>, Vec<bool>)> {
-        let width = self.bounds.len();
+        let width = self.variables();
         if count.checked_mul(width) != Some(points.len()) {
             let message = format!("found {} numbers for {count} points of {width} variables", points.len());
             return Err(Error::mistake("INVALID_INDEX", "points", message));
         }
-        let (mut results, mut in_domain, mut values) = (Vec::new(), Vec::new(), Vec::new());
-        for i in 0..count {
-            let is_in = self.at(&points[i * width..(i + 1) * width], &mut values);
+        let (mut results, mut in_domain) = (Vec::new(), Vec::new());
+        for point in (0..count).map(|i| &points[i * width..(i + 1) * width]) {
+            let values = self.values(point);
+            let is_in = self.is_in_domain(point, &values);
             results.extend(self.message.results.iter().map(|&result| if is_in { values[result as usize] } else { 0 }));
             in_domain.push(is_in);
         }
         Ok((results, in_domain))
     }
 
-    /// Computes the values of all expressions at a point, and says whether it is in the domain.
-    fn at(&self, point: &[i64], values: &mut Vec<i64>) -> bool {
-        let is_within = |value: i64, bounds: &Interval| bounds.lower <= value && value <= bounds.upper;
-        if !point.iter().zip(&self.bounds).all(|(&value, bounds)| is_within(value, bounds)) {
-            return false;
-        }
-        values.clear();
-        for (&(kind, value), expression) in self.nodes.iter().zip(&self.message.expressions) {
-            values.push(match kind {
-                Kind::Constant => value,
-                Kind::Dimension | Kind::Range | Kind::Runtime => point[value as usize],
-                _ => {
-                    let operands = expression.operands.iter().map(|&operand| values[operand as usize]);
-                    operands.reduce(|a, b| combined(kind, a, b)).unwrap_or_default()
-                }
-            });
-        }
+    fn groups(&self) -> [&[Variable]; 3] {
+        [&self.message.dimensions, &self.message.ranges, &self.message.runtime]
+    }
+
+    fn is_in_domain(&self, point: &[i64], values: &[i64]) -> bool {
+        let is_within = |value: i64, bounds: Option<Interval>| {
+            let Interval { lower, upper } = bounds.unwrap_or_default();
+            lower <= value && value <= upper
+        };
+        let mut variables = point.iter().zip(self.groups().into_iter().flatten());
+        let mut constraints = self.message.constraints.iter();
         self.message.state() != State::KnownEmpty
-            && self.message.constraints.iter().all(|constraint| {
-                is_within(values[constraint.expression as usize], &constraint.bounds.unwrap_or_default())
-            })
+            && variables.all(|(&value, variable)| is_within(value, variable.bounds))
+            && constraints.all(|constraint| is_within(values[constraint.expression as usize], constraint.bounds))
+    }
+
+    /// The values of the expressions at a point, up to the first expression that contradicts the schema.
+    fn values(&self, point: &[i64]) -> Vec<i64> {
+        let (groups, expressions) = (self.groups(), &self.message.expressions);
+        let mut values = Vec::with_capacity(expressions.len());
+        for expression in expressions {
+            let (kind, operands) = (expression.kind(), &expression.operands);
+            let variable = |group: usize| {
+                let first: usize = groups[..group].iter().map(|group| group.len()).sum();
+                let i = usize::try_from(expression.value).ok().filter(|&i| i < groups[group].len())?;
+                Some(point[first + i])
+            };
+            let is_constant = |i: u32| expressions.get(i as usize).is_some_and(|one| one.kind() == Kind::Constant);
+            let operand = |&i: &u32| values.get(i as usize).copied();
+            let value = match kind {
+                Kind::Unspecified => None,
+                Kind::Constant => Some(expression.value),
+                Kind::Dimension => variable(0),
+                Kind::Range => variable(1),
+                Kind::Runtime => variable(2),
+                _ if operands.len() < 2 => None,
+                Kind::FloorDivide | Kind::CeilDivide | Kind::Modulo
+                    if operands.len() > 2 || !is_constant(operands[1]) || operand(&operands[1]) < Some(1) =>
+                {
+                    None
+                }
+                _ => operands.iter().map(operand).reduce(|a, b| Some(combined(kind, a?, b?))).flatten(),
+            };
+            let Some(value) = value else { break };
+            values.push(value);
+        }
+        values
     }
 }
 
@@ -100,37 +125,16 @@ impl TryFrom<IndexingMap> for EvaluableMap {
             let what = "values of the map may not fit int64: ask the server with EvaluateMap";
             return Err(Error::mistake("SIZE_OVERFLOW", "fits_int64", what));
         }
-        let groups = [&message.dimensions, &message.ranges, &message.runtime];
-        let mut nodes: Vec<(Kind, i64)> = Vec::new();
-        for (i, Expression { kind, value, operands }) in message.expressions.iter().enumerate() {
-            let kind = Kind::try_from(*kind).unwrap_or(Kind::Unspecified);
-            let variable = |group: usize| {
-                let first: usize = groups[..group].iter().map(|group| group.len()).sum();
-                (0..groups[group].len() as i64).contains(value).then(|| first as i64 + value)
-            };
-            let checked = match kind {
-                Kind::Unspecified => None,
-                Kind::Constant => Some(*value),
-                Kind::Dimension => variable(0),
-                Kind::Range => variable(1),
-                Kind::Runtime => variable(2),
-                _ if operands.len() < 2 || operands.iter().any(|&operand| operand as usize >= i) => None,
-                Kind::FloorDivide | Kind::CeilDivide | Kind::Modulo => {
-                    let is_positive = matches!(nodes[operands[1] as usize], (Kind::Constant, 1..));
-                    (is_positive && operands.len() == 2).then_some(0)
-                }
-                _ => Some(0),
-            };
-            let what = "is not an expression of the schema on variables and earlier expressions";
-            let invalid = || Error::mistake("INVALID_MAP", &format!("expressions[{i}]"), what);
-            nodes.push((kind, checked.ok_or_else(invalid)?));
+        let map = EvaluableMap { message };
+        // Of a point of zeros: which values there are is the same at all points.
+        let known = map.values(&vec![0; map.variables()]).len();
+        let constrained = map.message.constraints.iter().map(|constraint| &constraint.expression);
+        let is_known = map.message.results.iter().chain(constrained).all(|&used| (used as usize) < known);
+        if known < map.message.expressions.len() || !is_known {
+            let what = "is missing, or not one of the schema on variables and earlier expressions";
+            return Err(Error::mistake("INVALID_MAP", "expressions", format!("expression {known} {what}")));
         }
-        let constrained = message.constraints.iter().map(|constraint| &constraint.expression);
-        if let Some(missing) = message.results.iter().chain(constrained).find(|&&used| used as usize >= nodes.len()) {
-            return Err(Error::mistake("INVALID_MAP", "", format!("there is no expression {missing}")));
-        }
-        let bounds = groups.into_iter().flatten().map(|variable| variable.bounds.unwrap_or_default()).collect();
-        Ok(EvaluableMap { message, bounds, nodes })
+        Ok(map)
     }
 }
 

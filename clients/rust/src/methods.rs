@@ -4,7 +4,7 @@ use futures_util::Stream;
 
 use crate::answers::{one, pages, present, same_number};
 use crate::bulk::{in_parts, UNARY_ANSWERS, UNARY_NUMBERS};
-use crate::client::{ask, once};
+use crate::client::ask;
 use crate::v1::hlo_service_client::HloServiceClient;
 use crate::v1::indexing_service_client::IndexingServiceClient;
 use crate::v1::report_service_client::ReportServiceClient;
@@ -68,7 +68,7 @@ impl Client {
         let shapes: Vec<_> = shapes.into_iter().map(Into::into).collect();
         let count = shapes.len();
         let request = DescribeShapeRequest { shapes, ..Default::default() };
-        same_number(ask!(self, shapes.describe_shape, request)?.descriptions, count)
+        same_number(ask!(self, shapes.describe_shape, request, self.settings.attempts)?.descriptions, count)
     }
 
     /// Computes the sizes of a shape in elements and in bytes.
@@ -81,7 +81,7 @@ impl Client {
         let shapes: Vec<_> = shapes.into_iter().map(Into::into).collect();
         let count = shapes.len();
         let request = ByteSizeRequest { shapes, ..Default::default() };
-        same_number(ask!(self, shapes.byte_size, request)?.sizes, count)
+        same_number(ask!(self, shapes.byte_size, request, self.settings.attempts)?.sizes, count)
     }
 
     /// Computes the position in the buffer, in elements, of the element at an index.
@@ -92,7 +92,7 @@ impl Client {
             count: Some(1),
             ..Default::default()
         };
-        one(ask!(self, shapes.linear_index, request)?.positions)
+        one(ask!(self, shapes.linear_index, request, self.settings.attempts)?.positions)
     }
 
     /// Computes the positions of the elements at any number of indices, which stand one after another in `indices`, each with one number for every
@@ -106,7 +106,7 @@ impl Client {
         let (shape, order) = (shape.into(), order.into());
         if indices.len() <= UNARY_NUMBERS {
             let request = LinearIndexRequest { shape: Some(shape), order, indices, ..Default::default() };
-            return Ok(ask!(self, shapes.linear_index, request)?.positions);
+            return Ok(ask!(self, shapes.linear_index, request, self.settings.attempts)?.positions);
         }
         let rank = self.rank(&shape).await?;
         let mut positions = Vec::with_capacity(indices.len() / rank.max(1));
@@ -128,7 +128,7 @@ impl Client {
     /// Computes the index of the element at a position of the buffer; `None` if the position is padding.
     pub async fn multi_index(&self, shape: impl Into<ShapeInput>, position: i64) -> Result<Option<Vec<i64>>> {
         let request = MultiIndexRequest { shape: Some(shape.into()), positions: vec![position], ..Default::default() };
-        let answer = ask!(self, shapes.multi_index, request)?;
+        let answer = ask!(self, shapes.multi_index, request, self.settings.attempts)?;
         Ok(one(answer.is_element)?.then_some(answer.indices))
     }
 
@@ -143,7 +143,7 @@ impl Client {
         let (shape, order) = (shape.into(), order.into());
         if positions.len() <= UNARY_ANSWERS {
             let request = MultiIndexRequest { shape: Some(shape), order, positions };
-            let answer = ask!(self, shapes.multi_index, request)?;
+            let answer = ask!(self, shapes.multi_index, request, self.settings.attempts)?;
             return Ok((answer.indices, answer.is_element));
         }
         let rank = self.rank(&shape).await?;
@@ -170,13 +170,13 @@ impl Client {
     /// Describes a stored module by its name, `modules/{sha256}`. The code of the error is `NotFound` if the server does not have it, or no longer.
     pub async fn get_module(&self, name: impl Into<String>) -> Result<Module> {
         let request = GetModuleRequest { name: name.into(), ..Default::default() };
-        present(ask!(self, modules.get_module, request)?.module)
+        present(ask!(self, modules.get_module, request, self.settings.attempts)?.module)
     }
 
     /// Removes a stored module.
     pub async fn delete_module(&self, name: impl Into<String>) -> Result<()> {
         let request = DeleteModuleRequest { name: name.into() };
-        once!(self, modules.delete_module, request, self.deadline())?;
+        ask!(self, modules.delete_module, request, 1)?;
         Ok(())
     }
 
@@ -190,7 +190,7 @@ impl Client {
             let client = client.clone();
             let request = ListInstructionsRequest { page_token, ..request.clone() };
             async move {
-                let answer = ask!(client, modules.list_instructions, request)?;
+                let answer = ask!(client, modules.list_instructions, request, client.settings.attempts)?;
                 Ok((answer.instructions, answer.next_page_token))
             }
         })
@@ -199,7 +199,7 @@ impl Client {
     /// Computes which elements of its operands one instruction, or each instruction of a module, reads: the report `map`. Maps are text, and fields
     /// on request.
     pub async fn indexing_maps(&self, request: IndexingMapsRequest) -> Result<IndexingMapsResponse> {
-        ask!(self, indexing.indexing_maps, request)
+        ask!(self, indexing.indexing_maps, request, self.settings.attempts)
     }
 
     /// Returns the rows of the table `maps` of [`Client::indexing_maps`]. Pages are fetched as they are needed; the stream ends after the first
@@ -213,7 +213,7 @@ impl Client {
             let client = client.clone();
             let request = IndexingMapsRequest { page_token, ..request.clone() };
             async move {
-                let answer = ask!(client, indexing.indexing_maps, request)?;
+                let answer = ask!(client, indexing.indexing_maps, request, client.settings.attempts)?;
                 Ok((answer.maps, answer.next_page_token))
             }
         })
@@ -222,13 +222,13 @@ impl Client {
     /// Reads a map, which is given as text or as fields, and returns it in both forms, not simplified.
     pub async fn parse_map(&self, map: impl Into<MapInput>) -> Result<MapOutput> {
         let request = ParseMapRequest { maps: vec![map.into()], ..Default::default() };
-        one(ask!(self, indexing.parse_map, request)?.maps)
+        one(ask!(self, indexing.parse_map, request, self.settings.attempts)?.maps)
     }
 
     /// Simplifies a map. Domain and results stay the same.
     pub async fn simplify_map(&self, map: impl Into<MapInput>) -> Result<MapOutput> {
         let request = SimplifyMapRequest { maps: vec![map.into()], ..Default::default() };
-        let answer = one(ask!(self, indexing.simplify_map, request)?.maps)?;
+        let answer = one(ask!(self, indexing.simplify_map, request, self.settings.attempts)?.maps)?;
         Ok(answer.map.unwrap_or_default())
     }
 
@@ -236,7 +236,7 @@ impl Client {
     pub async fn compose_maps<M: Into<MapInput>>(&self, chain: impl IntoIterator<Item = M>) -> Result<MapOutput> {
         let maps = chain.into_iter().map(Into::into).collect();
         let request = ComposeMapsRequest { chains: vec![MapChain { maps }], ..Default::default() };
-        one(ask!(self, indexing.compose_maps, request)?.maps)
+        one(ask!(self, indexing.compose_maps, request, self.settings.attempts)?.maps)
     }
 
     /// Lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It returns the
@@ -247,7 +247,7 @@ impl Client {
         let map = map.into();
         if points.len() <= UNARY_ANSWERS {
             let request = EvaluateMapRequest { map: Some(map), points, ..Default::default() };
-            let answer = ask!(self, indexing.evaluate_map, request)?;
+            let answer = ask!(self, indexing.evaluate_map, request, self.settings.attempts)?;
             return Ok((answer.results, answer.in_domain));
         }
         let width = self.variables(&map).await?;
@@ -273,7 +273,7 @@ impl Client {
 
     /// Reports what stands out in a program, first what costs most, each with what mends it; and what is fine.
     pub async fn summary(&self, request: SummaryRequest) -> Result<SummaryResponse> {
-        ask!(self, reports.summary, request)
+        ask!(self, reports.summary, request, self.settings.attempts)
     }
 
     /// Returns the rows of the table `rows` of Summary. Pages are fetched as they are needed; the stream ends after the first error.
@@ -286,7 +286,7 @@ impl Client {
             let client = client.clone();
             let request = SummaryRequest { page_token, table: SummaryTable::Rows.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.summary, request)?;
+                let answer = ask!(client, reports.summary, request, client.settings.attempts)?;
                 Ok((answer.rows, answer.next_page_token))
             }
         })
@@ -303,7 +303,7 @@ impl Client {
             let client = client.clone();
             let request = SummaryRequest { page_token, table: SummaryTable::Fine.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.summary, request)?;
+                let answer = ask!(client, reports.summary, request, client.settings.attempts)?;
                 Ok((answer.fine, answer.next_page_token))
             }
         })
@@ -311,7 +311,7 @@ impl Client {
 
     /// Reports why buffers are as large as they are, and what would make them smaller.
     pub async fn why(&self, request: WhyRequest) -> Result<WhyResponse> {
-        ask!(self, reports.why, request)
+        ask!(self, reports.why, request, self.settings.attempts)
     }
 
     /// Returns the rows of the table `buffers` of Why. Pages are fetched as they are needed; the stream ends after the first error.
@@ -321,7 +321,7 @@ impl Client {
             let client = client.clone();
             let request = WhyRequest { page_token, table: WhyTable::Buffers.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.why, request)?;
+                let answer = ask!(client, reports.why, request, client.settings.attempts)?;
                 Ok((answer.buffers, answer.next_page_token))
             }
         })
@@ -335,7 +335,7 @@ impl Client {
             let client = client.clone();
             let request = WhyRequest { page_token, table: WhyTable::Causes.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.why, request)?;
+                let answer = ask!(client, reports.why, request, client.settings.attempts)?;
                 Ok((answer.causes, answer.next_page_token))
             }
         })
@@ -352,7 +352,7 @@ impl Client {
             let client = client.clone();
             let request = WhyRequest { page_token, table: WhyTable::Suggestions.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.why, request)?;
+                let answer = ask!(client, reports.why, request, client.settings.attempts)?;
                 Ok((answer.suggestions, answer.next_page_token))
             }
         })
@@ -366,7 +366,7 @@ impl Client {
             let client = client.clone();
             let request = WhyRequest { page_token, table: WhyTable::Donated.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.why, request)?;
+                let answer = ask!(client, reports.why, request, client.settings.attempts)?;
                 Ok((answer.donated, answer.next_page_token))
             }
         })
@@ -380,7 +380,7 @@ impl Client {
             let client = client.clone();
             let request = WhyRequest { page_token, table: WhyTable::Stated.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.why, request)?;
+                let answer = ask!(client, reports.why, request, client.settings.attempts)?;
                 Ok((answer.stated, answer.next_page_token))
             }
         })
@@ -388,7 +388,7 @@ impl Client {
 
     /// Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest.
     pub async fn size(&self, request: SizeRequest) -> Result<SizeResponse> {
-        ask!(self, reports.size, request)
+        ask!(self, reports.size, request, self.settings.attempts)
     }
 
     /// Returns the rows of the table `buffers` of Size. Pages are fetched as they are needed; the stream ends after the first error.
@@ -398,7 +398,7 @@ impl Client {
             let client = client.clone();
             let request = SizeRequest { page_token, table: SizeTable::Buffers.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.size, request)?;
+                let answer = ask!(client, reports.size, request, client.settings.attempts)?;
                 Ok((answer.buffers, answer.next_page_token))
             }
         })
@@ -412,7 +412,7 @@ impl Client {
             let client = client.clone();
             let request = SizeRequest { page_token, table: SizeTable::By.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.size, request)?;
+                let answer = ask!(client, reports.size, request, client.settings.attempts)?;
                 Ok((answer.by, answer.next_page_token))
             }
         })
@@ -420,7 +420,7 @@ impl Client {
 
     /// Reports the peak of a program's memory, what lives then, and from which line of the program it comes.
     pub async fn memory(&self, request: MemoryRequest) -> Result<MemoryResponse> {
-        ask!(self, reports.memory, request)
+        ask!(self, reports.memory, request, self.settings.attempts)
     }
 
     /// Returns the rows of the table `peak_buffers` of Memory. Pages are fetched as they are needed; the stream ends after the first error.
@@ -430,7 +430,7 @@ impl Client {
             let client = client.clone();
             let request = MemoryRequest { page_token, table: MemoryTable::PeakBuffers.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.memory, request)?;
+                let answer = ask!(client, reports.memory, request, client.settings.attempts)?;
                 Ok((answer.peak_buffers, answer.next_page_token))
             }
         })
@@ -447,7 +447,7 @@ impl Client {
             let client = client.clone();
             let request = MemoryRequest { page_token, table: MemoryTable::Timeline.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.memory, request)?;
+                let answer = ask!(client, reports.memory, request, client.settings.attempts)?;
                 Ok((answer.timeline, answer.next_page_token))
             }
         })
@@ -464,7 +464,7 @@ impl Client {
             let client = client.clone();
             let request = MemoryRequest { page_token, table: MemoryTable::Spaces.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.memory, request)?;
+                let answer = ask!(client, reports.memory, request, client.settings.attempts)?;
                 Ok((answer.spaces, answer.next_page_token))
             }
         })
@@ -478,7 +478,7 @@ impl Client {
             let client = client.clone();
             let request = MemoryRequest { page_token, table: MemoryTable::By.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.memory, request)?;
+                let answer = ask!(client, reports.memory, request, client.settings.attempts)?;
                 Ok((answer.by, answer.next_page_token))
             }
         })
@@ -492,7 +492,7 @@ impl Client {
             let client = client.clone();
             let request = MemoryRequest { page_token, table: MemoryTable::At.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.memory, request)?;
+                let answer = ask!(client, reports.memory, request, client.settings.attempts)?;
                 Ok((answer.at, answer.next_page_token))
             }
         })
@@ -509,7 +509,7 @@ impl Client {
             let client = client.clone();
             let request = MemoryRequest { page_token, table: MemoryTable::Fit.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.memory, request)?;
+                let answer = ask!(client, reports.memory, request, client.settings.attempts)?;
                 Ok((answer.fit, answer.next_page_token))
             }
         })
@@ -517,7 +517,7 @@ impl Client {
 
     /// Reports which instructions move data and compute nothing, what forces them, and the edits that remove them.
     pub async fn copies(&self, request: CopiesRequest) -> Result<CopiesResponse> {
-        ask!(self, reports.copies, request)
+        ask!(self, reports.copies, request, self.settings.attempts)
     }
 
     /// Returns the rows of the table `rows` of Copies. Pages are fetched as they are needed; the stream ends after the first error.
@@ -527,7 +527,7 @@ impl Client {
             let client = client.clone();
             let request = CopiesRequest { page_token, table: CopiesTable::Rows.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.copies, request)?;
+                let answer = ask!(client, reports.copies, request, client.settings.attempts)?;
                 Ok((answer.rows, answer.next_page_token))
             }
         })
@@ -544,7 +544,7 @@ impl Client {
             let client = client.clone();
             let request = CopiesRequest { page_token, table: CopiesTable::Causes.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.copies, request)?;
+                let answer = ask!(client, reports.copies, request, client.settings.attempts)?;
                 Ok((answer.causes, answer.next_page_token))
             }
         })
@@ -561,7 +561,7 @@ impl Client {
             let client = client.clone();
             let request = CopiesRequest { page_token, table: CopiesTable::Suggestions.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.copies, request)?;
+                let answer = ask!(client, reports.copies, request, client.settings.attempts)?;
                 Ok((answer.suggestions, answer.next_page_token))
             }
         })
@@ -575,7 +575,7 @@ impl Client {
             let client = client.clone();
             let request = CopiesRequest { page_token, table: CopiesTable::By.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.copies, request)?;
+                let answer = ask!(client, reports.copies, request, client.settings.attempts)?;
                 Ok((answer.by, answer.next_page_token))
             }
         })
@@ -583,7 +583,7 @@ impl Client {
 
     /// Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip.
     pub async fn cost(&self, request: CostRequest) -> Result<CostResponse> {
-        ask!(self, reports.cost, request)
+        ask!(self, reports.cost, request, self.settings.attempts)
     }
 
     /// Returns the rows of the table `rows` of Cost. Pages are fetched as they are needed; the stream ends after the first error.
@@ -593,7 +593,7 @@ impl Client {
             let client = client.clone();
             let request = CostRequest { page_token, table: CostTable::Rows.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.cost, request)?;
+                let answer = ask!(client, reports.cost, request, client.settings.attempts)?;
                 Ok((answer.rows, answer.next_page_token))
             }
         })
@@ -610,7 +610,7 @@ impl Client {
             let client = client.clone();
             let request = CostRequest { page_token, table: CostTable::Spaces.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.cost, request)?;
+                let answer = ask!(client, reports.cost, request, client.settings.attempts)?;
                 Ok((answer.spaces, answer.next_page_token))
             }
         })
@@ -624,7 +624,7 @@ impl Client {
             let client = client.clone();
             let request = CostRequest { page_token, table: CostTable::By.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.cost, request)?;
+                let answer = ask!(client, reports.cost, request, client.settings.attempts)?;
                 Ok((answer.by, answer.next_page_token))
             }
         })
@@ -632,7 +632,7 @@ impl Client {
 
     /// Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it.
     pub async fn collectives(&self, request: CollectivesRequest) -> Result<CollectivesResponse> {
-        ask!(self, reports.collectives, request)
+        ask!(self, reports.collectives, request, self.settings.attempts)
     }
 
     /// Returns the rows of the table `rows` of Collectives. Pages are fetched as they are needed; the stream ends after the first error.
@@ -645,7 +645,7 @@ impl Client {
             let client = client.clone();
             let request = CollectivesRequest { page_token, table: CollectivesTable::Rows.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.collectives, request)?;
+                let answer = ask!(client, reports.collectives, request, client.settings.attempts)?;
                 Ok((answer.rows, answer.next_page_token))
             }
         })
@@ -662,7 +662,7 @@ impl Client {
             let client = client.clone();
             let request = CollectivesRequest { page_token, table: CollectivesTable::By.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.collectives, request)?;
+                let answer = ask!(client, reports.collectives, request, client.settings.attempts)?;
                 Ok((answer.by, answer.next_page_token))
             }
         })
@@ -680,7 +680,7 @@ impl Client {
             let request =
                 CollectivesRequest { page_token, table: CollectivesTable::Findings.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.collectives, request)?;
+                let answer = ask!(client, reports.collectives, request, client.settings.attempts)?;
                 Ok((answer.findings, answer.next_page_token))
             }
         })
@@ -688,7 +688,7 @@ impl Client {
 
     /// Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain.
     pub async fn reads(&self, request: ReadsRequest) -> Result<ReadsResponse> {
-        ask!(self, reports.reads, request)
+        ask!(self, reports.reads, request, self.settings.attempts)
     }
 
     /// Returns the rows of the table `reads` of Reads. Pages are fetched as they are needed; the stream ends after the first error.
@@ -698,7 +698,7 @@ impl Client {
             let client = client.clone();
             let request = ReadsRequest { page_token, table: ReadsTable::Reads.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.reads, request)?;
+                let answer = ask!(client, reports.reads, request, client.settings.attempts)?;
                 Ok((answer.reads, answer.next_page_token))
             }
         })
@@ -715,7 +715,7 @@ impl Client {
             let client = client.clone();
             let request = ReadsRequest { page_token, table: ReadsTable::Accesses.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.reads, request)?;
+                let answer = ask!(client, reports.reads, request, client.settings.attempts)?;
                 Ok((answer.accesses, answer.next_page_token))
             }
         })
@@ -732,7 +732,7 @@ impl Client {
             let client = client.clone();
             let request = ReadsRequest { page_token, table: ReadsTable::Writes.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.reads, request)?;
+                let answer = ask!(client, reports.reads, request, client.settings.attempts)?;
                 Ok((answer.writes, answer.next_page_token))
             }
         })
@@ -746,7 +746,7 @@ impl Client {
             let client = client.clone();
             let request = ReadsRequest { page_token, table: ReadsTable::By.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.reads, request)?;
+                let answer = ask!(client, reports.reads, request, client.settings.attempts)?;
                 Ok((answer.by, answer.next_page_token))
             }
         })
@@ -754,7 +754,7 @@ impl Client {
 
     /// Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves.
     pub async fn profile(&self, request: ProfileRequest) -> Result<ProfileResponse> {
-        ask!(self, reports.profile, request)
+        ask!(self, reports.profile, request, self.settings.attempts)
     }
 
     /// Returns the rows of the table `rows` of Profile. Pages are fetched as they are needed; the stream ends after the first error.
@@ -767,7 +767,7 @@ impl Client {
             let client = client.clone();
             let request = ProfileRequest { page_token, table: ProfileTable::Rows.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.profile, request)?;
+                let answer = ask!(client, reports.profile, request, client.settings.attempts)?;
                 Ok((answer.rows, answer.next_page_token))
             }
         })
@@ -784,7 +784,7 @@ impl Client {
             let client = client.clone();
             let request = ProfileRequest { page_token, table: ProfileTable::By.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.profile, request)?;
+                let answer = ask!(client, reports.profile, request, client.settings.attempts)?;
                 Ok((answer.by, answer.next_page_token))
             }
         })
@@ -801,7 +801,7 @@ impl Client {
             let client = client.clone();
             let request = ProfileRequest { page_token, table: ProfileTable::Against.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.profile, request)?;
+                let answer = ask!(client, reports.profile, request, client.settings.attempts)?;
                 Ok((answer.against, answer.next_page_token))
             }
         })
@@ -809,7 +809,7 @@ impl Client {
 
     /// Reports what changed from one module to another, matched by structure, ranked by what it costs.
     pub async fn diff(&self, request: DiffRequest) -> Result<DiffResponse> {
-        ask!(self, reports.diff, request)
+        ask!(self, reports.diff, request, self.settings.attempts)
     }
 
     /// Returns the rows of the table `changes` of Diff. Pages are fetched as they are needed; the stream ends after the first error.
@@ -819,7 +819,7 @@ impl Client {
             let client = client.clone();
             let request = DiffRequest { page_token, table: DiffTable::Changes.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.diff, request)?;
+                let answer = ask!(client, reports.diff, request, client.settings.attempts)?;
                 Ok((answer.changes, answer.next_page_token))
             }
         })
@@ -836,7 +836,7 @@ impl Client {
             let client = client.clone();
             let request = DiffRequest { page_token, table: DiffTable::Measures.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.diff, request)?;
+                let answer = ask!(client, reports.diff, request, client.settings.attempts)?;
                 Ok((answer.measures, answer.next_page_token))
             }
         })
@@ -850,7 +850,7 @@ impl Client {
             let client = client.clone();
             let request = DiffRequest { page_token, table: DiffTable::Peak.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.diff, request)?;
+                let answer = ask!(client, reports.diff, request, client.settings.attempts)?;
                 Ok((answer.peak, answer.next_page_token))
             }
         })
@@ -864,7 +864,7 @@ impl Client {
             let client = client.clone();
             let request = DiffRequest { page_token, table: DiffTable::By.into(), ..request.clone() };
             async move {
-                let answer = ask!(client, reports.diff, request)?;
+                let answer = ask!(client, reports.diff, request, client.settings.attempts)?;
                 Ok((answer.by, answer.next_page_token))
             }
         })
@@ -872,7 +872,7 @@ impl Client {
 
     /// Reports whether two modules compute the same, and where they differ.
     pub async fn equivalent(&self, request: EquivalentRequest) -> Result<EquivalentResponse> {
-        ask!(self, reports.equivalent, request)
+        ask!(self, reports.equivalent, request, self.settings.attempts)
     }
 
     /// Returns the rows of the table `stages` of Equivalent. Pages are fetched as they are needed; the stream ends after the first error.
@@ -885,7 +885,7 @@ impl Client {
             let client = client.clone();
             let request = EquivalentRequest { page_token, ..request.clone() };
             async move {
-                let answer = ask!(client, reports.equivalent, request)?;
+                let answer = ask!(client, reports.equivalent, request, client.settings.attempts)?;
                 Ok((answer.stages, answer.next_page_token))
             }
         })
@@ -893,7 +893,7 @@ impl Client {
 
     /// Reports the tile of each operand that a tile of an instruction's output reads, as text.
     pub async fn tile(&self, request: TileRequest) -> Result<TileResponse> {
-        ask!(self, reports.tile, request)
+        ask!(self, reports.tile, request, self.settings.attempts)
     }
 
     /// Returns the rows of the table `tiles` of Tile. Pages are fetched as they are needed; the stream ends after the first error.
@@ -903,7 +903,7 @@ impl Client {
             let client = client.clone();
             let request = TileRequest { page_token, ..request.clone() };
             async move {
-                let answer = ask!(client, reports.tile, request)?;
+                let answer = ask!(client, reports.tile, request, client.settings.attempts)?;
                 Ok((answer.tiles, answer.next_page_token))
             }
         })
@@ -911,7 +911,7 @@ impl Client {
 
     /// Reports which rules of XLA's verifier a module breaks.
     pub async fn verify(&self, request: VerifyRequest) -> Result<VerifyResponse> {
-        ask!(self, reports.verify, request)
+        ask!(self, reports.verify, request, self.settings.attempts)
     }
 
     /// Returns the rows of the table `problems` of Verify. Pages are fetched as they are needed; the stream ends after the first error.
@@ -921,7 +921,7 @@ impl Client {
             let client = client.clone();
             let request = VerifyRequest { page_token, ..request.clone() };
             async move {
-                let answer = ask!(client, reports.verify, request)?;
+                let answer = ask!(client, reports.verify, request, client.settings.attempts)?;
                 Ok((answer.problems, answer.next_page_token))
             }
         })
@@ -929,21 +929,21 @@ impl Client {
 
     /// Says what a text or a file is, and gives it in the form in which the other RPCs take it.
     pub async fn recognize(&self, request: RecognizeRequest) -> Result<RecognizeResponse> {
-        ask!(self, views.recognize, request)
+        ask!(self, views.recognize, request, self.settings.attempts)
     }
 
     /// Draws a shape, what an instruction or a map reads, or the memory of a module over time.
     pub async fn draw(&self, request: DrawRequest) -> Result<DrawResponse> {
-        ask!(self, views.draw, request)
+        ask!(self, views.draw, request, self.settings.attempts)
     }
 
     /// Returns lines of a module's text, as XLA writes it.
     pub async fn get_text(&self, request: GetTextRequest) -> Result<GetTextResponse> {
-        ask!(self, views.get_text, request)
+        ask!(self, views.get_text, request, self.settings.attempts)
     }
 
     /// Returns instructions and the edges between them (operands, control dependencies, calls), as parallel arrays.
     pub async fn graph(&self, request: GraphRequest) -> Result<GraphResponse> {
-        ask!(self, views.graph, request)
+        ask!(self, views.graph, request, self.settings.attempts)
     }
 }

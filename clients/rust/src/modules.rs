@@ -31,7 +31,7 @@ impl Client {
         }
         let module = if content.len() <= PART_BYTES {
             let request = PutModuleRequest { data: content.to_vec(), sha256 };
-            ask!(self, modules.put_module, request)?.module
+            ask!(self, modules.put_module, request, self.settings.attempts)?.module
         } else {
             let size_bytes = content.len() as i64;
             let mut parts: Vec<_> = content
@@ -89,7 +89,7 @@ impl Client {
                 content_offset: content.len() as i64,
                 content_limit: PART_BYTES as i64,
             };
-            let answer = ask!(self, modules.get_module, request)?;
+            let answer = ask!(self, modules.get_module, request, self.settings.attempts)?;
             content.extend_from_slice(&answer.content);
             if answer.content.is_empty() || content.len() as i64 >= present(answer.module)?.size_bytes {
                 return Ok(content);

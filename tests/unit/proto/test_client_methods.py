@@ -119,7 +119,7 @@ EXPECTED = {
         "    /// Weighs each shape, in grams. All shapes are sent in one call.",
         "    pub async fn weigh_shapes<S: Into<ShapeInput>>(&self, shapes: impl IntoIterator<Item = S>) -> "
         "Result<Vec<Weight>> {",
-        "        same_number(once!(self, scale.weigh_shape, request, self.deadline())?.weights, count)",
+        "        same_number(ask!(self, scale.weigh_shape, request, 1)?.weights, count)",
         "    pub async fn describe_scale(&self, request: DescribeScaleRequest) -> Result<DescribeScaleResponse> {",
         "    ) -> impl Stream<Item = Result<Weight>> + Send + Unpin + use<> {",
         "    /// Lists what was weighed, as [`Client::describe_scale`] describes it. Pages are fetched as they are needed; the "

@@ -171,10 +171,11 @@ fn connect(start: Start, token: &Arc<Mutex<String>>) -> Result<Client, Failure> 
     Ok(builder.connect()?)
 }
 
-/// Calls an RPC: with the client's method of its name, if that takes the request and returns the answer, and with the generated client otherwise.
+/// Calls an RPC: with the client's methods of its name, if they send the request, and with the generated client otherwise.
 async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
     macro_rules! unary {
         ($service:ident, $method:ident) => {{
+            response.below = true;
             let message = Message::decode(call.requests[0].as_slice())?;
             let answer = client.$service().$method(client.request(message)).await?;
             response.answers.push(answer.into_inner().encode_to_vec());
@@ -188,8 +189,19 @@ async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
             Ok(())
         }};
     }
+    macro_rules! by {
+        ($kind:ident, |$request:ident| $condition:expr => $answer:expr, otherwise $service:ident.$method:ident) => {{
+            let $request = v1::$kind::decode(call.requests[0].as_slice())?;
+            if $condition {
+                response.answers.push($answer.encode_to_vec());
+                return Ok(());
+            }
+            unary!($service, $method)
+        }};
+    }
     macro_rules! requests {
         () => {{
+            response.below = true;
             let messages = call.requests.iter().map(|data| Message::decode(data.as_slice()));
             let messages = stream::iter(messages.collect::<Result<Vec<_>, _>>()?);
             match call.keep_open {
@@ -221,11 +233,29 @@ async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
     let (timeout, cancelled) = (duration(call.timeout_ms), duration(call.cancel_after_ms));
     let made = async {
         match call.rpc.as_str() {
-            "ShapeService/DescribeShape" => unary!(shapes, describe_shape),
-            "ShapeService/ByteSize" => unary!(shapes, byte_size),
-            "ShapeService/LinearIndex" => unary!(shapes, linear_index),
+            "ShapeService/DescribeShape" => by!(DescribeShapeRequest, |asked| true => {
+                let descriptions = match asked.shapes.as_slice() {
+                    [shape] => vec![client.describe_shape(shape.clone()).await?],
+                    shapes => client.describe_shapes(shapes.iter().cloned()).await?,
+                };
+                v1::DescribeShapeResponse { descriptions }
+            }, otherwise shapes.describe_shape),
+            "ShapeService/ByteSize" => by!(ByteSizeRequest, |asked| asked.pointer_size == 0 => {
+                let sizes = match asked.shapes.as_slice() {
+                    [shape] => vec![client.byte_size(shape.clone()).await?],
+                    shapes => client.byte_sizes(shapes.iter().cloned()).await?,
+                };
+                v1::ByteSizeResponse { sizes }
+            }, otherwise shapes.byte_size),
+            "ShapeService/LinearIndex" => by!(LinearIndexRequest, |asked| asked.count == Some(1) => {
+                let position = client.linear_index(asked.shape.unwrap_or_default(), &asked.indices).await?;
+                v1::LinearIndexResponse { positions: vec![position] }
+            }, otherwise shapes.linear_index),
             "ShapeService/LinearIndices" => both_streams!(shapes, linear_indices),
-            "ShapeService/MultiIndex" => unary!(shapes, multi_index),
+            "ShapeService/MultiIndex" => by!(MultiIndexRequest, |asked| asked.positions.len() == 1 => {
+                let index = client.multi_index(asked.shape.unwrap_or_default(), asked.positions[0]).await?;
+                v1::MultiIndexResponse { is_element: vec![index.is_some()], indices: index.unwrap_or_default() }
+            }, otherwise shapes.multi_index),
             "ShapeService/MultiIndices" => both_streams!(shapes, multi_indices),
             "HloService/UploadModule" => {
                 let messages = requests!();
@@ -233,8 +263,19 @@ async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
                 response.answers.push(answer.into_inner().encode_to_vec());
                 Ok(())
             }
-            "HloService/PutModule" => unary!(modules, put_module),
-            "HloService/GetModule" => unary!(modules, get_module),
+            "HloService/PutModule" => by!(PutModuleRequest, |asked| asked.sha256.is_empty() => {
+                let upload = client.upload_module(&asked.data).await?;
+                v1::PutModuleResponse { module: Some(upload.module), already_present: !upload.sent }
+            }, otherwise modules.put_module),
+            "HloService/GetModule" => {
+                by!(GetModuleRequest, |asked| asked.content_offset == 0 && asked.content_limit == 0 => {
+                    let content = match asked.include_content {
+                        true => client.download_module(asked.name.clone()).await?,
+                        false => Vec::new(),
+                    };
+                    v1::GetModuleResponse { module: Some(client.get_module(asked.name).await?), content }
+                }, otherwise modules.get_module)
+            }
             "HloService/DeleteModule" => {
                 // By the client's own function, which sends it once.
                 let request = v1::DeleteModuleRequest::decode(call.requests[0].as_slice())?;
@@ -244,9 +285,22 @@ async fn make(client: &Client, call: Call, response: &mut Response) -> Outcome {
             }
             "HloService/ListInstructions" => unary!(modules, list_instructions),
             "IndexingService/IndexingMaps" => public!(indexing_maps),
-            "IndexingService/ParseMap" => unary!(indexing, parse_map),
-            "IndexingService/SimplifyMap" => unary!(indexing, simplify_map),
-            "IndexingService/ComposeMaps" => unary!(indexing, compose_maps),
+            "IndexingService/ParseMap" => by!(ParseMapRequest, |asked| asked.style == 0 && asked.maps.len() == 1 => {
+                v1::ParseMapResponse { maps: vec![client.parse_map(asked.maps[0].clone()).await?] }
+            }, otherwise indexing.parse_map),
+            "IndexingService/SimplifyMap" => {
+                let is_plain = |asked: &v1::SimplifyMapRequest| asked.style == 0 && !asked.remove_unused_variables;
+                by!(SimplifyMapRequest, |asked| is_plain(&asked) && asked.maps.len() == 1 => {
+                    let map = Some(client.simplify_map(asked.maps[0].clone()).await?);
+                    v1::SimplifyMapResponse { maps: vec![v1::SimplifiedMap { map, ..Default::default() }] }
+                }, otherwise indexing.simplify_map)
+            }
+            "IndexingService/ComposeMaps" => {
+                let is_plain = |asked: &v1::ComposeMapsRequest| asked.style == 0 && !asked.raw;
+                by!(ComposeMapsRequest, |asked| is_plain(&asked) && asked.chains.len() == 1 => {
+                    v1::ComposeMapsResponse { maps: vec![client.compose_maps(asked.chains[0].maps.clone()).await?] }
+                }, otherwise indexing.compose_maps)
+            }
             "IndexingService/EvaluateMap" => unary!(indexing, evaluate_map),
             "IndexingService/EvaluateMapBatch" => both_streams!(indexing, evaluate_map_batch),
             "ReportService/Copies" => public!(copies),
