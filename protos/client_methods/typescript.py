@@ -32,7 +32,7 @@ _RESULTS = {"MultiIndex": "BulkIndices", "EvaluateMap": "Evaluated<BigInt64Array
 _IMPORTS = {
     "@bufbuild/protobuf": ["type MessageInitShape"],
     "@connectrpc/connect": ["type Client as Generated", "createClient", "type Transport"],
-    "./answers.js": ["answers", "given", "pages", "present", "sameNumber"],
+    "./answers.js": ["present", "sameNumber"],
     "./bulk.js": ["ask", "type BulkIndices", "type BulkQuestion", "type BulkRoute", "type Widths"],
     "./calls.js": ["type CallOptions"],
     "./evaluable-map.js": ["type Evaluated"],
@@ -105,7 +105,7 @@ MADE
   }
 
   private route(options: CallOptions | undefined): BulkRoute {
-    return { transport: this.transport, hasStreams: this.hasStreams, ...options };
+    return { transport: this.transport, ...options };
   }
 """
 
@@ -118,7 +118,7 @@ class TypeScript(Emitter):
     words: ClassVar[dict[str, str]] = {
         "map": "{@link EvaluableMap}",
         "nothing": "undefined",
-        "in_parts": "as a stream, or in several calls",
+        "in_parts": "in several calls",
         "not_found": "`Code.NotFound`",
     }
     after_pages = " Pages are fetched as they are needed."
@@ -168,12 +168,12 @@ class TypeScript(Emitter):
 
     def _packed(self) -> str:
         bulk = [method for method in self.methods if isinstance(method, Bulk)]
-        file = _packed_file(self.schema_files, [rpc for method in bulk for rpc in (method.rpc, method.stream)])
+        file = _packed_file(self.schema_files, [method.rpc for method in bulk])
         content = base64.b64encode(file.SerializeToString(deterministic=True)).decode()
         imports = [
+            _import("@bufbuild/protobuf", ["type DescMethodUnary"]),
             _import("@bufbuild/protobuf/codegenv2", ["fileDesc", "serviceDesc"]),
             "",
-            _import("./bulk.js", ["type PackedQuestion"]),
             *(_import(_path(path), [_file_constant(path)]) for path in file.dependency),
         ]
         constants = ", ".join(_file_constant(path) for path in file.dependency)
@@ -183,9 +183,9 @@ class TypeScript(Emitter):
         ]
         for method in bulk:
             service = f"{camel(snake(method.rpc.service))}.method"
-            unary, stream = (camel(snake(rpc.name)) for rpc in (method.rpc, method.stream))
-            told = f"{{ unary: {service}.{unary}, stream: {service}.{stream} }}"
-            made.append(f"export const {camel(method.plural)} = {told} as PackedQuestion;")
+            made.append(
+                f"export const {camel(method.plural)} = {service}.{camel(snake(method.rpc.name))} as DescMethodUnary;"
+            )
         return _PACKED % ("\n".join(imports), content, constants, "\n".join(made))
 
     def reference(self, name: str) -> str:
@@ -304,13 +304,14 @@ class TypeScript(Emitter):
         first = "first" if body else "request"
         table = f", table: {method.table_type}.{method.table_member}" if method.table else ""
         body += [
-            f"return pages({first}.pageToken, async (pageToken) => {{",
+            f'for (let pageToken = {first}.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {{',
             f"  const page = await {_call(rpc, f'{{ ...{first}, pageToken{table} }}')};",
-            f"  return [page.{items}, page.nextPageToken];",
-            "});",
+            f"  yield* page.{items};",
+            "  pageToken = page.nextPageToken;",
+            "}",
         ]
         result = f"AsyncGenerator<{_type(method.items, one=True)}>"
-        return self._method(camel(method.name), method.comment + self.after_pages, [taken], result, body)
+        return self._method(f"async *{camel(method.name)}", method.comment + self.after_pages, [taken], result, body)
 
     def bulk(self, method: Bulk) -> list[str]:
         return [*(self._one_question(method) if method.has_single else []), *self._many_questions(method)]
@@ -360,7 +361,7 @@ class TypeScript(Emitter):
         body = [
             *prepared,
             "const bulk: BulkQuestion = {",
-            f"  question: {camel(method.plural)},",
+            f"  rpc: {camel(method.plural)},",
             f"  first: {{ {', '.join(first)} }},",
             f"  fields: {{ {', '.join(fields)} }},",
             f'  integers: toInt64Array({numbers}, "{numbers}"),',
@@ -461,7 +462,8 @@ def _options(method: Bulk) -> str:
 
 
 def _options_given(method: Bulk) -> list[str]:
-    return [f'...given(options, "{camel(field.name)}")' for field in method.options]
+    names = [camel(field.name) for field in method.options]
+    return [f"...(options?.{name} !== undefined && {{ {name}: options.{name} }})" for name in names]
 
 
 def _taken(field: Field, *, one: bool = False) -> str:

@@ -1,32 +1,24 @@
-/** Questions about any number of integers: in one message if they are few, in parts otherwise. */
+/** Questions about any number of integers: in one message if they are few, in several calls otherwise. */
 
-import type { DescMethodBiDiStreaming, DescMethodUnary, Message } from "@bufbuild/protobuf";
+import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
 import type { Transport } from "@connectrpc/connect";
 
 import type { CallOptions } from "./calls.js";
-import { Code, errorOf, XlashapeError } from "./errors.js";
+import { check, Code, errorOf, XlashapeError } from "./errors.js";
 import { bytesOf, integersOf } from "./integers.js";
 
 /** The integers in one message: 2 MiB, half of what gRPC receives by default. */
 const MESSAGE_INTEGERS = 1 << 18;
 /** The integers in one message whose answer is several times as large. */
 const SMALL_MESSAGE_INTEGERS = 1 << 14;
-/** How many parts are on their way at once over a transport that has no streams. */
+/** How many calls are on their way at once. */
 const AT_ONCE = 4;
-
-/** A question about many integers: one message, and a stream of them both ways. */
-export interface PackedQuestion {
-  unary: DescMethodUnary;
-  stream: DescMethodBiDiStreaming;
-}
-
-/** A message whose integers are bytes. */
-type PackedMessage = Message & Record<string, unknown>;
 
 /** Many integers, and how they are asked about. */
 export interface BulkQuestion {
-  question: PackedQuestion;
-  /** What the first message says, beside the integers. */
+  /** The RPC, in whose messages the integers are bytes. */
+  rpc: DescMethodUnary;
+  /** What each message says, beside the integers. */
   first: Record<string, unknown>;
   /** The fields of the integers: of the request, and of the answer. */
   fields: { request: string; answer: string; flags?: string };
@@ -47,68 +39,34 @@ export interface BulkIndices {
 }
 
 /** Whom to ask, and how. */
-export interface BulkRoute extends CallOptions {
-  transport: Transport;
-  hasStreams: boolean;
-}
+export type BulkRoute = CallOptions & { transport: Transport };
 
-/** Asks in one message if the integers are few, and otherwise in parts: as a stream, or with a call for each part where there are no streams. */
-export async function ask(route: BulkRoute, bulk: BulkQuestion, widths: () => Promise<Widths>) {
-  if (bulk.integers.length <= (bulk.isAnswerLarge ? SMALL_MESSAGE_INTEGERS : MESSAGE_INTEGERS)) {
-    return joined(bulk, [await part(route, bulk, bulk.integers)]);
+/** Asks in one call if the integers are few, and otherwise in parts of whole rows. The time of the call is that of all parts. */
+export async function ask(route: BulkRoute, { rpc, first, fields, integers, isAnswerLarge }: BulkQuestion, widths: () => Promise<Widths>) {
+  const { transport, signal, timeoutMs } = route;
+  const end = timeoutMs ? Date.now() + timeoutMs : undefined;
+  let size = integers.length;
+  if (size > (isAnswerLarge ? SMALL_MESSAGE_INTEGERS : MESSAGE_INTEGERS)) {
+    const { question, answer } = await widths();
+    const rows = Math.floor(MESSAGE_INTEGERS / Math.max(question, answer + (fields.flags ? 1 : 0), 1));
+    size = Math.max(rows, 1) * Math.max(question, 1);
   }
-  const { question, answer } = await widths();
-  const rows = Math.floor(MESSAGE_INTEGERS / Math.max(question, answer + (bulk.fields.flags ? 1 : 0), 1));
-  return joined(bulk, await askInParts(route, bulk, Math.max(rows, 1) * Math.max(question, 1)));
-}
-
-async function askInParts(route: BulkRoute, bulk: BulkQuestion, size: number): Promise<PackedMessage[]> {
-  const { integers } = bulk;
-  const starts = Array.from({ length: Math.ceil(integers.length / size) }, (_, i) => i * size);
-  const answers: PackedMessage[] = [];
-  if (route.hasStreams) {
-    const request = async function* () {
-      for (const start of starts) {
-        const next = { [bulk.fields.request]: bytesOf(integers.subarray(start, start + size)) };
-        yield (start === 0 ? { ...bulk.first, ...next } : next) as never;
-      }
-    };
-    const stream = await route.transport.stream(bulk.question.stream, route.signal, route.timeoutMs, undefined, request());
-    for await (const answer of stream.message) {
-      answers.push(answer as PackedMessage);
-    }
-  } else {
-    const end = route.timeoutMs ? Date.now() + route.timeoutMs : undefined;
-    for (let i = 0; i < starts.length; i += AT_ONCE) {
-      const left = end === undefined ? route : { ...route, timeoutMs: Math.max(end - Date.now(), 1) };
-      const asked = starts.slice(i, i + AT_ONCE).map((start) =>
-        part(left, bulk, integers.subarray(start, start + size))
-          .catch((error: unknown) => Promise.reject(moved(errorOf(error), bulk.fields.request, start))));
-      answers.push(...(await Promise.all(asked)));
-    }
+  const part = async (start: number) => {
+    const message = { ...first, [fields.request]: bytesOf(integers.subarray(start, start + size)) } as never;
+    const left = end === undefined ? timeoutMs : Math.max(end - Date.now(), 1);
+    const answer = await transport.unary(rpc, signal, left, undefined, message).catch((error: unknown) => {
+      throw moved(errorOf(error), fields.request, start);
+    });
+    return answer.message as Message & Record<string, unknown>;
+  };
+  const starts = Array.from({ length: Math.max(Math.ceil(integers.length / Math.max(size, 1)), 1) }, (_, i) => i * size);
+  const answers: Awaited<ReturnType<typeof part>>[] = [];
+  while (starts.length > 0) {
+    answers.push(...await Promise.all(starts.splice(0, AT_ONCE).map(part)));
   }
-  return answers;
-}
-
-async function part(route: BulkRoute, bulk: BulkQuestion, integers: BigInt64Array): Promise<PackedMessage> {
-  const message = { ...bulk.first, [bulk.fields.request]: bytesOf(integers) } as never;
-  const answer = await route.transport.unary(bulk.question.unary, route.signal, route.timeoutMs, undefined, message);
-  return answer.message as PackedMessage;
-}
-
-function joined({ fields }: BulkQuestion, answers: readonly PackedMessage[]) {
-  const parts = answers.map((answer) => answer[fields.answer] as Uint8Array);
-  if (parts.some((bytes) => bytes.length % 8)) {
-    throw new XlashapeError({ code: Code.Internal, reason: "INVALID_ANSWER", rawMessage: "the server's integers do not have eight bytes each" });
-  }
-  const all = new Uint8Array(parts.reduce((sum, bytes) => sum + bytes.length, 0));
-  let end = 0;
-  for (const bytes of parts) {
-    all.set(bytes, end);
-    end += bytes.length;
-  }
-  const { flags } = fields;
-  return { integers: integersOf(all), flags: flags ? answers.flatMap((answer) => answer[flags] as boolean[]) : [] };
+  const found = new Uint8Array(await new Blob(answers.map((answer) => answer[fields.answer] as BlobPart)).arrayBuffer());
+  check(found.length % 8 === 0, "INVALID_ANSWER", "", "the server's integers do not have eight bytes each", Code.Internal);
+  return { integers: integersOf(found), flags: fields.flags ? answers.flatMap((answer) => answer[fields.flags!] as boolean[]) : [] };
 }
 
 /** An error about a part, whose path counts integers from the beginning of the part, as one about all integers. */

@@ -18,9 +18,8 @@ export interface CallOptions {
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2000;
 
-/** A server that was not available is asked last for this time, and for twice as long each time after that. */
-const FIRST_REST_MS = 1000;
-const LONGEST_REST_MS = 60_000;
+/** A server that was not available is asked last for this time. */
+const REST_MS = 5000;
 
 /** A transport to one server. */
 export interface Route {
@@ -34,54 +33,40 @@ export interface Route {
 /** The servers, of which each call gets the next one that is not known to be dead. */
 class Servers {
   private sent = 0;
-  private readonly rests: { until: number; ms: number }[];
+  private readonly restsUntil: number[];
   private readonly checks: (Promise<number> | undefined)[] = [];
 
   constructor(private readonly routes: readonly Route[]) {
-    this.rests = routes.map(() => ({ until: 0, ms: 0 }));
+    this.restsUntil = routes.map(() => 0);
   }
 
   /** Calls the next server, and remembers whether it was available. */
   async call<T>(once: (transport: Transport) => Promise<T>): Promise<T> {
     const i = await this.next();
-    try {
-      const answer = await once(this.routes[i]!.transport);
-      this.rests[i] = { until: 0, ms: 0 };
-      return answer;
-    } catch (cause) {
-      if (errorOf(cause).code === Code.Unavailable) {
-        this.rest(i);
-      }
+    return once(this.routes[i]!.transport).catch((cause: unknown) => {
+      this.restsUntil[i] = errorOf(cause).code === Code.Unavailable ? Date.now() + REST_MS : 0;
       throw cause;
-    }
+    });
   }
 
   /** The first server in turn that is ready, or becomes so: one that says nothing holds no call. */
   private async next(): Promise<number> {
     const first = this.sent++;
     const inTurn = this.routes.map((_, i) => (first + i) % this.routes.length);
-    const untried = inTurn.filter((i) => this.rests[i]!.until <= Date.now());
-    return Promise.any(this.routes.length > 1 ? untried.map((i) => this.ready(i)) : []).catch(() =>
-      inTurn.reduce((best, i) => (this.rests[i]!.until < this.rests[best]!.until ? i : best)),
+    const untried = inTurn.filter((i) => this.restsUntil[i]! <= Date.now());
+    return Promise.any(this.routes.length > 1 ? untried.map((i) => (this.checks[i] ??= this.ready(i))) : []).catch(() =>
+      inTurn.reduce((best, i) => (this.restsUntil[i]! < this.restsUntil[best]! ? i : best)),
     );
   }
 
-  private ready(i: number): Promise<number> {
-    const check = async () => {
-      const isReady = (await this.routes[i]!.isReady?.()) ?? true;
-      this.checks[i] = undefined;
-      if (!isReady) {
-        this.rest(i);
-        throw new Error("not ready");
-      }
-      return i;
-    };
-    return (this.checks[i] ??= check());
-  }
-
-  private rest(i: number): void {
-    const ms = Math.min(Math.max(2 * this.rests[i]!.ms, FIRST_REST_MS), LONGEST_REST_MS);
-    this.rests[i] = { until: Date.now() + ms, ms };
+  private async ready(i: number): Promise<number> {
+    const isReady = (await this.routes[i]!.isReady?.()) ?? true;
+    this.checks[i] = undefined;
+    if (!isReady) {
+      this.restsUntil[i] = Date.now() + REST_MS;
+      throw new Error("not ready");
+    }
+    return i;
   }
 }
 
@@ -154,16 +139,12 @@ async function* received<T>(
 }
 
 /** Resolves after a time, or rejects with the error of the signal. */
-export function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const abort = () => {
-      clearTimeout(timer);
-      reject(errorOf(signal?.reason, signal));
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", abort);
-      resolve();
-    }, ms);
-    signal?.addEventListener("abort", abort, { once: true });
+export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal?.addEventListener("abort", () => resolve(clearTimeout(timer)), { once: true });
   });
+  if (signal?.aborted) {
+    throw errorOf(signal.reason, signal);
+  }
 }

@@ -79,16 +79,6 @@ export function check(holds: boolean, reason: string, field: string, rawMessage:
   }
 }
 
-/** An integer that is given, or otherwise `fallback`. It has to be between `least` and `most`. */
-export function checkedInteger(
-  field: string, value: number | undefined, fallback: number, least: number, most: number,
-): number {
-  const given = value ?? fallback;
-  const holds = Number.isInteger(given) && given >= least && given <= most;
-  check(holds, "INVALID_ARGUMENT", field, `expected an integer from ${least} to ${most}, found ${String(given)}`);
-  return given;
-}
-
 /** The error of a call. `signal` is the caller's own; `isOver` says whether the time of the call has passed. */
 export function errorOf(cause: unknown, signal?: AbortSignal, isOver = false): XlashapeError {
   if (cause instanceof XlashapeError) {

@@ -3,7 +3,7 @@
 import { present } from "./answers.js";
 import { check } from "./errors.js";
 import {
-  Expression_Kind as Kind, type IndexingMap, IndexingMap_State as State, type Interval, type MapOutput,
+  Expression_Kind as Kind, type IndexingMap, IndexingMap_State as State, type Interval, type MapOutput, type Variable,
 } from "./gen/xlashape/v1/types_pb.js";
 import { type Integers, toInt64Array } from "./integers.js";
 
@@ -15,13 +15,10 @@ export interface Evaluated<Numbers> {
   inDomain: boolean[];
 }
 
-type Operation = Exclude<Kind, Kind.UNSPECIFIED | Kind.CONSTANT | Kind.DIMENSION | Kind.RANGE | Kind.RUNTIME>;
-
-const VARIABLES = [Kind.DIMENSION, Kind.RANGE, Kind.RUNTIME];
 const DIVISIONS = [Kind.FLOOR_DIVIDE, Kind.CEIL_DIVIDE, Kind.MODULO];
 
 /** The values of operations. Divisors are positive. BigInts divide towards zero, and the remainder has the sign of the dividend. */
-const OPERATIONS: Record<Operation, (a: bigint, b: bigint) => bigint> = {
+const OPERATIONS: Partial<Record<Kind, (a: bigint, b: bigint) => bigint>> = {
   [Kind.ADD]: (a, b) => BigInt.asIntN(64, a + b),
   [Kind.MULTIPLY]: (a, b) => BigInt.asIntN(64, a * b),
   [Kind.FLOOR_DIVIDE]: (a, b) => (a % b < 0n ? a / b - 1n : a / b),
@@ -49,9 +46,8 @@ export class EvaluableMap {
   readonly variableCount: number;
   /** How many numbers the map gives for a point. */
   readonly resultCount: number;
-  private readonly bounds: (Interval | undefined)[];
-  /** What each expression is. The value of a variable is its index in a point. */
-  private readonly nodes: { kind: Kind; value: bigint; operands: number[] }[];
+  /** The variables of each kind, and the index of the first of them in a point. */
+  private readonly groups: Partial<Record<Kind, { variables: Variable[]; first: number }>>;
 
   /**
    * Checks a map, such as one of an answer, and prepares it for evaluation.
@@ -64,21 +60,16 @@ export class EvaluableMap {
     const { state, fitsInt64, dimensions, ranges, runtime, expressions, results, constraints } = this.message;
     check(state !== State.UNDEFINED && state in State, "INVALID_MAP", "state", `a map in state ${State[state] ?? state} cannot be evaluated`);
     check(fitsInt64, "SIZE_OVERFLOW", "fits_int64", "values of the map may not fit int64: ask the server with EvaluateMap");
-    const groups = [dimensions, ranges, runtime];
-    this.bounds = groups.flat().map(({ bounds }) => bounds);
-    this.nodes = expressions.map(({ kind, value, operands }, i) => {
-      const group = VARIABLES.indexOf(kind);
-      const divisor = DIVISIONS.includes(kind) && operands[1]! < i ? expressions[operands[1]!] : undefined;
-      const isValid = group >= 0 ? value >= 0n && value < groups[group]!.length
-        : kind === Kind.CONSTANT || kind in OPERATIONS && operands.length >= 2 && operands.every((operand) => operand < i)
-          && (!divisor || operands.length === 2 && divisor.kind === Kind.CONSTANT && divisor.value > 0n);
-      check(isValid, "INVALID_MAP", `expressions[${i}]`, "is not an expression of the schema on variables and earlier expressions");
-      return { kind, value: group >= 0 ? BigInt(groups.slice(0, group).flat().length) + value : value, operands };
-    });
-    const missing = [...results, ...constraints.map(({ expression }) => expression)].find((used) => used >= expressions.length);
-    check(missing === undefined, "INVALID_MAP", "", `there is no expression ${missing}`);
-    this.variableCount = this.bounds.length;
+    this.groups = {
+      [Kind.DIMENSION]: { variables: dimensions, first: 0 },
+      [Kind.RANGE]: { variables: ranges, first: dimensions.length },
+      [Kind.RUNTIME]: { variables: runtime, first: dimensions.length + ranges.length },
+    };
+    this.variableCount = dimensions.length + ranges.length + runtime.length;
     this.resultCount = results.length;
+    const known = this.valuesAt(new BigInt64Array(this.variableCount)).length; // which values there are is the same at all points
+    const isWhole = known === expressions.length && [...results, ...constraints.map(({ expression }) => expression)].every((used) => used < known);
+    check(isWhole, "INVALID_MAP", "expressions", `expression ${known} is missing, or not one of the schema on variables and earlier expressions`);
   }
 
   /**
@@ -103,28 +94,39 @@ export class EvaluableMap {
     const numbers = toInt64Array(points, "points");
     const results = new BigInt64Array(count * this.resultCount);
     const inDomain = Array.from({ length: count }, (_, i) => {
-      const values = this.valuesAt(numbers.subarray(i * width, (i + 1) * width));
-      this.message.results.forEach((expression, k) => (results[i * this.resultCount + k] = values?.[expression] ?? 0n));
-      return values !== undefined;
+      const point = numbers.subarray(i * width, (i + 1) * width);
+      const values = this.valuesAt(point);
+      const isIn = this.isInDomain(point, values);
+      this.message.results.forEach((used, k) => (results[i * this.resultCount + k] = isIn ? values[used]! : 0n));
+      return isIn;
     });
     return { results, inDomain };
   }
 
-  /** The values of all expressions at a point; undefined if it is not in the domain. */
-  private valuesAt(point: BigInt64Array): bigint[] | undefined {
-    if (this.message.state === State.KNOWN_EMPTY || !this.bounds.every((bounds, i) => isWithin(point[i]!, bounds))) {
-      return undefined;
-    }
-    const values: bigint[] = [];
-    for (const { kind, value, operands } of this.nodes) {
-      const combined = OPERATIONS[kind as Operation];
-      values.push(combined ? operands.map((operand) => values[operand]!).reduce(combined)
-        : kind === Kind.CONSTANT ? value : point[Number(value)]!);
-    }
-    return this.message.constraints.every(({ expression, bounds }) => isWithin(values[expression]!, bounds)) ? values : undefined;
+  private isInDomain(point: BigInt64Array, values: bigint[]): boolean {
+    const { state, dimensions, ranges, runtime, constraints } = this.message;
+    const isWithin = (value: bigint, bounds?: Interval) => value >= (bounds?.lower ?? 0n) && value <= (bounds?.upper ?? 0n);
+    return state !== State.KNOWN_EMPTY && [...dimensions, ...ranges, ...runtime].every(({ bounds }, i) => isWithin(point[i]!, bounds))
+      && constraints.every(({ expression, bounds }) => isWithin(values[expression]!, bounds));
   }
-}
 
-function isWithin(value: bigint, bounds: Interval | undefined): boolean {
-  return value >= (bounds?.lower ?? 0n) && value <= (bounds?.upper ?? 0n);
+  /** The values of the expressions at a point, up to the first expression that contradicts the schema. */
+  private valuesAt(point: BigInt64Array): bigint[] {
+    const { expressions } = this.message;
+    const values: bigint[] = [];
+    for (const { kind, value, operands } of expressions) {
+      const group = this.groups[kind];
+      const combined = OPERATIONS[kind];
+      const divisor = DIVISIONS.includes(kind) ? expressions[operands[1]!] : undefined;
+      if (combined && operands.length >= 2 && operands.every((operand) => operand < values.length)
+        && (!divisor || operands.length === 2 && divisor.kind === Kind.CONSTANT && divisor.value > 0n)) {
+        values.push(operands.map((operand) => values[operand]!).reduce(combined));
+      } else if (kind === Kind.CONSTANT || group && value >= 0n && value < group.variables.length) {
+        values.push(group ? point[group.first + Number(value)]! : value);
+      } else {
+        break;
+      }
+    }
+    return values;
+  }
 }

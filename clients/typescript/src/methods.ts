@@ -3,7 +3,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type Client as Generated, createClient, type Transport } from "@connectrpc/connect";
 
-import { given, pages, present, sameNumber } from "./answers.js";
+import { present, sameNumber } from "./answers.js";
 import { ask, type BulkIndices, type BulkQuestion, type BulkRoute, type Widths } from "./bulk.js";
 import type { CallOptions } from "./calls.js";
 import type { Evaluated } from "./evaluable-map.js";
@@ -64,7 +64,7 @@ export abstract class ClientMethods {
   }
 
   private route(options: CallOptions | undefined): BulkRoute {
-    return { transport: this.transport, hasStreams: this.hasStreams, ...options };
+    return { transport: this.transport, ...options };
   }
 
   /** Describes a shape: its canonical text, sizes, layout, and why its buffer is larger than its elements. */
@@ -92,18 +92,18 @@ export abstract class ClientMethods {
   /** Computes the position in the buffer, in elements, of the element at an index. */
   async linearIndex(shape: ShapeLike, index: Integers, options?: CallOptions & { order?: LinearOrder }): Promise<bigint> {
     const indices = Array.from(index, (value, i) => toInt64(value, `indices[${i}]`));
-    const answer = await this.shapes.linearIndex({ shape: shapeInput(shape), indices, count: 1n, ...given(options, "order") }, options);
+    const answer = await this.shapes.linearIndex({ shape: shapeInput(shape), indices, count: 1n, ...(options?.order !== undefined && { order: options.order }) }, options);
     return sameNumber(answer.positions, 1)[0]!;
   }
 
   /**
    * Computes the positions of the elements at any number of indices, which stand one after another in `indices`, each with one number for every dimension of
-   * the shape. Many indices are sent as a stream, or in several calls. It is not for scalars, whose indices have no numbers.
+   * the shape. Many indices are sent in several calls. It is not for scalars, whose indices have no numbers.
    */
   async linearIndices(shape: ShapeLike, indices: Integers, options?: CallOptions & { order?: LinearOrder }): Promise<BigInt64Array> {
     const bulk: BulkQuestion = {
-      question: linearIndices,
-      first: { shape: shapeInput(shape), ...given(options, "order") },
+      rpc: linearIndices,
+      first: { shape: shapeInput(shape), ...(options?.order !== undefined && { order: options.order }) },
       fields: { request: "indices", answer: "positions" },
       integers: toInt64Array(indices, "indices"),
       isAnswerLarge: false,
@@ -115,18 +115,18 @@ export abstract class ClientMethods {
   /** Computes the index of the element at a position of the buffer; undefined if the position is padding. */
   async multiIndex(shape: ShapeLike, position: Integer, options?: CallOptions & { order?: LinearOrder }): Promise<bigint[] | undefined> {
     const positions = [toInt64(position, "positions[0]")];
-    const answer = await this.shapes.multiIndex({ shape: shapeInput(shape), positions, ...given(options, "order") }, options);
+    const answer = await this.shapes.multiIndex({ shape: shapeInput(shape), positions, ...(options?.order !== undefined && { order: options.order }) }, options);
     return sameNumber(answer.isElement, 1)[0] ? answer.indices : undefined;
   }
 
   /**
    * Computes the indices of the elements at any number of positions, one after another, and for each position whether it holds an element. The numbers of a
-   * position that is padding are -1. Many positions are sent as a stream, or in several calls.
+   * position that is padding are -1. Many positions are sent in several calls.
    */
   async multiIndices(shape: ShapeLike, positions: Integers, options?: CallOptions & { order?: LinearOrder }): Promise<BulkIndices> {
     const bulk: BulkQuestion = {
-      question: multiIndices,
-      first: { shape: shapeInput(shape), ...given(options, "order") },
+      rpc: multiIndices,
+      first: { shape: shapeInput(shape), ...(options?.order !== undefined && { order: options.order }) },
       fields: { request: "positions", answer: "indices", flags: "isElement" },
       integers: toInt64Array(positions, "positions"),
       isAnswerLarge: true,
@@ -146,12 +146,13 @@ export abstract class ClientMethods {
   }
 
   /** Lists the instructions of a module, in the module's order. Pages are fetched as they are needed. */
-  listInstructions(request: About<ListInstructionsRequest>, options?: CallOptions): AsyncGenerator<Instruction> {
+  async *listInstructions(request: About<ListInstructionsRequest>, options?: CallOptions): AsyncGenerator<Instruction> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.modules.listInstructions({ ...first, pageToken }, options);
-      return [page.instructions, page.nextPageToken];
-    });
+      yield* page.instructions;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /**
@@ -162,12 +163,13 @@ export abstract class ClientMethods {
   }
 
   /** Returns the rows of the table `maps` of `indexingMaps`. Pages are fetched as they are needed. */
-  indexingMapsRows(request: About<IndexingMapsRequest>, options?: CallOptions): AsyncGenerator<MapRow> {
+  async *indexingMapsRows(request: About<IndexingMapsRequest>, options?: CallOptions): AsyncGenerator<MapRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.indexing.indexingMaps({ ...first, pageToken }, options);
-      return [page.maps, page.nextPageToken];
-    });
+      yield* page.maps;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Reads a map, which is given as text or as fields, and returns it in both forms, not simplified. */
@@ -190,13 +192,13 @@ export abstract class ClientMethods {
 
   /**
    * Lets the server evaluate a map at any number of points, which stand one after another, each with one number for every variable. It returns the results one
-   * after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent as a stream, or in several calls. A
-   * map without variables is not for this method, since its points have no numbers. {@link EvaluableMap} does so for maps that fit int64 without the server.
+   * after another, 0 for points outside the domain, and for each point whether it is in the domain. Many points are sent in several calls. A map without
+   * variables is not for this method, since its points have no numbers. {@link EvaluableMap} does so for maps that fit int64 without the server.
    */
   async evaluateMap(map: MapLike, points: Integers, options?: CallOptions): Promise<Evaluated<BigInt64Array>> {
     const input = mapInput(map);
     const bulk: BulkQuestion = {
-      question: evaluateMap,
+      rpc: evaluateMap,
       first: { map: input },
       fields: { request: "points", answer: "results", flags: "inDomain" },
       integers: toInt64Array(points, "points"),
@@ -212,21 +214,23 @@ export abstract class ClientMethods {
   }
 
   /** Returns the rows of the table `rows` of Summary. Pages are fetched as they are needed. */
-  summaryRows(request: About<SummaryRequest>, options?: CallOptions): AsyncGenerator<SummaryRow> {
+  async *summaryRows(request: About<SummaryRequest>, options?: CallOptions): AsyncGenerator<SummaryRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.summary({ ...first, pageToken, table: SummaryTable.ROWS }, options);
-      return [page.rows, page.nextPageToken];
-    });
+      yield* page.rows;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `fine` of Summary. What was looked at and costs little. Pages are fetched as they are needed. */
-  summaryFine(request: About<SummaryRequest>, options?: CallOptions): AsyncGenerator<SummaryFineRow> {
+  async *summaryFine(request: About<SummaryRequest>, options?: CallOptions): AsyncGenerator<SummaryFineRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.summary({ ...first, pageToken, table: SummaryTable.FINE }, options);
-      return [page.fine, page.nextPageToken];
-    });
+      yield* page.fine;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Reports why buffers are as large as they are, and what would make them smaller. */
@@ -235,60 +239,65 @@ export abstract class ClientMethods {
   }
 
   /** Returns the rows of the table `buffers` of Why. Pages are fetched as they are needed. */
-  whyRows(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhyRow> {
+  async *whyRows(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhyRow> {
     const first = aboutOne(request);
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.why({ ...first, pageToken, table: WhyTable.BUFFERS }, options);
-      return [page.buffers, page.nextPageToken];
-    });
+      yield* page.buffers;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /**
    * Returns the rows of the table `causes` of Why. What makes buffers larger than their elements; of a program, those of the first buffers with padding. Pages
    * are fetched as they are needed.
    */
-  whyCauses(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhyCausesRow> {
+  async *whyCauses(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhyCausesRow> {
     const first = aboutOne(request);
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.why({ ...first, pageToken, table: WhyTable.CAUSES }, options);
-      return [page.causes, page.nextPageToken];
-    });
+      yield* page.causes;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /**
    * Returns the rows of the table `suggestions` of Why. What would make these buffers smaller: first what keeps all values and can be written in JAX. Pages are
    * fetched as they are needed.
    */
-  whySuggestions(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhySuggestionsRow> {
+  async *whySuggestions(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhySuggestionsRow> {
     const first = aboutOne(request);
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.why({ ...first, pageToken, table: WhyTable.SUGGESTIONS }, options);
-      return [page.suggestions, page.nextPageToken];
-    });
+      yield* page.suggestions;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /**
    * Returns the rows of the table `donated` of Why. The outputs of a module that are computed into the memory of parameters. Pages are fetched as they are
    * needed.
    */
-  whyDonated(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhyDonatedRow> {
+  async *whyDonated(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhyDonatedRow> {
     const first = aboutOne(request);
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.why({ ...first, pageToken, table: WhyTable.DONATED }, options);
-      return [page.donated, page.nextPageToken];
-    });
+      yield* page.donated;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /**
    * Returns the rows of the table `stated` of Why. The amounts that a report about memory states, without its allocations. Pages are fetched as they are
    * needed.
    */
-  whyStated(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhyStatedRow> {
+  async *whyStated(request: AboutOne<WhyRequest, "module" | "shape" | "text">, options?: CallOptions): AsyncGenerator<WhyStatedRow> {
     const first = aboutOne(request);
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.why({ ...first, pageToken, table: WhyTable.STATED }, options);
-      return [page.stated, page.nextPageToken];
-    });
+      yield* page.stated;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Reports how many bytes a shape takes, or the buffers of a program, those with the most padding first and of equal padding the largest. */
@@ -297,21 +306,23 @@ export abstract class ClientMethods {
   }
 
   /** Returns the rows of the table `buffers` of Size. Pages are fetched as they are needed. */
-  sizeRows(request: AboutOne<SizeRequest, "module" | "shape">, options?: CallOptions): AsyncGenerator<SizeRow> {
+  async *sizeRows(request: AboutOne<SizeRequest, "module" | "shape">, options?: CallOptions): AsyncGenerator<SizeRow> {
     const first = aboutOne(request);
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.size({ ...first, pageToken, table: SizeTable.BUFFERS }, options);
-      return [page.buffers, page.nextPageToken];
-    });
+      yield* page.buffers;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `by` of Size. Sums of buffers with something in common. Pages are fetched as they are needed. */
-  sizeBy(request: AboutOne<SizeRequest, "module" | "shape">, options?: CallOptions): AsyncGenerator<SizeByRow> {
+  async *sizeBy(request: AboutOne<SizeRequest, "module" | "shape">, options?: CallOptions): AsyncGenerator<SizeByRow> {
     const first = aboutOne(request);
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.size({ ...first, pageToken, table: SizeTable.BY }, options);
-      return [page.by, page.nextPageToken];
-    });
+      yield* page.by;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Reports the peak of a program's memory, what lives then, and from which line of the program it comes. */
@@ -320,57 +331,63 @@ export abstract class ClientMethods {
   }
 
   /** Returns the rows of the table `peak_buffers` of Memory. Pages are fetched as they are needed. */
-  memoryRows(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryRow> {
+  async *memoryRows(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.memory({ ...first, pageToken, table: MemoryTable.PEAK_BUFFERS }, options);
-      return [page.peakBuffers, page.nextPageToken];
-    });
+      yield* page.peakBuffers;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `timeline` of Memory. The bytes that live along the program. Pages are fetched as they are needed. */
-  memoryTimeline(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryTimelineRow> {
+  async *memoryTimeline(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryTimelineRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.memory({ ...first, pageToken, table: MemoryTable.TIMELINE }, options);
-      return [page.timeline, page.nextPageToken];
-    });
+      yield* page.timeline;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `spaces` of Memory. Each memory space by itself. Pages are fetched as they are needed. */
-  memorySpaces(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemorySpacesRow> {
+  async *memorySpaces(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemorySpacesRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.memory({ ...first, pageToken, table: MemoryTable.SPACES }, options);
-      return [page.spaces, page.nextPageToken];
-    });
+      yield* page.spaces;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `by` of Memory. Sums of buffers with something in common. Pages are fetched as they are needed. */
-  memoryBy(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryByRow> {
+  async *memoryBy(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryByRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.memory({ ...first, pageToken, table: MemoryTable.BY }, options);
-      return [page.by, page.nextPageToken];
-    });
+      yield* page.by;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `at` of Memory. What lives while an instruction runs. Pages are fetched as they are needed. */
-  memoryAt(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryRow> {
+  async *memoryAt(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.memory({ ...first, pageToken, table: MemoryTable.AT }, options);
-      return [page.at, page.nextPageToken];
-    });
+      yield* page.at;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `fit` of Memory. Changes that would make the peak smaller. Pages are fetched as they are needed. */
-  memoryFit(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryFitRow> {
+  async *memoryFit(request: About<MemoryRequest>, options?: CallOptions): AsyncGenerator<MemoryFitRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.memory({ ...first, pageToken, table: MemoryTable.FIT }, options);
-      return [page.fit, page.nextPageToken];
-    });
+      yield* page.fit;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Reports which instructions move data and compute nothing, what forces them, and the edits that remove them. */
@@ -379,39 +396,43 @@ export abstract class ClientMethods {
   }
 
   /** Returns the rows of the table `rows` of Copies. Pages are fetched as they are needed. */
-  copiesRows(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesRow> {
+  async *copiesRows(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.copies({ ...first, pageToken, table: CopiesTable.ROWS }, options);
-      return [page.rows, page.nextPageToken];
-    });
+      yield* page.rows;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `causes` of Copies. A row for each kind of cause. Pages are fetched as they are needed. */
-  copiesCauses(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesCausesRow> {
+  async *copiesCauses(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesCausesRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.copies({ ...first, pageToken, table: CopiesTable.CAUSES }, options);
-      return [page.causes, page.nextPageToken];
-    });
+      yield* page.causes;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `suggestions` of Copies. A row for each set of edits, by what it saves. Pages are fetched as they are needed. */
-  copiesSuggestions(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesSuggestionsRow> {
+  async *copiesSuggestions(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesSuggestionsRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.copies({ ...first, pageToken, table: CopiesTable.SUGGESTIONS }, options);
-      return [page.suggestions, page.nextPageToken];
-    });
+      yield* page.suggestions;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `by` of Copies. Sums of copies with something in common. Pages are fetched as they are needed. */
-  copiesBy(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesByRow> {
+  async *copiesBy(request: About<CopiesRequest>, options?: CallOptions): AsyncGenerator<CopiesByRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.copies({ ...first, pageToken, table: CopiesTable.BY }, options);
-      return [page.by, page.nextPageToken];
-    });
+      yield* page.by;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Reports how much each instruction of a program calculates and moves, and the least time that this takes on a chip. */
@@ -420,30 +441,33 @@ export abstract class ClientMethods {
   }
 
   /** Returns the rows of the table `rows` of Cost. Pages are fetched as they are needed. */
-  costRows(request: About<CostRequest>, options?: CallOptions): AsyncGenerator<CostRow> {
+  async *costRows(request: About<CostRequest>, options?: CallOptions): AsyncGenerator<CostRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.cost({ ...first, pageToken, table: CostTable.ROWS }, options);
-      return [page.rows, page.nextPageToken];
-    });
+      yield* page.rows;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `spaces` of Cost. The bytes of each memory space. Pages are fetched as they are needed. */
-  costSpaces(request: About<CostRequest>, options?: CallOptions): AsyncGenerator<CostSpacesRow> {
+  async *costSpaces(request: About<CostRequest>, options?: CallOptions): AsyncGenerator<CostSpacesRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.cost({ ...first, pageToken, table: CostTable.SPACES }, options);
-      return [page.spaces, page.nextPageToken];
-    });
+      yield* page.spaces;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `by` of Cost. Sums of instructions with something in common. Pages are fetched as they are needed. */
-  costBy(request: About<CostRequest>, options?: CallOptions): AsyncGenerator<CostByRow> {
+  async *costBy(request: About<CostRequest>, options?: CallOptions): AsyncGenerator<CostByRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.cost({ ...first, pageToken, table: CostTable.BY }, options);
-      return [page.by, page.nextPageToken];
-    });
+      yield* page.by;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Reports what a program sends between devices: which ones, how often, behind what, and what would shrink it. */
@@ -452,32 +476,35 @@ export abstract class ClientMethods {
   }
 
   /** Returns the rows of the table `rows` of Collectives. Pages are fetched as they are needed. */
-  collectivesRows(request: About<CollectivesRequest>, options?: CallOptions): AsyncGenerator<CollectivesRow> {
+  async *collectivesRows(request: About<CollectivesRequest>, options?: CallOptions): AsyncGenerator<CollectivesRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.collectives({ ...first, pageToken, table: CollectivesTable.ROWS }, options);
-      return [page.rows, page.nextPageToken];
-    });
+      yield* page.rows;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `by` of Collectives. Sums of collectives with something in common. Pages are fetched as they are needed. */
-  collectivesBy(request: About<CollectivesRequest>, options?: CallOptions): AsyncGenerator<CollectivesByRow> {
+  async *collectivesBy(request: About<CollectivesRequest>, options?: CallOptions): AsyncGenerator<CollectivesByRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.collectives({ ...first, pageToken, table: CollectivesTable.BY }, options);
-      return [page.by, page.nextPageToken];
-    });
+      yield* page.by;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /**
    * Returns the rows of the table `findings` of Collectives. What sends more than it has to, by what the change saves. Pages are fetched as they are needed.
    */
-  collectivesFindings(request: About<CollectivesRequest>, options?: CallOptions): AsyncGenerator<CollectivesFindingsRow> {
+  async *collectivesFindings(request: About<CollectivesRequest>, options?: CallOptions): AsyncGenerator<CollectivesFindingsRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.collectives({ ...first, pageToken, table: CollectivesTable.FINDINGS }, options);
-      return [page.findings, page.nextPageToken];
-    });
+      yield* page.findings;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Reports what instructions read from memory, how the elements are used, and how many bytes are fetched in vain. */
@@ -486,42 +513,46 @@ export abstract class ClientMethods {
   }
 
   /** Returns the rows of the table `reads` of Reads. Pages are fetched as they are needed. */
-  readsRows(request: About<ReadsRequest>, options?: CallOptions): AsyncGenerator<ReadsRow> {
+  async *readsRows(request: About<ReadsRequest>, options?: CallOptions): AsyncGenerator<ReadsRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.reads({ ...first, pageToken, table: ReadsTable.READS }, options);
-      return [page.reads, page.nextPageToken];
-    });
+      yield* page.reads;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /**
    * Returns the rows of the table `accesses` of Reads. Every way in which an operand is read; a fusion may read it in several. Pages are fetched as they are
    * needed.
    */
-  readsAccesses(request: About<ReadsRequest>, options?: CallOptions): AsyncGenerator<ReadsAccessesRow> {
+  async *readsAccesses(request: About<ReadsRequest>, options?: CallOptions): AsyncGenerator<ReadsAccessesRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.reads({ ...first, pageToken, table: ReadsTable.ACCESSES }, options);
-      return [page.accesses, page.nextPageToken];
-    });
+      yield* page.accesses;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `writes` of Reads. What the instructions write, in the order of the module. Pages are fetched as they are needed. */
-  readsWrites(request: About<ReadsRequest>, options?: CallOptions): AsyncGenerator<ReadsWritesRow> {
+  async *readsWrites(request: About<ReadsRequest>, options?: CallOptions): AsyncGenerator<ReadsWritesRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.reads({ ...first, pageToken, table: ReadsTable.WRITES }, options);
-      return [page.writes, page.nextPageToken];
-    });
+      yield* page.writes;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `by` of Reads. Sums of reads with something in common. Pages are fetched as they are needed. */
-  readsBy(request: About<ReadsRequest>, options?: CallOptions): AsyncGenerator<ReadsByRow> {
+  async *readsBy(request: About<ReadsRequest>, options?: CallOptions): AsyncGenerator<ReadsByRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.reads({ ...first, pageToken, table: ReadsTable.BY }, options);
-      return [page.by, page.nextPageToken];
-    });
+      yield* page.by;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Reports where the time of a profile goes: its events summed up by instruction, beside what each instruction calculates and moves. */
@@ -530,30 +561,33 @@ export abstract class ClientMethods {
   }
 
   /** Returns the rows of the table `rows` of Profile. Pages are fetched as they are needed. */
-  profileRows(request: MessageInitShape<typeof ProfileRequestSchema>, options?: CallOptions): AsyncGenerator<ProfileRow> {
-    return pages(request.pageToken, async (pageToken) => {
+  async *profileRows(request: MessageInitShape<typeof ProfileRequestSchema>, options?: CallOptions): AsyncGenerator<ProfileRow> {
+    for (let pageToken = request.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.profile({ ...request, pageToken, table: ProfileTable.ROWS }, options);
-      return [page.rows, page.nextPageToken];
-    });
+      yield* page.rows;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `by` of Profile. Sums of instructions with something in common. Pages are fetched as they are needed. */
-  profileBy(request: MessageInitShape<typeof ProfileRequestSchema>, options?: CallOptions): AsyncGenerator<ProfileByRow> {
-    return pages(request.pageToken, async (pageToken) => {
+  async *profileBy(request: MessageInitShape<typeof ProfileRequestSchema>, options?: CallOptions): AsyncGenerator<ProfileByRow> {
+    for (let pageToken = request.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.profile({ ...request, pageToken, table: ProfileTable.BY }, options);
-      return [page.by, page.nextPageToken];
-    });
+      yield* page.by;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /**
    * Returns the rows of the table `against` of Profile. What became slower since an earlier profile, each for one step or run of the program, and what changed
    * in the instruction. Pages are fetched as they are needed.
    */
-  profileAgainst(request: MessageInitShape<typeof ProfileRequestSchema>, options?: CallOptions): AsyncGenerator<ProfileAgainstRow> {
-    return pages(request.pageToken, async (pageToken) => {
+  async *profileAgainst(request: MessageInitShape<typeof ProfileRequestSchema>, options?: CallOptions): AsyncGenerator<ProfileAgainstRow> {
+    for (let pageToken = request.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.profile({ ...request, pageToken, table: ProfileTable.AGAINST }, options);
-      return [page.against, page.nextPageToken];
-    });
+      yield* page.against;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Reports what changed from one module to another, matched by structure, ranked by what it costs. */
@@ -562,41 +596,45 @@ export abstract class ClientMethods {
   }
 
   /** Returns the rows of the table `changes` of Diff. Pages are fetched as they are needed. */
-  diffRows(request: MessageInitShape<typeof DiffRequestSchema>, options?: CallOptions): AsyncGenerator<DiffRow> {
-    return pages(request.pageToken, async (pageToken) => {
+  async *diffRows(request: MessageInitShape<typeof DiffRequestSchema>, options?: CallOptions): AsyncGenerator<DiffRow> {
+    for (let pageToken = request.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.diff({ ...request, pageToken, table: DiffTable.CHANGES }, options);
-      return [page.changes, page.nextPageToken];
-    });
+      yield* page.changes;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /**
    * Returns the rows of the table `measures` of Diff. What the modules cost as a whole; the names are those that `--fail-if` takes. Pages are fetched as they
    * are needed.
    */
-  diffMeasures(request: MessageInitShape<typeof DiffRequestSchema>, options?: CallOptions): AsyncGenerator<DiffMeasuresRow> {
-    return pages(request.pageToken, async (pageToken) => {
+  async *diffMeasures(request: MessageInitShape<typeof DiffRequestSchema>, options?: CallOptions): AsyncGenerator<DiffMeasuresRow> {
+    for (let pageToken = request.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.diff({ ...request, pageToken, table: DiffTable.MEASURES }, options);
-      return [page.measures, page.nextPageToken];
-    });
+      yield* page.measures;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /**
    * Returns the rows of the table `peak` of Diff. What left and entered the peak of memory; the numbers add up to how much it changed. Pages are fetched as
    * they are needed.
    */
-  diffPeak(request: MessageInitShape<typeof DiffRequestSchema>, options?: CallOptions): AsyncGenerator<DiffPeakRow> {
-    return pages(request.pageToken, async (pageToken) => {
+  async *diffPeak(request: MessageInitShape<typeof DiffRequestSchema>, options?: CallOptions): AsyncGenerator<DiffPeakRow> {
+    for (let pageToken = request.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.diff({ ...request, pageToken, table: DiffTable.PEAK }, options);
-      return [page.peak, page.nextPageToken];
-    });
+      yield* page.peak;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Returns the rows of the table `by` of Diff. Sums of changes with something in common. Pages are fetched as they are needed. */
-  diffBy(request: MessageInitShape<typeof DiffRequestSchema>, options?: CallOptions): AsyncGenerator<DiffByRow> {
-    return pages(request.pageToken, async (pageToken) => {
+  async *diffBy(request: MessageInitShape<typeof DiffRequestSchema>, options?: CallOptions): AsyncGenerator<DiffByRow> {
+    for (let pageToken = request.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.diff({ ...request, pageToken, table: DiffTable.BY }, options);
-      return [page.by, page.nextPageToken];
-    });
+      yield* page.by;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Reports whether two modules compute the same, and where they differ. */
@@ -605,11 +643,12 @@ export abstract class ClientMethods {
   }
 
   /** Returns the rows of the table `stages` of Equivalent. Pages are fetched as they are needed. */
-  equivalentRows(request: MessageInitShape<typeof EquivalentRequestSchema>, options?: CallOptions): AsyncGenerator<EquivalentRow> {
-    return pages(request.pageToken, async (pageToken) => {
+  async *equivalentRows(request: MessageInitShape<typeof EquivalentRequestSchema>, options?: CallOptions): AsyncGenerator<EquivalentRow> {
+    for (let pageToken = request.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.equivalent({ ...request, pageToken }, options);
-      return [page.stages, page.nextPageToken];
-    });
+      yield* page.stages;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Reports the tile of each operand that a tile of an instruction's output reads, as text. */
@@ -618,12 +657,13 @@ export abstract class ClientMethods {
   }
 
   /** Returns the rows of the table `tiles` of Tile. Pages are fetched as they are needed. */
-  tileRows(request: About<TileRequest>, options?: CallOptions): AsyncGenerator<TileRow> {
+  async *tileRows(request: About<TileRequest>, options?: CallOptions): AsyncGenerator<TileRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.tile({ ...first, pageToken }, options);
-      return [page.tiles, page.nextPageToken];
-    });
+      yield* page.tiles;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Reports which rules of XLA's verifier a module breaks. */
@@ -632,12 +672,13 @@ export abstract class ClientMethods {
   }
 
   /** Returns the rows of the table `problems` of Verify. Pages are fetched as they are needed. */
-  verifyRows(request: About<VerifyRequest>, options?: CallOptions): AsyncGenerator<VerifyRow> {
+  async *verifyRows(request: About<VerifyRequest>, options?: CallOptions): AsyncGenerator<VerifyRow> {
     const first = { ...request, module: moduleInput(request.module) };
-    return pages(first.pageToken, async (pageToken) => {
+    for (let pageToken = first.pageToken ?? "", isMore = true; isMore; isMore = pageToken !== "") {
       const page = await this.reports.verify({ ...first, pageToken }, options);
-      return [page.problems, page.nextPageToken];
-    });
+      yield* page.problems;
+      pageToken = page.nextPageToken;
+    }
   }
 
   /** Says what a text or a file is, and gives it in the form in which the other RPCs take it. */

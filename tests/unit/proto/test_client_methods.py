@@ -137,7 +137,7 @@ EXPECTED = {
         "    return sameNumber(answer.weights, shapes.length);",
         "  async describeScale(request: About<DescribeScaleRequest>, options?: CallOptions): "
         "Promise<DescribeScaleResponse> {",
-        "  listWeights(request: About<ListWeightsRequest>, options?: CallOptions): AsyncGenerator<Weight> {",
+        "  async *listWeights(request: About<ListWeightsRequest>, options?: CallOptions): AsyncGenerator<Weight> {",
         "  /** Lists what was weighed, as `describeScale` describes it. Pages are fetched as they are needed. */",
         "  async equalIndex(shape: ShapeLike, index: Integers, options?: CallOptions): Promise<bigint> {",
         "  async equalIndices(shape: ShapeLike, indices: Integers, options?: CallOptions): Promise<BigInt64Array> {",
