@@ -58,7 +58,7 @@ final class AddressList extends NameResolverProvider {
 
       @Override
       public void refresh() {
-        executor.execute(() -> resolve(servers, listener)); // gRPC asks only after the start
+        executor.execute(() -> listener.onResult(ResolutionResult.newBuilder().setAddressesOrError(resolved(servers)).build()));
       }
 
       @Override
@@ -66,14 +66,12 @@ final class AddressList extends NameResolverProvider {
     };
   }
 
-  private static void resolve(List<URI> servers, NameResolver.Listener2 listener) {
+  /** The addresses of all servers whose names are known. TLS checks the certificate of each against its own name. */
+  private static StatusOr<List<EquivalentAddressGroup>> resolved(List<URI> servers) {
     List<EquivalentAddressGroup> groups = new ArrayList<>();
     Status unknown = Status.UNAVAILABLE;
     for (URI server : servers) {
-      // TLS checks the certificate of each server against the server's own name.
-      Attributes attributes = Attributes.newBuilder()
-          .set(EquivalentAddressGroup.ATTR_AUTHORITY_OVERRIDE, server.getAuthority())
-          .build();
+      Attributes attributes = Attributes.newBuilder().set(EquivalentAddressGroup.ATTR_AUTHORITY_OVERRIDE, server.getAuthority()).build();
       try {
         for (InetAddress address : InetAddress.getAllByName(server.getHost())) {
           groups.add(new EquivalentAddressGroup(new InetSocketAddress(address, server.getPort()), attributes));
@@ -82,8 +80,7 @@ final class AddressList extends NameResolverProvider {
         unknown = Status.UNAVAILABLE.withDescription("unknown host " + server.getHost()).withCause(e);
       }
     }
-    StatusOr<List<EquivalentAddressGroup>> found = groups.isEmpty() ? StatusOr.fromStatus(unknown) : StatusOr.fromValue(groups);
-    listener.onResult(NameResolver.ResolutionResult.newBuilder().setAddressesOrError(found).build());
+    return groups.isEmpty() ? StatusOr.fromStatus(unknown) : StatusOr.fromValue(groups);
   }
 
   @Override

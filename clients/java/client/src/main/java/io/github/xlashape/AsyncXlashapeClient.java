@@ -1,5 +1,6 @@
 package io.github.xlashape;
 
+import com.google.common.collect.AbstractIterator;
 import com.google.common.hash.Hashing;
 import com.google.protobuf.UnsafeByteOperations;
 import io.github.xlashape.v1.GetModuleRequest;
@@ -12,10 +13,9 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.util.Iterator;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongConsumer;
-import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -55,29 +55,30 @@ public final class AsyncXlashapeClient extends AsyncClientMethods {
   }
 
   private CompletableFuture<Upload> send(InputStream from, UploadModuleRequest first, LongConsumer progress) {
-    UploadModuleRequest.Builder part = first.toBuilder().setMoreFollows(true);
-    AtomicLong sent = new AtomicLong();
-    Supplier<@Nullable UploadModuleRequest> parts = () -> {
-      if (!part.getMoreFollows()) {
-        return null;
+    Iterator<UploadModuleRequest> parts = new AbstractIterator<>() {
+      private final UploadModuleRequest.Builder part = first.toBuilder().setMoreFollows(true);
+      private long sent;
+
+      @Override
+      protected @Nullable UploadModuleRequest computeNext() {
+        if (!part.getMoreFollows()) {
+          return endOfData();
+        }
+        try {
+          part.setData(UnsafeByteOperations.unsafeWrap(from.readNBytes(PART_BYTES)));
+        } catch (IOException e) {
+          throw new UncheckedIOException(e); // without its last message the stream is refused
+        }
+        if (part.setMoreFollows(!part.getData().isEmpty()).getMoreFollows()) {
+          sent += part.getData().size();
+          progress.accept(sent);
+        }
+        UploadModuleRequest request = part.build();
+        part.clearSha256().clearSizeBytes();
+        return request;
       }
-      try {
-        part.setData(UnsafeByteOperations.unsafeWrap(from.readNBytes(PART_BYTES)));
-      } catch (IOException e) {
-        throw new UncheckedIOException(e); // without its last message the stream is refused
-      }
-      part.setMoreFollows(!part.getData().isEmpty());
-      if (part.getMoreFollows()) {
-        progress.accept(sent.addAndGet(part.getData().size()));
-      }
-      UploadModuleRequest request = part.build();
-      part.clearSha256().clearSizeBytes();
-      return request;
     };
-    return calls.exchange(
-        HloServiceGrpc.getUploadModuleMethod(),
-        Calls.streamOf(parts).iterator(),
-        answers -> new Upload(Calls.only(answers).getModule(), true));
+    return calls.exchange(HloServiceGrpc.getUploadModuleMethod(), parts, answers -> new Upload(Calls.only(answers).getModule(), true));
   }
 
   /**

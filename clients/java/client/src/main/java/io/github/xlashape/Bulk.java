@@ -1,5 +1,6 @@
 package io.github.xlashape;
 
+import com.google.common.primitives.Booleans;
 import com.google.common.primitives.Longs;
 import com.google.protobuf.Message;
 import io.github.xlashape.v1.DescribeShapeRequest;
@@ -58,29 +59,11 @@ final class Bulk {
 
   /** The numbers of all answers. */
   static <A> long[] longs(List<A> answers, Function<A, List<Long>> numbers) {
-    long[] all = new long[size(answers, numbers)];
-    int count = 0;
-    for (A answer : answers) {
-      for (long number : numbers.apply(answer)) {
-        all[count++] = number;
-      }
-    }
-    return all;
+    return answers.stream().flatMapToLong(answer -> numbers.apply(answer).stream().mapToLong(Long::longValue)).toArray();
   }
 
   /** The flags of all answers. */
   static <A> boolean[] booleans(List<A> answers, Function<A, List<Boolean>> flags) {
-    boolean[] all = new boolean[size(answers, flags)];
-    int count = 0;
-    for (A answer : answers) {
-      for (boolean flag : flags.apply(answer)) {
-        all[count++] = flag;
-      }
-    }
-    return all;
-  }
-
-  private static <A, T> int size(List<A> answers, Function<A, List<T>> list) {
-    return Math.toIntExact(answers.stream().mapToLong(answer -> list.apply(answer).size()).sum());
+    return Booleans.toArray(answers.stream().flatMap(answer -> flags.apply(answer).stream()).toList());
   }
 }

@@ -1,5 +1,8 @@
 package io.github.xlashape;
 
+import com.google.common.base.Strings;
+import com.google.common.collect.AbstractIterator;
+import com.google.common.collect.Streams;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.MethodDescriptor;
@@ -13,19 +16,14 @@ import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
-import java.util.Spliterator;
-import java.util.Spliterators.AbstractSpliterator;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.function.Function;
-import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
-import java.util.stream.StreamSupport;
 import org.jspecify.annotations.Nullable;
 
 /** Calls of all kinds, whose errors are {@link XlashapeException}s. Cancelling a future cancels its call. */
@@ -110,30 +108,20 @@ record Calls(Channel channel, Duration timeout, Duration streamTimeout, UnaryOpe
 
   /** The items of all pages. A page is fetched, by its token, when its first item is read; the token of the page after the last is empty. */
   <A, T> Stream<T> pages(String first, Function<String, A> fetch, Function<A, List<T>> items, Function<A, String> next) {
-    AtomicReference<@Nullable String> token = new AtomicReference<>(first);
-    Supplier<@Nullable A> read = () -> {
-      if (token.get() == null) {
-        return null;
-      }
-      A page = fetch.apply(token.get());
-      token.set(next.apply(page).isEmpty() ? null : next.apply(page));
-      return page;
-    };
-    return streamOf(read).flatMap(page -> items.apply(page).stream());
-  }
+    Iterator<A> pages = new AbstractIterator<>() {
+      private @Nullable String token = first;
 
-  /** What `next` gives, until it gives null. */
-  static <T> Stream<T> streamOf(Supplier<? extends @Nullable T> next) {
-    return StreamSupport.stream(new AbstractSpliterator<T>(Long.MAX_VALUE, Spliterator.ORDERED | Spliterator.NONNULL) {
       @Override
-      public boolean tryAdvance(Consumer<? super T> read) {
-        T item = next.get();
-        if (item != null) {
-          read.accept(item);
+      protected @Nullable A computeNext() {
+        if (token == null) {
+          return endOfData();
         }
-        return item != null;
+        A page = fetch.apply(token);
+        token = Strings.emptyToNull(next.apply(page));
+        return page;
       }
-    }, false);
+    };
+    return Streams.stream(pages).flatMap(page -> items.apply(page).stream());
   }
 
   /** What `next` asks for the result of `first`, or `otherwise` for its error. Errors are not wrapped, and cancelling the result cancels both. */

@@ -7,7 +7,9 @@ import io.github.xlashape.v1.IndexingMap;
 import io.github.xlashape.v1.Interval;
 import io.github.xlashape.v1.Variable;
 import java.util.List;
-import java.util.stream.IntStream;
+import java.util.PrimitiveIterator;
+import java.util.Set;
+import java.util.stream.LongStream;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -23,33 +25,24 @@ import org.jspecify.annotations.Nullable;
  * <p>Division rounds towards minus infinity, and a remainder is never negative, as in XLA.
  */
 public final class EvaluableMap {
-  private final IndexingMap message;
-  private final Interval[] bounds; // of each variable: dimensions, ranges, runtime
-  private final Node[] nodes;
-  private final int[] results; // expressions
+  private static final Set<Kind> DIVISIONS = Set.of(Kind.KIND_FLOOR_DIVIDE, Kind.KIND_CEIL_DIVIDE, Kind.KIND_MODULO);
 
-  /** An expression. The value of a variable is its index in a point. */
-  private record Node(Kind kind, long value, int[] operands) {}
+  private final IndexingMap message;
+  private final List<List<Variable>> groups;
 
   private EvaluableMap(IndexingMap message) {
     this.message = message;
+    groups = List.of(message.getDimensionsList(), message.getRangesList(), message.getRuntimeList());
     boolean isKnown = message.getState() != IndexingMap.State.STATE_UNDEFINED && message.getState() != IndexingMap.State.UNRECOGNIZED;
     XlashapeException.check(isKnown, "INVALID_MAP", "state", "a map in state " + message.getStateValue() + " cannot be evaluated");
     String large = "values of the map may not fit int64: ask the server with EvaluateMap";
     XlashapeException.check(message.getFitsInt64(), "SIZE_OVERFLOW", "fits_int64", large);
-    List<List<Variable>> groups = List.of(message.getDimensionsList(), message.getRangesList(), message.getRuntimeList());
-    bounds = groups.stream().flatMap(List::stream).map(Variable::getBounds).toArray(Interval[]::new);
-    nodes = new Node[message.getExpressionsCount()];
-    for (int i = 0; i < nodes.length; i++) {
-      Node node = nodeOf(message.getExpressions(i), groups, i);
-      XlashapeException.check(
-          node != null, "INVALID_MAP", "expressions[" + i + "]", "is not an expression of the schema on variables and earlier expressions");
-      nodes[i] = node;
-    }
-    results = message.getResultsList().stream().mapToInt(Integer::intValue).toArray();
+    long[] values = new long[message.getExpressionsCount()];
+    int known = evaluate(new long[variables()], 0, values); // which values there are is the same at all points
     Stream<Integer> used = Stream.concat(message.getResultsList().stream(), message.getConstraintsList().stream().map(Constraint::getExpression));
-    boolean isThere = used.allMatch(expression -> isBefore(expression, nodes.length));
-    XlashapeException.check(isThere, "INVALID_MAP", "", "a result or a constraint is of an expression that is not there");
+    boolean isWhole = known == values.length && used.allMatch(expression -> isBefore(expression, known));
+    String wrong = "expression " + known + " is missing, or not one of the schema on variables and earlier expressions";
+    XlashapeException.check(isWhole, "INVALID_MAP", "expressions", wrong);
   }
 
   /**
@@ -62,27 +55,6 @@ public final class EvaluableMap {
    */
   public static EvaluableMap of(IndexingMap message) {
     return new EvaluableMap(message);
-  }
-
-  /** The node of expression number `i`, whose operands are in `nodes`; null if it cannot be. */
-  private @Nullable Node nodeOf(Expression expression, List<List<Variable>> groups, int i) {
-    long value = expression.getValue();
-    int[] operands = expression.getOperandsList().stream().mapToInt(Integer::intValue).toArray();
-    int group = expression.getKindValue() - Kind.KIND_DIMENSION_VALUE;
-    boolean isValid = switch (expression.getKind()) {
-      case KIND_UNSPECIFIED, UNRECOGNIZED -> false;
-      case KIND_CONSTANT -> true;
-      case KIND_DIMENSION, KIND_RANGE, KIND_RUNTIME -> value >= 0 && value < groups.get(group).size();
-      default -> operands.length >= 2 && IntStream.of(operands).allMatch(operand -> isBefore(operand, i));
-    };
-    if (isValid && group >= 0 && group < groups.size()) {
-      value += groups.subList(0, group).stream().mapToInt(List::size).sum();
-    }
-    if (isValid && List.of(Kind.KIND_FLOOR_DIVIDE, Kind.KIND_CEIL_DIVIDE, Kind.KIND_MODULO).contains(expression.getKind())) {
-      Node divisor = nodes[operands[1]];
-      isValid = operands.length == 2 && divisor.kind == Kind.KIND_CONSTANT && divisor.value > 0;
-    }
-    return isValid ? new Node(expression.getKind(), value, operands) : null;
   }
 
   private static boolean isBefore(int expression, int end) {
@@ -104,7 +76,7 @@ public final class EvaluableMap {
    * @return the number of variables
    */
   public int variables() {
-    return bounds.length;
+    return groups.stream().mapToInt(List::size).sum();
   }
 
   /**
@@ -113,7 +85,7 @@ public final class EvaluableMap {
    * @return the number of results
    */
   public int results() {
-    return results.length;
+    return message.getResultsCount();
   }
 
   /**
@@ -137,53 +109,67 @@ public final class EvaluableMap {
    * @throws XlashapeException as {@link #evaluate}; with the reason SIZE_OVERFLOW if the results are more than an array holds
    */
   public MapValues evaluateBatch(long[] points, int count) {
-    int width = bounds.length;
+    int width = variables();
     String found = points.length + " numbers are not " + count + " points of " + width + " variables";
     XlashapeException.check(count >= 0 && points.length == (long) count * width, "INVALID_INDEX", "points", found);
-    long size = (long) count * results.length;
+    long size = (long) count * results();
     XlashapeException.check(size < Integer.MAX_VALUE - 8, "SIZE_OVERFLOW", "points", "an array does not hold " + size + " results");
     MapValues answer = new MapValues(new long[(int) size], new boolean[count]);
-    long[] values = new long[nodes.length];
+    long[] values = new long[message.getExpressionsCount()];
     for (int i = 0; i < count; i++) {
-      answer.inDomain()[i] = evaluate(points, i * width, values);
-      for (int k = 0; answer.inDomain()[i] && k < results.length; k++) {
-        answer.results()[i * results.length + k] = values[results[k]];
+      evaluate(points, i * width, values);
+      answer.inDomain()[i] = isInDomain(points, i * width, values);
+      for (int k = 0; answer.inDomain()[i] && k < results(); k++) {
+        answer.results()[i * results() + k] = values[message.getResults(k)];
       }
     }
     return answer;
   }
 
-  /** Computes the values of all expressions at a point, which begins at `first`. Whether it is in the domain. */
-  private boolean evaluate(long[] points, int first, long[] values) {
-    for (int i = 0; i < bounds.length; i++) {
-      if (!contains(bounds[i], points[first + i])) {
-        return false;
-      }
-    }
-    for (int i = 0; i < nodes.length; i++) {
-      Node node = nodes[i];
-      switch (node.kind) {
-        case KIND_CONSTANT -> values[i] = node.value;
-        case KIND_DIMENSION, KIND_RANGE, KIND_RUNTIME -> values[i] = points[first + (int) node.value];
-        default -> {
-          long value = values[node.operands[0]];
-          for (int k = 1; k < node.operands.length; k++) {
-            value = combined(node.kind, value, values[node.operands[k]]);
-          }
-          values[i] = value;
-        }
-      }
-    }
-    for (Constraint constraint : message.getConstraintsList()) {
-      if (!contains(constraint.getBounds(), values[constraint.getExpression()])) {
-        return false;
-      }
-    }
-    return message.getState() != IndexingMap.State.STATE_KNOWN_EMPTY;
+  private boolean isInDomain(long[] points, int first, long[] values) {
+    Stream<Interval> bounds = groups.stream().flatMap(List::stream).map(Variable::getBounds);
+    PrimitiveIterator.OfLong point = LongStream.of(points).skip(first).iterator();
+    return message.getState() != IndexingMap.State.STATE_KNOWN_EMPTY
+        && bounds.allMatch(one -> contains(one, point.nextLong()))
+        && message.getConstraintsList().stream().allMatch(one -> contains(one.getBounds(), values[one.getExpression()]));
   }
 
   private static boolean contains(Interval bounds, long value) {
     return bounds.getLower() <= value && value <= bounds.getUpper();
+  }
+
+  /** Computes the values of the expressions at a point, which begins at `first`, up to the first one that contradicts the schema. Returns their number. */
+  private int evaluate(long[] points, int first, long[] values) {
+    for (int i = 0; i < values.length; i++) {
+      Expression expression = message.getExpressions(i);
+      Kind kind = expression.getKind();
+      List<Integer> operands = expression.getOperandsList();
+      int end = i;
+      int group = expression.getKindValue() - Kind.KIND_DIMENSION_VALUE;
+      long value = expression.getValue();
+      if (group >= 0 && group < groups.size()) {
+        if (value < 0 || value >= groups.get(group).size()) {
+          return i;
+        }
+        value = points[first + groups.subList(0, group).stream().mapToInt(List::size).sum() + (int) value];
+      } else if (kind != Kind.KIND_CONSTANT) {
+        boolean isOperation = kind != Kind.KIND_UNSPECIFIED && kind != Kind.UNRECOGNIZED && operands.size() >= 2;
+        if (!isOperation || !operands.stream().allMatch(operand -> isBefore(operand, end)) || DIVISIONS.contains(kind) && !hasDivisor(operands)) {
+          return i;
+        }
+        value = values[operands.get(0)];
+        for (int operand : operands.subList(1, operands.size())) {
+          value = combined(kind, value, values[operand]);
+        }
+      }
+      values[i] = value;
+    }
+    return values.length;
+  }
+
+  private boolean hasDivisor(List<Integer> operands) {
+    Expression divisor = message.getExpressions(operands.get(1));
+    return operands.size() == 2 && divisor.getKind() == Kind.KIND_CONSTANT && divisor.getValue() > 0;
   }
 
   /** The value of an operation, whose divisor is positive. */
@@ -197,10 +183,5 @@ public final class EvaluableMap {
       case KIND_MINIMUM -> Math.min(a, b);
       default -> Math.max(a, b);
     };
-  }
-
-  @Override
-  public String toString() {
-    return "EvaluableMap(" + bounds.length + " variables, " + nodes.length + " expressions, " + results.length + " results)";
   }
 }
