@@ -6,7 +6,8 @@ package of this checkout.
 
 The blocks of a README that stand before a block of output are one program: the first one, and what follows in it.
 Blocks with `…` are left out. `CHECKOUT` stands for this checkout, `localhost:50051` for a server that is started here.
-The exit code is 0 if each program printed what its README shows.
+Then the client's example `peak` runs in the same directory, twice: about a fusion, and about one that does not exist. What it
+prints is compared with the library's answers. The exit code is 0 if each program printed what it should.
 """
 
 from __future__ import annotations
@@ -24,10 +25,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import xlashape
 from xlashape_server import Config, Server
 
 ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+_FUSIONS = ("ynn_fusion.4", "no_such_fusion")
+"""What the example `peak` is asked about."""
+_EXAMPLES = {
+    "python": "example/peak.py",
+    "go": "examples/peak/main.go",
+    "rust": "examples/peak.rs",
+    "typescript": "examples/peak.js",
+    "java": "examples/src/main/java/io/github/xlashape/examples/Peak.java",
+    "java/kotlin": "src/test/kotlin/io/github/xlashape/examples/Peak.kt",
+    "cpp": "examples/peak.cc",
+}
+"""Folder of a client → its example `peak`."""
 
 
 class Readme(NamedTuple):
@@ -38,9 +54,13 @@ class Readme(NamedTuple):
     parts: list[str]
     """The parts of the program."""
     printed: str
+    peak: Path
+    """The file of the example `peak`."""
+    arguments: list[list[str]]
+    """Of each run of it."""
 
 
-def read(folder: str, language: str) -> Readme:
+def read(folder: str, language: str, address: str) -> Readme:
     text = (ROOT / "clients" / folder / "README.md").read_text().replace("CHECKOUT", str(ROOT))
     blocks: list[tuple[str, str]] = [*_BLOCK.findall(text), ("end", "")]
     of_traces = _BLOCK.findall(text.partition("\n## Traces\n")[2].partition("\n## ")[0])
@@ -56,7 +76,22 @@ def read(folder: str, language: str) -> Readme:
         elif kind not in ("", language):
             if kind not in setup or (kind, content) in of_traces:
                 setup[kind] = setup.get(kind, "") + content
-    return Readme(setup, parts, "".join(printed))
+    arguments = [[address, "attention.hlo.pb", fusion] for fusion in _FUSIONS]
+    parts = [part.replace("localhost:50051", address) for part in parts]
+    return Readme(setup, parts, "".join(printed), ROOT / "clients" / folder / _EXAMPLES[folder], arguments)
+
+
+def peak_printed() -> str:
+    """What the runs of the example `peak` print, by the answers of the library."""
+    path = ROOT / "xlashape" / "data" / "attention.hlo.pb"
+    memory = xlashape.memory(path)
+    lines = [f"peak {memory.peak_bytes}"]
+    lines += [f"{buffer.name} {buffer.bytes} {buffer.shape}" for buffer in memory.peak_buffers[:3]]
+    module = xlashape.HloModule.from_bytes(path.read_bytes())
+    fusion = module.instruction(_FUSIONS[0])
+    maps = xlashape.indexing.output_to_input(fusion)
+    reads = [f"{operand.name} {one.map}" for operand, one in zip(fusion.operands, maps, strict=True)]
+    return "\n".join([*lines, *reads, *lines, f"NOT_FOUND instruction {_FUSIONS[1]}"]) + "\n"
 
 
 def indented(parts: list[str], by: str) -> str:
@@ -68,7 +103,9 @@ def python(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
     run("sh", "-c", f"set -e\n. venv/bin/activate\n{readme.setup['sh']}")
     (folder / "session.txt").write_text("\n".join(readme.parts))
     options = ["-o", "ELLIPSIS", "-o", "IGNORE_EXCEPTION_DETAIL"]
-    return run("env", "-u", "PYTHONPATH", "venv/bin/python", "-m", "doctest", *options, "session.txt")
+    program = ["env", "-u", "PYTHONPATH", "venv/bin/python"]
+    printed = run(*program, "-m", "doctest", *options, "session.txt")
+    return printed + "".join(run(*program, str(readme.peak), *arguments) for arguments in readme.arguments)
 
 
 def go(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
@@ -86,8 +123,10 @@ def go(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
     imports = "".join(f'\t{"xlashape " if path == client else ""}"{path}"\n' for path in used)
     body = f"ctx := context.Background()\n{body}"
     (folder / "main.go").write_text(f"package main\n\nimport (\n{imports})\n\nfunc main() {{\n{body}}}\n")
+    (folder / "peak").mkdir()
+    shutil.copy(readme.peak, folder / "peak")
     run("go", "mod", "tidy")
-    return run("go", "run", ".")
+    return run("go", "run", ".") + "".join(run("go", "run", "./peak", *arguments) for arguments in readme.arguments)
 
 
 def rust(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
@@ -96,7 +135,10 @@ def rust(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
     (folder / "src").mkdir()
     first, rest = readme.parts[0], indented(readme.parts[1:], "    ")
     (folder / "src" / "main.rs").write_text(first.replace("    Ok(())\n", f"{rest}    Ok(())\n"))
-    return run("cargo", "run", "--quiet")
+    (folder / "src" / "bin").mkdir()
+    shutil.copy(readme.peak, folder / "src" / "bin")
+    command = ["cargo", "run", "--quiet", "--bin"]
+    return run(*command, "first") + "".join(run(*command, "peak", *arguments) for arguments in readme.arguments)
 
 
 def typescript(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
@@ -108,7 +150,16 @@ def typescript(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
     imports = f'import {{ connect, {", ".join(names)} }} from "@xlashape/client";\n'
     imports += 'import { createReadStream } from "node:fs";\nimport { readFile } from "node:fs/promises";\n'
     (folder / "first.mjs").write_text(f"{imports}{body}client.close();\ntraced.close();\n")
-    return run("node", "first.mjs")
+    shutil.copy(readme.peak, folder / "peak.mjs")
+    return run("node", "first.mjs") + "".join(run("node", "peak.mjs", *arguments) for arguments in readme.arguments)
+
+
+def _executed(readme: Readme, run: Callable[..., str], maven: list[str], first: str, peak: str) -> str:
+    """What the classes print that Maven compiles."""
+    printed = run(*maven, "compile", "exec:java", f"-Dexec.mainClass={first}")
+    for arguments in readme.arguments:
+        printed += run(*maven, "exec:java", f"-Dexec.mainClass={peak}", f"-Dexec.args={' '.join(arguments)}")
+    return printed
 
 
 def java(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
@@ -149,8 +200,11 @@ def java(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
         "main(String[] arguments)", "main(String[] arguments) throws Exception"
     )
     (sources / "First.java").write_text(program)
-    options = ["-Dexec.mainClass=First", "-Dmaven.compiler.source=17", "-Dmaven.compiler.target=17"]
-    return run("mvn", "-q", "-B", repository, "compile", "exec:java", *options)
+    shutil.copy(readme.peak, sources)
+    options = ["-Dmaven.compiler.source=17", "-Dmaven.compiler.target=17"]
+    return _executed(
+        readme, run, ["mvn", "-q", "-B", repository, *options], "First", "io.github.xlashape.examples.Peak"
+    )
 
 
 def kotlin(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
@@ -173,19 +227,25 @@ def kotlin(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
     first, rest = readme.parts[0], indented(readme.parts[1:], "        ")
     end = first.rindex("    }\n}")
     (sources / "First.kt").write_text(f"import io.github.xlashape.v1.MemoryRequest\n{first[:end]}{rest}{first[end:]}")
-    options = ["-Dexec.mainClass=FirstKt", "-Dkotlin.compiler.daemon=false"]
-    return run("mvn", "-q", "-B", repository, "compile", "exec:java", *options)
+    shutil.copy(readme.peak, sources)
+    options = ["-Dkotlin.compiler.daemon=false"]
+    return _executed(
+        readme, run, ["mvn", "-q", "-B", repository, *options], "FirstKt", "io.github.xlashape.examples.PeakKt"
+    )
 
 
 def cpp(readme: Readme, folder: Path, run: Callable[..., str]) -> str:
     head = "cmake_minimum_required(VERSION 3.16)\nproject(first CXX)\nset(CMAKE_CXX_FLAGS -O0)\nadd_executable(my_program main.cc)\n"
-    (folder / "CMakeLists.txt").write_text(head + readme.setup["cmake"])
+    head += f"add_executable(peak {readme.peak})\n"
+    (folder / "CMakeLists.txt").write_text(
+        head + readme.setup["cmake"] + "target_link_libraries(peak PRIVATE xlashape::xlashape)\n"
+    )
     first, rest = readme.parts[0], indented(readme.parts[1:], "  ")
     end = first.rindex("}")
     (folder / "main.cc").write_text(f"#include <fstream>\n#include <iterator>\n{first[:end]}{rest}{first[end:]}")
     run("cmake", "-S", ".", "-B", "build", "-G", "Ninja")
-    run("cmake", "--build", "build", "--target", "my_program")
-    return run("build/my_program")
+    run("cmake", "--build", "build", "--target", "my_program", "peak")
+    return run("build/my_program") + "".join(run("build/peak", *arguments) for arguments in readme.arguments)
 
 
 LANGUAGES: dict[str, tuple[str, str, Callable[[Readme, Path, Callable[..., str]], str]]] = {
@@ -217,7 +277,7 @@ def environment() -> dict[str, str]:
 def outcome(language: str, address: str) -> str:
     """What is wrong with the README of a language; an empty text if nothing is."""
     kind, _, shown = LANGUAGES[language]
-    readme = read(language, kind)
+    readme = read(language, kind, address)
     with tempfile.TemporaryDirectory(prefix="xlashape-readme-") as name:
         folder = Path(name)
         shutil.copy(ROOT / "xlashape" / "data" / "attention.hlo.pb", folder)
@@ -232,13 +292,13 @@ def outcome(language: str, address: str) -> str:
                 )
             return done.stdout
 
-        asked = readme._replace(parts=[part.replace("localhost:50051", address) for part in readme.parts])
         try:
-            printed = shown(asked, folder, run)
+            printed = shown(readme, folder, run)
         except (OSError, RuntimeError, subprocess.TimeoutExpired) as error:
             return str(error)
     printed = re.sub(r"\x1b\[\d*m", "", printed)  # of Maven
-    return "" if printed == readme.printed else f"expected:\n{readme.printed}\nprinted:\n{printed}"
+    expected = readme.printed + peak_printed()
+    return "" if printed == expected else f"expected:\n{expected}\nprinted:\n{printed}"
 
 
 def main() -> int:

@@ -1,5 +1,6 @@
 """A program with another copy of XLA's schema beside our generated code starts and runs in Go and in C++, which abort a
-program with two copies of a file.
+program with two copies of a file. A program in Go with stubs of its own, made of our schema by protoc or by buf, asks a
+server.
 
 The copy is that of protos/xla, generated as XLA's own build would: with the package `xla` and its files' own paths.
 Each program writes a shape with XLA's message, reads the bytes with ours, and the reverse.
@@ -9,6 +10,7 @@ Run only in CI, with the tools that are installed, since the tests must need onl
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -97,6 +99,34 @@ int main() {
 """
 
 
+ASKING = """
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	v1 "example.com/two/xlashape/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+func main() {
+	connection, err := grpc.NewClient(os.Args[1], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		panic(err)
+	}
+	shape := &v1.ShapeInput{Form: &v1.ShapeInput_Text{Text: "f32[3,5]{1,0:T(2,2)}"}}
+	answer, err := v1.NewShapeServiceClient(connection).ByteSize(context.Background(), &v1.ByteSizeRequest{Shapes: []*v1.ShapeInput{shape}})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(answer.GetSizes()[0].GetPhysicalBytes())
+}
+"""
+
+
 def need(*programs: str) -> None:
     missing = [name for name in programs if shutil.which(name) is None]
     if missing:
@@ -129,6 +159,37 @@ def test_in_go(tmp_path: Path) -> None:
     (tmp_path / "shape.binpb").write_bytes(DATA)
     done(tmp_path, "go", "build", "-mod=mod", "-o", "two", ".")
     assert done(tmp_path, "./two") == "ELEMENT_TYPE_BF16 BF16 [20 300] [8 128]\n"
+
+
+@pytest.mark.parametrize("maker", ["protoc", "buf"])
+def test_stubs_of_ones_own_in_go(maker: str, tmp_path: Path) -> None:
+    from xlashape_server import Config, Server
+
+    need("go", "protoc-gen-go", "protoc-gen-go-grpc", *([maker] if maker == "buf" else []))
+    files = tuple(f"xlashape/v1/{name}.proto" for name in OURS)
+    options = ["module=example.com/two", *(f"M{name}=example.com/two/xlashape/v1" for name in files)]
+    if maker == "protoc":
+        flags = [f"--{plugin}_opt={option}" for plugin in ("go", "go-grpc") for option in options]
+        protoc = f"{sys.executable} -m grpc_tools.protoc"
+        compiled(tmp_path, protoc, "--go_out=.", "--go-grpc_out=.", *flags, files=files)
+    else:
+        plugins = [{"local": f"protoc-gen-{name}", "out": ".", "opt": options} for name in ("go", "go-grpc")]
+        inputs = [{"directory": str(ROOT / "protos"), "paths": [str(ROOT / "protos" / "xlashape")]}]
+        done(
+            tmp_path,
+            "buf",
+            "generate",
+            "--template",
+            json.dumps({"version": "v2", "inputs": inputs, "plugins": plugins}),
+        )
+    client = ROOT / "clients" / "go"
+    lines = (client / "go.mod").read_text().splitlines()
+    (tmp_path / "go.mod").write_text("\n".join(["module example.com/two", *lines[1:]]) + "\n")
+    shutil.copy(client / "go.sum", tmp_path / "go.sum")
+    (tmp_path / "main.go").write_text(ASKING)
+    done(tmp_path, "go", "build", "-mod=mod", "-o", "two", ".")
+    with Server(Config(address="127.0.0.1:0", workers=1, log_level="error")) as server:
+        assert done(tmp_path, "./two", server.address) == "96\n"
 
 
 def test_in_cpp(tmp_path: Path) -> None:
