@@ -6,8 +6,8 @@ package of this checkout.
 
 The blocks of a README that stand before a block of output are one program: the first one, and what follows in it.
 Blocks with `…` are left out. `CHECKOUT` stands for this checkout, `localhost:50051` for a server that is started here.
-Then the client's example `peak` runs in the same directory, twice: about a fusion, and about one that does not exist. What it
-prints is compared with the library's answers. The exit code is 0 if each program printed what it should.
+Then the client's example `peak` runs in the same directory, twice: about a fusion, and about one that does not exist.
+What it prints is compared with the library's answers. The exit code is 0 if each program printed what it should.
 """
 
 from __future__ import annotations
