@@ -441,7 +441,7 @@ def test_llama(new_page: NewPage) -> None:
     path = shared("hlo", "models", "hlo_llama31_8b_bf16_1x8.hlo")
     page = new_page()
     page.set_input_files("input[type=file]", str(path))
-    page.click("nav a:text-is('Instructions')")
+    page.click("nav a:text-is('Instructions')", timeout=60_000)
     page.wait_for_selector(ROWS, timeout=60_000)
     assert page.get_attribute("[role=grid]", "aria-rowcount") == "31856"
     assert page.evaluate("document.querySelectorAll('[role=grid] .body .row').length") < 100

@@ -31,12 +31,12 @@ def similar(name: str, names: Iterable[str]) -> str | None:
         return None
     by_stem: dict[str, list[str]] = {}
     for each in names:
-        by_stem.setdefault(_stem(each), []).append(each)
+        by_stem.setdefault(stem_of(each), []).append(each)
     if len(by_stem) > _MOST_STEMS:
         first = name[:1].lower()
         by_stem = {stem: found for stem, found in by_stem.items() if stem[:1].lower() == first}
     stems = [stem for stem in by_stem if len(stem) <= _MOST_CHARACTERS][:_MOST_STEMS]
-    stem = _stem(name)
+    stem = stem_of(name)
     lowered = {each.lower(): each for each in reversed(stems)}
     near = (
         [stem]
@@ -62,7 +62,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     return "" if found is None else f": did you mean {found!r}?"
 
 
-def _stem(name: str) -> str:
+def stem_of(name: str) -> str:
     """The name without the numbers at its end: `add` of `add.3.1`. A name may be as long as a whole text, so each
     character is looked at only once.
     """

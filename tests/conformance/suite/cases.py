@@ -8,8 +8,8 @@
     upload      {"content": "$attention"}, with "read_bytes" and "reader_fails" as Upload in testee.proto
     pages       {"rpc": …, "request": MESSAGE}
     bulk        {"rpc": …, "request": MESSAGE, "numbers": {"count": 1000000, "modulus": 4096}}: the numbers are
-                i * 7919 mod modulus, or, with "moduli", rows of numbers, number j of row i being i * 7919 mod moduli[j];
-                with {"are": […]} in place of "count" they are these
+                i * 7919 mod modulus, or, with "moduli", rows of numbers, number j of row i being i * 7919 mod
+                moduli[j]; with {"are": […]} in place of "count" they are these
     server      "none": nobody listens at the address that the testee connects to; "tls": the server uses TLS; "unix": it listens at a unix
                 socket; "mtls/known", "mtls/stranger", "mtls/no_certificate": it asks for certificates, and the client
                 has one of its authority, one of another, or none; "token/right", "token/wrong", "token/none",

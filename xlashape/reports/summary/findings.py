@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from xlashape.base.math import counted
+from xlashape.base.similar import stem_of
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.reports.collectives import Collectives
 from xlashape.reports.copies import Copies
@@ -25,7 +25,6 @@ LEAST_FACT: Final = 0.05
 """What costs a smaller part and has no change is no finding. A change that saves less stands behind what costs more."""
 _MOST_OF_A_KIND: Final = 2
 _OF_TIME: Final = ("measured time", "least time", "FLOPs", "collectives")
-_NUMBER_OF_NAME: Final = re.compile(r"(?:\.\d+)+$")
 _SECONDS: Final = Column("time", ColumnKind.NUMBER, "", "seconds")
 _FLOPS: Final = Column("flops", ColumnKind.INTEGER, "", "flops")
 
@@ -234,7 +233,7 @@ def _layer(row: Any) -> str:
     layer = layer_of(row.op_name) if row.op_name else ""
     if layer and not (row.source and row.op_name.endswith(f"/{layer}")):  # more than the primitive
         return layer
-    return row.source or _NUMBER_OF_NAME.sub("", getattr(row, "name", None) or row.instruction)
+    return row.source or stem_of(getattr(row, "name", None) or row.instruction)
 
 
 def _holder(row: Any) -> str:
