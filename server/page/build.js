@@ -40,6 +40,6 @@ if (process.argv.includes("--tests")) {
     banner: { js: notice },
   });
   copyFileSync(join(here, "index.html"), join(outdir, "index.html"));
-  copyFileSync(join(here, "../../xlashape/data/attention.hlo.pb"), join(outdir, "attention.hlo.pb"));
-  copyFileSync(join(here, "../../tests/vectors/collectives/tpu_decoder_step.pb.gz"), join(outdir, "decoder_tpu.hlo.pb.gz"));
+  copyFileSync(join(here, "../../xlashape/data/attention.hlo.pb"), join(outdir, "attention.pb"));
+  copyFileSync(join(here, "../../tests/vectors/collectives/tpu_decoder_step.pb.gz"), join(outdir, "decoder-tpu.gz"));
 }

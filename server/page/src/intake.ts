@@ -23,8 +23,8 @@ const EXAMPLES: readonly (readonly [label: string, text: string])[] = [
 
 /** Programs that lie beside the page. */
 const PROGRAMS: readonly (readonly [label: string, file: string])[] = [
-  ["attention on a CPU", "attention.hlo.pb"],
-  ["a decoder's step on TPUs", "decoder_tpu.hlo.pb.gz"],
+  ["attention on a CPU", "attention.pb"],
+  ["a decoder's step on TPUs", "decoder-tpu.gz"],
 ];
 
 const MOST_SHOWN = 200_000; // characters of a text in the box
