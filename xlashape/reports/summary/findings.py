@@ -37,8 +37,8 @@ class _Group(NamedTuple):
     cost: float
 
 
-def of_memory(memory: ProgramMemory, *, is_optimized: bool) -> list[Finding | Fine]:
-    """The changes that are certain to lower the peak, and what holds most of it, which XLA's optimizations decide."""
+def of_memory(memory: ProgramMemory) -> list[Finding | Fine]:
+    """The changes that are certain to lower the peak, and what holds most of it."""
     peak = memory.peak_bytes
     if not peak:
         return [Fine("memory", "the program holds no memory")]
@@ -53,8 +53,6 @@ def of_memory(memory: ProgramMemory, *, is_optimized: bool) -> list[Finding | Fi
             text += ", if the caller no longer needs what it passes"
         where = each.name or ARGUMENTS
         found.append(Finding(saved / peak, "peak", "memory", text, each.text, saved, 1, where, each.name, None))
-    if not is_optimized:
-        return found
     for group in _groups(memory.peak_buffers, _holder, lambda row: row.bytes)[:1]:
         held = f"{short_bytes(int(group.cost))} of {short_bytes(peak)}"
         text = f"{held} in {counted(len(group.rows), 'buffer')} of {group.name}"
@@ -98,14 +96,19 @@ def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
 
 
 def of_reads(reads: Reads, traffic: int) -> list[Finding | Fine]:
-    """The reads that fetch bytes in vain, whatever the emitter does."""
-    share = reads.wasted_bytes / traffic if traffic else 0.0
+    """The reads that fetch bytes in vain, whatever the emitter does, as a part of the traffic with these bytes. What
+    mends one read was tried on that read and not on the program, so it is no change of the program.
+    """
+    moved = traffic + reads.wasted_bytes
+    share = reads.wasted_bytes / moved if moved else 0.0
     found: list[Finding] = []
-    rows = [row for row in reads.reads if row.wasted_bytes] if traffic else []
+    rows = [row for row in reads.reads if row.wasted_bytes]
     for group in _groups(rows, lambda row: row.mend or "", _wasted)[:_MOST_OF_A_KIND]:
         count = counted(len(group.rows), "read")
         text = f"{short_bytes(int(group.cost))} fetched in vain in {count}, {reads.unit} counted"
-        found.append(_of_group(group, traffic, "traffic", "reads", text, group.rows[0].mend, "instruction"))
+        if group.name:
+            text += f"; {group.rows[0].instruction} alone would fetch less with {group.rows[0].mend}"
+        found.append(_of_group(group, moved, "traffic", "reads", text, None, "instruction"))
     return _or_fine(found, Fine("reads", f"{_percent(share)} of the bytes are fetched in vain"))
 
 
@@ -133,13 +136,15 @@ def of_cost(cost: Cost, *, is_optimized: bool) -> list[Finding | Fine]:
     return findings
 
 
-def of_collectives(collectives: Collectives, cost: Cost) -> list[Finding | Fine]:
-    """What sends more than it has to, or more often, and what is sent."""
+def of_collectives(collectives: Collectives, cost: Cost, *, is_optimized: bool) -> list[Finding | Fine]:
+    """What sends more than it has to, or more often, and what is sent. XLA's optimizations combine small collectives,
+    so these are no finding before.
+    """
     if not collectives.count:
         return [Fine("collectives", "nothing is sent between devices")]
     found: list[Finding | Fine] = []
     sent, runs = collectives.sent_bytes, collectives.executions
-    for each in collectives.findings:
+    for each in [each for each in collectives.findings if is_optimized or each.kind != "small"]:
         share = each.saved_bytes / sent if sent and each.saved_bytes else each.count / runs if runs else 0
         measure = "communication" if each.saved_bytes else "collectives"
         place = each.names[0] if each.names else ""

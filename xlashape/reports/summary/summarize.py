@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from xlashape.hlo import HloModule, Opcode
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.reports.collectives import collectives
 from xlashape.reports.copies import copies
@@ -17,8 +18,8 @@ from xlashape.reports.summary.answer import Summary
 
 _MOST: Final = 7
 _EARLY: Final = (
-    "The module has no schedule, as before XLA's optimizations: temporaries, copies, reads and bytes moved are not "
-    "those that run. Dump the module after optimizations for these."
+    "The module has no schedule and no fusion, as before XLA's optimizations: temporaries, copies, reads and bytes "
+    "moved are not those that run. Dump the module after optimizations for these."
 )
 
 
@@ -40,12 +41,13 @@ def summary(
     with showing_frames(frames):
         module = program(x, args, kwargs, strict=strict)
         held, moved, sent = memory(module), cost(module, target=target), collectives(module, target=target)
-        is_optimized = module.head.HasField("schedule") or not held.is_estimate
-        found = findings.of_memory(held, is_optimized=is_optimized)
+        is_optimized = module.head.HasField("schedule") or not held.is_estimate or _has_fusions(module)
+        found = findings.of_memory(held) if is_optimized else []
         if is_optimized:
-            found += findings.of_copies(copies(module), moved.bytes)
-            found += findings.of_reads(reads(module, target=target), moved.bytes)
-        found += findings.of_collectives(sent, moved)
+            traffic = moved.padded_bytes or moved.bytes  # copies and reads count padding
+            found += findings.of_copies(copies(module), traffic)
+            found += findings.of_reads(reads(module, target=target), traffic)
+        found += findings.of_collectives(sent, moved, is_optimized=is_optimized)
         found += findings.of_cost(moved, is_optimized=is_optimized)
         if profile is not None:
             found += findings.of_profile(profile_of(profile, modules=module, target=target), module.name)
@@ -63,3 +65,7 @@ def summary(
             "target": target,
         }
         return Summary(*findings.ranked(found, _MOST), totals).with_notes(notes)
+
+
+def _has_fusions(module: HloModule) -> bool:
+    return any(each.opcode == Opcode.FUSION for computation in module.computations for each in computation.instructions)

@@ -16,6 +16,7 @@ VECTORS = Path(__file__).parents[3] / "vectors"
 PROFILE = VECTORS / "profiles" / "scan_grad.xplane.pb"
 STAGE = "jit__lambda(4)"
 DUMPS = sorted((VECTORS / "memory").glob("*.hlo.pb"))
+OF_MANY_VERSIONS = sorted((VECTORS / "versions").glob("*post*"))
 _OF_TIME = ("measured time", "least time", "FLOPs", "collectives")
 
 
@@ -44,7 +45,13 @@ def test_findings_are_what_the_reports_say(path: Path) -> None:
         assert row.fix is not None or row.share >= 0.05
         if row.measure == "peak":
             assert row.bytes is not None and row.share == pytest.approx(row.bytes / memory.peak_bytes)
-        if row.measure == "traffic":
+        if row.kind == "reads":
+            reads = xs.reads(path)
+            assert row.bytes is not None and row.share == pytest.approx(
+                row.bytes / (cost.padded_bytes + reads.wasted_bytes)
+            )
+            assert row.fix is None
+        elif row.measure == "traffic":
             assert row.bytes is not None and row.share == pytest.approx(row.bytes / cost.bytes, rel=0.05)
         if row.kind == "memory" and row.fix in changes and changes[row.fix].change != "donate":
             assert row.bytes == memory.peak_bytes - (changes[row.fix].upper_bytes or 0)
@@ -55,6 +62,21 @@ def test_findings_are_what_the_reports_say(path: Path) -> None:
             assert row.bytes is not None and row.bytes <= copies.total_bytes
     kinds = {row.kind for row in found.rows} | {each.kind for each in found.fine}
     assert kinds >= {"memory", "copies", "reads", "collectives"}
+
+
+@pytest.mark.parametrize("path", OF_MANY_VERSIONS, ids=lambda path: path.name)
+def test_no_share_is_more_than_the_whole(path: Path) -> None:
+    assert all(0.0 < row.share <= 1.0 for row in xs.summary(path).rows)
+
+
+def test_a_module_with_fusions_is_optimized() -> None:
+    fused = layers(2, is_scheduled=False).replace(
+        "ENTRY", "f {\n  p = f32[64,64]{1,0} parameter(0)\n  ROOT n = f32[64,64]{1,0} negate(p)\n}\n\nENTRY"
+    )
+    fused = fused.replace("ROOT x2", "y = f32[64,64]{1,0} fusion(x0), kind=kLoop, calls=f\n  ROOT x2")
+    found = xs.summary(fused)
+    assert found.peak_bytes is not None
+    assert not [note for note in found.notes if "before XLA's optimizations" in note]
 
 
 @pytest.mark.parametrize("path", DUMPS, ids=lambda path: path.stem)
