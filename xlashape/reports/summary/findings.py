@@ -127,7 +127,7 @@ def of_cost(cost: Cost, *, is_optimized: bool) -> list[Finding | Fine]:
         ]
     findings: list[Finding | Fine] = []
     for group in _groups([row for row in cost.rows if row.share], _layer, lambda row: row.share)[:1]:
-        moved = sum([row.bytes * row.times for row in group.rows])
+        moved = sum([(row.padded_bytes or row.bytes) * row.times for row in group.rows])
         text = f"{short_bytes(moved)} read and written in {counted(len(group.rows), 'instruction')} of {group.name}"
         if cost.target is not None:
             text = f"{cell_text(_SECONDS, _seconds(group.rows))} at least for {text}"

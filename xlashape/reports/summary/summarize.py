@@ -41,10 +41,10 @@ def summary(
     with showing_frames(frames):
         module = program(x, args, kwargs, strict=strict)
         held, moved, sent = memory(module), cost(module, target=target), collectives(module, target=target)
+        traffic = moved.padded_bytes or moved.bytes
         is_optimized = module.head.HasField("schedule") or not held.is_estimate or _has_fusions(module)
         found = findings.of_memory(held) if is_optimized else []
         if is_optimized:
-            traffic = moved.padded_bytes or moved.bytes  # copies and reads count padding
             found += findings.of_copies(copies(module), traffic)
             found += findings.of_reads(reads(module, target=target), traffic)
         found += findings.of_collectives(sent, moved, is_optimized=is_optimized)
@@ -58,7 +58,7 @@ def summary(
             "argument_bytes": held.argument_bytes,
             "peak_bytes": held.peak_bytes if is_optimized else None,
             "is_estimate": held.is_estimate,
-            "bytes": moved.bytes if is_optimized else None,
+            "bytes": traffic if is_optimized else None,
             "flops": moved.flops,
             "least_time": moved.least_time if is_optimized else None,
             "sent_bytes": sent.sent_bytes,
