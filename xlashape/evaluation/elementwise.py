@@ -126,7 +126,7 @@ COMPLEX: Final[dict[str, Callable[..., Array]]] = {
     "subtract": _by_parts("subtract"),
     "tanh": _complex_tanh,
 }
-_FUNCTIONS: Final = (
+FUNCTIONS: Final = (
     "acos", "acosh", "asin", "asinh", "atanh", "cbrt", "ceil", "cosine", "erf", "floor", "round-nearest-afz",
     "round-nearest-even", "sine",
 )  # fmt: skip
@@ -139,7 +139,7 @@ def is_real(element_type: PrimitiveType) -> bool:
     )
 
 
-@evaluates(*UNARY, *_FUNCTIONS, "not", "popcnt", "count-leading-zeros")
+@evaluates(*UNARY, *FUNCTIONS, "not", "popcnt", "count-leading-zeros")
 def unary(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
     opcode, kind, x = str(instruction.opcode), instruction.operands[0].shape.element_type, args[0]
     if is_real(kind):

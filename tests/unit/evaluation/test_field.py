@@ -9,6 +9,7 @@ from xlashape.evaluation.domains import modular
 from xlashape.evaluation.domains.field import Field
 from xlashape.evaluation.domains.modular import P, negated
 from xlashape.evaluation.domains.numbers import INFINITY, NAN, NEGATIVE, FieldNumbers
+from xlashape.evaluation.elementwise import BINARY, FUNCTIONS, UNARY
 
 SIZES = (7, 100)  # short arrays take another way
 
@@ -58,6 +59,24 @@ def test_identities_of_functions_hold(count: int) -> None:
     ]  # fmt: skip
     for number, (one_side, other) in enumerate(same):
         assert np.array_equal(one_side, other), number
+
+
+@pytest.mark.parametrize("name", [*UNARY, *FUNCTIONS, *BINARY])
+@pytest.mark.parametrize("dims", [(), (1,), (70,), (2, 3)])
+def test_functions_keep_the_shape_and_the_elements_of_arrays(name: str, dims: tuple[int, ...]) -> None:
+    """An element's result depends on neither the rank nor the size of its array, infinite ones included."""
+    f = Field(5)
+    of = UNARY.get(name) or BINARY.get(name) or (lambda domain, x: domain.function(name, x))
+    arguments = [np.array([*x[:4], 0, 1, P - 1, INFINITY, NEGATIVE, NAN]) for x in drawn(9)[: 1 + (name in BINARY)]]
+    count = arguments[0].size
+    each = [np.asarray(of(f, *[x[i : i + 1] for x in arguments])) for i in range(count)]
+    rng = np.random.default_rng(2)
+    for _ in range(count):
+        chosen = rng.integers(0, count, dims)
+        with np.errstate(all="ignore"):  # as while a program is evaluated: hashes of scalars overflow
+            found = np.asarray(of(f, *[np.asarray(x[chosen]) for x in arguments]))
+        assert found.shape == dims
+        assert np.array_equal(found, np.concatenate(each)[chosen])
 
 
 @pytest.mark.parametrize("count", SIZES)

@@ -331,7 +331,7 @@ class Field(FloatDomain):
             finite = np.where(v < P, v, 0)
             positive = modular.root(finite)
             is_negative = modular.sign(finite, positive) < 0
-            turned = positive * hashed(np.array([2]), self._key("sqrt")) % P
+            turned = positive * int(hashed(np.array([2]), self._key("sqrt"))[0]) % P
             return np.where(v < P, np.where(is_negative, turned, positive), np.where(v == INFINITY, INFINITY, NAN))
 
         return compacted(found, x)

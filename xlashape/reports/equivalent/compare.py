@@ -178,7 +178,7 @@ class Comparison:
                 )
             return made[which]
 
-        return ledger.leaf(("parameter", parameter, sharding), make)
+        return ledger.leaf(("parameter", parameter, sharding), shape.element_type, make)
 
     def _outputs(self, program: ComparedProgram, kind: type[Field], beside: ComparedProgram) -> list[Term]:
         """The terms of the outputs, divided if those of `beside` are."""
@@ -194,7 +194,7 @@ class Comparison:
                 spreads = [
                     self._divided(ledger.spread(term, d), sharding, shape, is_divided) for d in range(len(self.draws))
                 ]
-                term = ledger.put(spreads)
+                term = ledger.put(spreads, shape.element_type)
             found.append(term)
         return found
 

@@ -25,7 +25,7 @@ from xlashape.evaluation.run_module import DeviceCount
 from xlashape.hlo import HloInstruction
 from xlashape.limits import budget
 from xlashape.reports.equivalent.terms import Term, Terms, leaves_of
-from xlashape.shape import Shape
+from xlashape.shape import PrimitiveType, Shape
 
 _STEPS: Final = 60_000
 """The most instructions that an instruction runs in a draw: iterations of loops times instructions."""
@@ -64,9 +64,10 @@ class Ledger(Terms):
 
     # -- values --------------------------------------------------------------------------------
 
-    def put(self, spreads: list[Spread]) -> int:
-        """The number of a value."""
-        digest = blake2b(digest_size=16)
+    def put(self, spreads: list[Spread], kind: PrimitiveType) -> int:
+        """The number of a value of an element type. An array of int64 may hold integers, elements or pairs of elements,
+        so that values are one only where their types are: all types of real numbers count as one."""
+        digest = blake2b(b"" if is_real(kind) else kind.text.encode(), digest_size=16)
         kept: dict[int, Spread] = {}
         digests: dict[int, bytes] = {}
         for domain, spread in zip(self._domains, spreads, strict=True):
@@ -82,11 +83,11 @@ class Ledger(Terms):
             self.values.append(Evaluated([kept[id(spread)] for spread in spreads], found))
         return number
 
-    def leaf(self, key: Any, make: Callable[[int], Spread]) -> int:
+    def leaf(self, key: Any, kind: PrimitiveType, make: Callable[[int], Spread]) -> int:
         """The value of a key, such as a parameter; `make` gives it for each draw."""
         found = self._by_key.get(key)
         if found is None:
-            found = self._by_key[key] = self.put([make(draw) for draw in range(len(self._machines))])
+            found = self._by_key[key] = self.put([make(draw) for draw in range(len(self._machines))], kind)
         return found
 
     def spread(self, term: Term, draw: int) -> Spread:
@@ -120,7 +121,7 @@ class Ledger(Terms):
 
     def _split(self, shape: Shape, spreads: list[Spread]) -> Term:
         if not shape.is_tuple:
-            return self.put(spreads)
+            return self.put(spreads, shape.element_type)
         found: list[Term] = []
         for i, part in enumerate(shape.tuple_shapes):
             # One list for equal spreads.

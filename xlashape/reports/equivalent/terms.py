@@ -82,7 +82,7 @@ class Terms:
         found = self._signatures.get(key)
         if found is None:
             digest = blake2b(_local(kind, layouts=layouts), digest_size=16)
-            if layouts:
+            if layouts and not kind.message.constrain_layout:  # else the call says in which layouts it takes them
                 digest.update(repr([str(operand.shape) for operand in instruction.operands]).encode())
             else:
                 kinds = [o.shape.element_type.text for o in instruction.operands if o.shape.is_array]

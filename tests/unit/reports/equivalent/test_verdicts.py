@@ -48,3 +48,40 @@ def test_stages_are_equal_but_for_the_pass_that_was_wrong(program: str) -> None:
         wrong += [name] if found.verdict == "differs" else []
         last = this
     assert wrong == [row["first"] for row in rows("historic") if row["program"] == program]
+
+
+# An operation for which an array of the wrong kind is an error, and another one.
+OPERATIONS = {
+    "f": ("sine", "cosine"),
+    "b": ("sine", "cosine"),
+    "s": ("not", "negate"),
+    "u": ("not", "negate"),
+    "c": ("real", "imag"),
+}
+TYPES = ["f32", "bf16", "f64", "s8", "s32", "s64", "u32", "u64", "c64", "c128"]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("first", TYPES)
+@pytest.mark.parametrize("second", TYPES)
+def test_equal_numbers_of_other_types_are_other_values(first: str, second: str) -> None:
+    """Constants of two types that may be held as the same bytes: 1 and, of complex numbers, i."""
+
+    def program(changed: int | None = None) -> str:
+        lines, results, shapes = list[str](), list[str](), list[str]()
+        for number, kind in enumerate((first, second)):
+            literal, opcode = "(0, 1)" if kind[0] == "c" else "1", OPERATIONS[kind[0]][number == changed]
+            part = {"c64": "f32", "c128": "f64"}.get(kind, kind)
+            lines.append(
+                f"c{number} = {kind}[] constant({literal})  b{number} = {kind}[2] broadcast(c{number}), dimensions={{}}"
+            )
+            lines.append(f"f{number} = {part}[2] {opcode}(b{number})  p{number} = {part}[2] parameter({number})")
+            lines.append(f"r{number} = {part}[2] add(f{number}, p{number})")
+            results.append(f"r{number}")
+            shapes.append(f"{part}[2]")
+        return f"ENTRY e {{ {'  '.join(lines)}  ROOT t = ({', '.join(shapes)}) tuple({', '.join(results)}) }}"
+
+    assert verdict(program(), program()).verdict == "equal"
+    for output in range(2):
+        found = verdict(program(), program(output))
+        assert found.verdict == "differs" and found.difference is not None and found.difference.output == output
