@@ -17,7 +17,7 @@ import numpy as np
 from xlashape.evaluation.elementwise import reinterpreted
 from xlashape.evaluation.machine import Array, Machine, Value, evaluates
 from xlashape.hlo import HloInstruction
-from xlashape.shape import Shape, tiling
+from xlashape.shape import Layout, Shape, tiling
 
 
 @evaluates("broadcast")
@@ -108,13 +108,37 @@ def bitcast(machine: Machine, instruction: HloInstruction, args: list[Value]) ->
     if not source.rank and not target.rank:
         return reinterpreted(machine.domain, x, source.element_type, target.element_type, np.shape(x))
     if is_tiled(source) or is_tiled(target):
-        return tiling.unpack(target, tiling.pack(source, np.asarray(x)))
+        return _tiled_bitcast(machine, np.asarray(x), source, target)
     placed = np.ascontiguousarray(np.transpose(x, major_to_minor(source)))
     order = major_to_minor(target)
     dims = tuple([target.dimensions[d] for d in order])
     if source.element_type is not target.element_type:
         placed = reinterpreted(machine.domain, placed, source.element_type, target.element_type, dims)
     return np.transpose(placed.reshape(dims), np.argsort(order))
+
+
+def _tiled_bitcast(machine: Machine, x: Array, source: Shape, target: Shape) -> Array:
+    """Values are moved as they are held here, which need not be as wide as the type that they have in the program.
+    Padding is zeros."""
+    stored = _as_stored(source, x.dtype)
+    placed: Array = tiling.pack(stored, np.ascontiguousarray(x).view(stored.element_type.numpy_dtype())).view(x.dtype)
+    if source.element_type is not target.element_type:
+        bits = [shape.element_type.bit_width for shape in (source, target)]
+        dims = (placed.size * bits[0] // bits[1],)
+        grouped = placed.reshape(-1, bits[1] // bits[0]) if bits[0] < bits[1] else placed
+        placed = reinterpreted(machine.domain, grouped, source.element_type, target.element_type, dims)
+    stored = _as_stored(target, placed.dtype)
+    buffer = np.zeros(tiling.physical_bytes(stored), np.uint8)
+    given = placed.view(np.uint8)[: buffer.size]
+    buffer[: given.size] = given
+    return tiling.unpack(stored, buffer).view(placed.dtype)
+
+
+def _as_stored(shape: Shape, dtype: np.dtype[Any]) -> Shape:
+    """An array whose elements lie in the same order, and are as wide as those of `dtype`."""
+    layout = shape.layout
+    order = None if layout is None else Layout(layout.minor_to_major, tiles=layout.tiles)
+    return Shape.array("c128" if dtype.itemsize == 16 else f"u{8 * dtype.itemsize}", shape.dimensions, order)
 
 
 def is_tiled(shape: Shape) -> bool:

@@ -15,6 +15,8 @@ from xlashape.evaluation.control import is_evaluated
 from xlashape.hlo import HloModule, Opcode
 from xlashape.hlo.literal import from_numpy
 from xlashape.proto import xla
+from xlashape.reports.equivalent import equivalent
+from xlashape.shape import Shape, tiling
 
 ELSEWHERE = {
     Opcode.PARAMETER: "its value is given",
@@ -202,3 +204,39 @@ ENTRY e {
     ]
     (found,) = evaluate(text, [[np.array(x) for x in each] for each in per_device])
     assert [x.tolist() for x in found] == [[1, 0, 4, 0], [9, 2, 3, 9]]
+
+
+TILED = [
+    ("f32[16,256]{1,0:T(8,128)}", "f32[256,16]{0,1:T(8,128)}"),
+    ("f32[5,7]{1,0:T(8,128)}", "f32[1,5,7]{2,1,0:T(8,128)}"),
+    ("f32[300]{0:T(256)}", "f32[2,150]{1,0:T(1,256)}"),
+    ("bf16[20,300]{1,0:T(8,128)(2,1)}", "bf16[20,1,300]{2,0,1:T(8,128)(2,1)}"),
+    ("s8[40,130]{1,0:T(8,128)(4,1)}", "s8[130,40]{0,1:T(8,128)(4,1)}"),
+    ("pred[9,128]{1,0:T(8,128)(4,1)}", "pred[9,128,1]{1,0,2:T(8,128)(4,1)}"),
+    ("s32[3,200]{1,0:T(4,128)}", "f32[3,200]{1,0:T(4,128)}"),
+    ("f32[3,200]{1,0:T(4,128)}", "u32[3,200]{1,0:T(4,128)}"),
+    ("bf16[256]{0:T(256)}", "u32[128]{0:T(128)}"),
+    ("f32[4,3]{1,0}", "f32[4,3]{1,0:T(2,2)}"),
+]
+
+
+@pytest.mark.parametrize(("source", "target"), TILED)
+def test_bitcasts_of_tiled_arrays_keep_the_bytes(source: str, target: str) -> None:
+    a, b = Shape.parse(source), Shape.parse(target)
+    dtype = a.element_type.numpy_dtype()
+    values = np.random.default_rng(3).integers(0, 100, a.dimensions)
+    x = (values % 2).astype(bool) if dtype == np.dtype(bool) else values.astype(dtype)
+    (found,) = run(f"x = {source} parameter(0)\nROOT y = {target} bitcast(x)", x)
+    buffer = np.zeros(max(map(tiling.physical_bytes, (a, b))), np.uint8)
+    packed = tiling.pack(a, x)
+    buffer[: packed.size] = packed
+    expected = tiling.unpack(b, buffer[: tiling.physical_bytes(b)])
+    assert found.dtype == expected.dtype and found.tobytes() == expected.tobytes()
+
+
+def test_bitcasts_of_tiled_arrays_are_movements_in_a_field() -> None:
+    source, target = "f32[16,256]{1,0:T(8,128)}", "f32[256,16]{0,1:T(8,128)}"
+    text = f"ENTRY e {{ x = {source} parameter(0)  s = {source} add(x, x)  ROOT y = {target} OP }}"
+    moved = text.replace("OP", "bitcast(s)")
+    assert equivalent(moved, text.replace("OP", "transpose(s), dimensions={1,0}")).verdict == "equal"
+    assert equivalent(moved, text.replace("OP", "reshape(s)")).verdict == "differs"
