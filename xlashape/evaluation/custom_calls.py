@@ -75,7 +75,10 @@ def custom_call(machine: Machine, instruction: HloInstruction, operands: list[Sp
 # -- sharding --------------------------------------------------------------------------------------
 
 
-@models("Sharding", "annotate_device_placement", "MoveToHost", "MoveToDevice", "PinToDevice", "LayoutConstraint")
+@models(
+    "Sharding", "annotate_device_placement", "MoveToHost", "MoveToDevice", "PinToDevice", "LayoutConstraint",
+    "AssumeGatherIndicesInBound", "GatherScatterIndicesBitpacked",
+)  # fmt: skip
 def _same(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
     return operands[0]
 
@@ -201,6 +204,45 @@ def _trsm(machine: Machine, instruction: HloInstruction, args: list[Value]) -> V
     )  # fmt: skip
     found = found if columns[1] else np.swapaxes(found, -1, -2)
     return (found,) if instruction.shape.is_tuple else found
+
+
+# -- what TPU compilers put in the place of operations -----------------------------------------------
+
+
+@models_alone("Cholesky")
+def _cholesky(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    return factored(machine, np.asarray(args[0]), lower=True)
+
+
+@models_alone("InvertDiagBlocksLowerTriangular", "InvertDiagBlocksUpperTriangular")
+def _inverted(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    a = np.asarray(args[0])
+    lower = "Lower" in instruction.details.custom_call_target
+    one = np.broadcast_to(machine.domain.number(np.eye(a.shape[-1])), a.shape)
+    return solved(machine, a, one, lower=lower, turned=False, left=True, unit=False)
+
+
+@models_alone("X64Combine")
+def _combined(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    """Both parts of complex numbers, or the lower and the upper half of integers of 64 bits."""
+    kind = instruction.shape.element_type
+    if kind.is_complex:
+        return machine.domain.complex(*machine.domain.joined(args))
+    if is_real(kind):
+        raise unsupported(instruction, "of floats is not known")
+    low, high = (np.asarray(x).astype(np.uint32).astype(np.uint64) for x in args)
+    return (low | high << np.uint64(32)).astype(kind.numpy_dtype())
+
+
+@models_alone("X64SplitLow", "X64SplitHigh")
+def _split(machine: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
+    kind, is_high = instruction.operands[0].shape.element_type, "High" in instruction.details.custom_call_target
+    if kind.is_complex:
+        return machine.domain.imag(args[0]) if is_high else machine.domain.real(args[0])
+    if is_real(kind):
+        raise unsupported(instruction, "of floats is not known")
+    half = np.asarray(args[0]).astype(np.uint64) >> np.uint64(32 * is_high)
+    return half.astype(np.uint32).astype(instruction.shape.element_type.numpy_dtype())
 
 
 # -- matrix products -------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ def _tiled_bitcast(machine: Machine, x: Array, source: Shape, target: Shape) -> 
     """Values are moved as they are held here, which need not be as wide as the type that they have in the program.
     Padding is zeros."""
     stored = _as_stored(source, x.dtype)
-    placed: Array = tiling.pack(stored, np.ascontiguousarray(x).view(stored.element_type.numpy_dtype())).view(x.dtype)
+    placed: Array = tiling.pack(stored, np.asarray(x, order="C").view(stored.element_type.numpy_dtype())).view(x.dtype)
     if source.element_type is not target.element_type:
         bits = [shape.element_type.bit_width for shape in (source, target)]
         dims = (placed.size * bits[0] // bits[1],)

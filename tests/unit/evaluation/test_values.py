@@ -217,6 +217,9 @@ TILED = [
     ("f32[3,200]{1,0:T(4,128)}", "u32[3,200]{1,0:T(4,128)}"),
     ("bf16[256]{0:T(256)}", "u32[128]{0:T(128)}"),
     ("f32[4,3]{1,0}", "f32[4,3]{1,0:T(2,2)}"),
+    ("f32[]{:T(128)}", "f32[1]{0:T(128)}"),
+    ("f32[1]{0:T(128)}", "u32[]{:T(128)}"),
+    ("c64[3]{0:T(128)}", "c64[1,3]{1,0:T(1,128)}"),
 ]
 
 
@@ -240,3 +243,28 @@ def test_bitcasts_of_tiled_arrays_are_movements_in_a_field() -> None:
     moved = text.replace("OP", "bitcast(s)")
     assert equivalent(moved, text.replace("OP", "transpose(s), dimensions={1,0}")).verdict == "equal"
     assert equivalent(moved, text.replace("OP", "reshape(s)")).verdict == "differs"
+
+
+def call(target: str, result: str, *operands: str) -> str:
+    names = [f"p{i}" for i in range(len(operands))]
+    lines = [f"{name} = {shape} parameter({i})" for i, (name, shape) in enumerate(zip(names, operands, strict=True))]
+    return "\n".join([*lines, f'ROOT r = {result} custom-call({", ".join(names)}), custom_call_target="{target}"'])
+
+
+def test_calls_of_tpu_compilers_are_the_operations_that_they_stand_for() -> None:
+    rng = np.random.default_rng(1)
+    a = rng.normal(size=(4, 4))
+    spd = a @ a.T + np.eye(4)
+    (found,) = run(call("Cholesky", "f64[4,4]", "f64[4,4]"), spd)
+    np.testing.assert_allclose(found, np.linalg.cholesky(spd), rtol=1e-9, atol=1e-12)
+    for name, triangle in (("Lower", np.tril(a)), ("Upper", np.triu(a))):
+        (found,) = run(call(f"InvertDiagBlocks{name}Triangular", "f64[1,4,4]", "f64[1,4,4]"), triangle[None])
+        np.testing.assert_allclose(found[0] @ triangle, np.eye(4), rtol=1e-6, atol=1e-8)
+    wide = np.array([-1, 5 << 40 | 3, -(1 << 63)])
+    low, high = ([run(call(f"X64Split{part}", "u32[3]", "s64[3]"), wide)[0]] for part in ("Low", "High"))
+    assert low[0].tolist() == [0xFFFFFFFF, 3, 0] and high[0].tolist() == [0xFFFFFFFF, 5 << 8, 0x80000000]
+    assert run(call("X64Combine", "s64[3]", "u32[3]", "u32[3]"), *low, *high)[0].tolist() == wide.tolist()
+    (found,) = run(call("X64Combine", "c64[1]", "f32[1]", "f32[1]"), np.float32([2]), np.float32([3]))
+    assert found.tolist() == [2 + 3j]
+    with pytest.raises(UnsupportedError, match="of floats is not known"):
+        run(call("X64Combine", "f64[1]", "f32[1]", "f32[1]"), np.float32([2]), np.float32([3]))
