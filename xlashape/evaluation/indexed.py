@@ -31,6 +31,9 @@ def _batch(sizes: Sequence[int], axis: int, rank: int) -> Array:
 def gather(_: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
     details, x = instruction.details, np.asarray(args[0])
     n, dims = details.gather_dimension_numbers, instruction.shape.dimensions
+    # Some elements alone may be there along dimensions that slices span.
+    of_operand = zip(details.gather_slice_sizes, instruction.operands[0].shape.dimensions, x.shape, strict=True)
+    slice_sizes = [held if size == whole else size for size, whole, held in of_operand]
     vectors = _vectors(np.asarray(args[1]), n.index_vector_dim)
     batch_sizes, batch_rank = vectors.shape[:-1], vectors.ndim - 1
     kept = [d for d in range(x.ndim) if d not in n.collapsed_slice_dims and d not in n.operand_batching_dims]
@@ -38,14 +41,14 @@ def gather(_: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
     index_dims = [d for d in range(np.ndim(args[1])) if d != n.index_vector_dim]
     index: list[Any] = [0] * x.ndim
     for k, d in enumerate(n.start_index_map):
-        start = _clamped(vectors[..., k], x.shape[d] - details.gather_slice_sizes[d])
+        start = _clamped(vectors[..., k], x.shape[d] - slice_sizes[d])
         index[d] = start.reshape((*batch_sizes, *[1] * len(kept)))
     for d, i in zip(n.operand_batching_dims, n.start_indices_batching_dims, strict=True):
         index[d] = _batch(batch_sizes, index_dims.index(i), rank)
     for k, d in enumerate(kept):
-        along = np.arange(details.gather_slice_sizes[d])
+        along = np.arange(slice_sizes[d])
         index[d] = index[d] + along.reshape([-1 if a == batch_rank + k else 1 for a in range(rank)])
-    shape = (*batch_sizes, *[details.gather_slice_sizes[d] for d in kept])
+    shape = (*batch_sizes, *[slice_sizes[d] for d in kept])
     found = x[tuple([np.broadcast_to(i, shape) for i in index])] if x.ndim else np.broadcast_to(x, shape)
     # The batch dimensions and then the offsets, in the places where the result has them.
     batches = [d for d in range(len(dims)) if d not in n.offset_dims]

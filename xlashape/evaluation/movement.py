@@ -88,8 +88,11 @@ def starts(offsets: Sequence[Value], whole: Sequence[int], part: Sequence[int]) 
 
 @evaluates("dynamic-slice")
 def dynamic_slice(_: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
-    dims = instruction.shape.dimensions
-    return args[0][tuple([slice(s, s + k) for s, k in zip(starts(args[1:], args[0].shape, dims), dims, strict=True)])]
+    x = args[0]
+    # Some elements alone may be there along dimensions that the slice spans.
+    sizes = zip(instruction.shape.dimensions, instruction.operands[0].shape.dimensions, x.shape, strict=True)
+    dims = [held if size == whole else size for size, whole, held in sizes]
+    return x[tuple([slice(s, s + k) for s, k in zip(starts(args[1:], x.shape, dims), dims, strict=True)])]
 
 
 @evaluates("dynamic-update-slice")

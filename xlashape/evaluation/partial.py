@@ -81,8 +81,67 @@ def reads(instruction: HloInstruction, grid: Grid) -> list[Grid] | None:
         return [grid if operand.rank else () for operand in operands]
     if instruction.opcode in _OF_PARTS:
         return [_read(m, grid, operand) for m, operand in zip(_maps(instruction), operands, strict=True)]
+    along = _kept_along(instruction)
+    if along is not None:
+        return [
+            tuple([grid[d] if d is not None else whole for d, whole in zip(dims, every(operand), strict=True)])
+            for dims, operand in zip(along, operands, strict=True)
+        ]
     moved = _moved(instruction)
     return None if moved is None else [_read(moved, grid, operands[0])]
+
+
+def _kept_along(instruction: HloInstruction) -> list[Sequence[int | None]] | None:
+    """For each operand and each of its dimensions the dimension of the result along which an index of one takes only
+    the same index of the other, or None if there is none: dimensions that windows span, and batches. The result of None
+    is that of other operations, and where there is no such dimension."""
+    opcode, details, shape = instruction.opcode, instruction.details, instruction.shape
+    sizes = [operand.shape.dimensions for operand in instruction.operands]
+    if opcode is Opcode.DYNAMIC_SLICE:
+        found = [[d if n == m else None for d, (n, m) in enumerate(zip(sizes[0], shape.dimensions, strict=True))]]
+    elif opcode is Opcode.DYNAMIC_UPDATE_SLICE:
+        found = [[d if n == m else None for d, (n, m) in enumerate(zip(*sizes[:2], strict=True))]] * 2
+    elif opcode is Opcode.GATHER:
+        n = details.gather_dimension_numbers
+        batches = [d for d in range(shape.rank) if d not in n.offset_dims]
+        windows = [d for d in range(len(sizes[0])) if d not in (*n.collapsed_slice_dims, *n.operand_batching_dims)]
+        spanned = {
+            d: o for d, o in zip(windows, n.offset_dims, strict=True) if details.gather_slice_sizes[d] == sizes[0][d]
+        }
+        of_indices = _of_indices(sizes[1], n.index_vector_dim, batches)
+        pairs = zip(n.operand_batching_dims, n.start_indices_batching_dims, strict=True)
+        spanned |= {d: b for d, i in pairs if (b := of_indices[i]) is not None}
+        found = [[spanned.get(d) for d in range(len(sizes[0]))], of_indices]
+    elif opcode is Opcode.SCATTER and len(sizes) == 3:
+        n = details.scatter_dimension_numbers
+        batches = [d for d in range(len(sizes[2])) if d not in n.update_window_dims]
+        windows = [d for d in range(shape.rank) if d not in (*n.inserted_window_dims, *n.input_batching_dims)]
+        pairs = zip(windows, n.update_window_dims, strict=True)
+        of_updates = {u: d for d, u in pairs if sizes[0][d] == sizes[2][u]}
+        of_indices: list[int | None] = [None] * len(sizes[1])
+        places = _of_indices(sizes[1], n.index_vector_dim, batches)
+        for d, i in zip(n.input_batching_dims, n.scatter_indices_batching_dims, strict=True):
+            of_indices[i] = d
+            of_updates |= {u: d for u in [places[i]] if u is not None}
+        kept = set(of_updates.values())
+        found = [
+            [d if d in kept else None for d in range(shape.rank)],
+            of_indices,
+            [of_updates.get(u) for u in range(len(sizes[2]))],
+        ]
+    else:
+        return None
+    found += [[None] * len(dims) for dims in sizes[len(found) :]]
+    return found if any(d is not None for dims in found for d in dims) else None
+
+
+def _of_indices(sizes: Sequence[int], vector_dim: int, batches: Sequence[int]) -> list[int | None]:
+    """The batch dimension that each dimension of indices is."""
+    found: list[int | None] = []
+    left = iter(batches)
+    for d in range(len(sizes)):
+        found.append(None if d == vector_dim else next(left))
+    return found
 
 
 def _maps(instruction: HloInstruction) -> list[IndexingMap | None]:
@@ -147,6 +206,13 @@ def apply_at(
     `reads` gives."""
     if instruction.kind.row.reads is ReadPattern.SAME or instruction.opcode in _OF_PARTS:
         return machine.apply(instruction, operands)
+    along = _kept_along(instruction)
+    if along is not None:
+        kept = {d for dims in along for d in dims}
+        computed = tuple(
+            [at if d in kept else n for d, (at, n) in enumerate(zip(grid, every(instruction.shape), strict=True))]
+        )
+        return [taken(np.asarray(x), computed, grid) for x in machine.apply(instruction, operands)]
     moved = _moved(instruction)
     assert moved is not None
     places = tuple([_places(along, at) for along, (at, _) in zip(held[0], _sources(moved, grid), strict=True)])

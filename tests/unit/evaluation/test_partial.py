@@ -52,6 +52,45 @@ def test_elements_at_a_grid_are_those_of_the_whole(result: str) -> None:
         np.testing.assert_allclose(apply_at(machine, root, parts, read, grid)[0], whole[np.ix_(*grid)], rtol=1e-6)
 
 
-def test_operations_that_read_by_data_need_all() -> None:
-    text = "ENTRY e { x = f32[8,8] parameter(0)  i = s32[] parameter(1)  ROOT d = f32[4,8] dynamic-slice(x, i, i), dynamic_slice_sizes={4,8} }"
-    assert reads(HloModule.parse(text).entry.root, (np.arange(2), np.arange(8))) is None
+INDEXED: Final = [
+    "f32[2,6,5] dynamic-slice(x, i, j, k), dynamic_slice_sizes={2,6,5}",
+    "f32[4,6,5] dynamic-update-slice(x, u, i, j, k)",
+    "f32[3,6,5] gather(x, n), offset_dims={1,2}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,6,5}",
+    "f32[6,3,2] gather(x, m), offset_dims={0,2}, collapsed_slice_dims={0}, start_index_map={0,2}, index_vector_dim=1, slice_sizes={1,6,2}",
+    "f32[3,4,5] gather(x, m), offset_dims={1,2}, collapsed_slice_dims={1}, start_index_map={1,0}, index_vector_dim=1, slice_sizes={4,1,5}",
+    "f32[4,3,5] gather(x, b), offset_dims={2}, collapsed_slice_dims={1}, start_index_map={1}, operand_batching_dims={0}, start_indices_batching_dims={0}, index_vector_dim=2, slice_sizes={1,1,5}",
+    "f32[3,4,6] gather(x, c), offset_dims={2}, collapsed_slice_dims={2}, start_index_map={2}, operand_batching_dims={0}, start_indices_batching_dims={1}, index_vector_dim=2, slice_sizes={1,6,1}",
+    "f32[4,6,5] scatter(x, n, w), update_window_dims={1,2}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+    "f32[4,6,5] scatter(x, m, z), update_window_dims={0,1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0,2}, index_vector_dim=1, to_apply=add",
+    "f32[4,6,5] scatter(x, b, q), update_window_dims={2}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, input_batching_dims={0}, scatter_indices_batching_dims={0}, index_vector_dim=2, to_apply=second",
+    "f32[4,6,5] scatter(x, c, t), update_window_dims={1}, inserted_window_dims={2}, scatter_dims_to_operand_dims={2}, input_batching_dims={0}, scatter_indices_batching_dims={1}, index_vector_dim=2, to_apply=add",
+]
+INDICES = """add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+second { a = f32[] parameter(0)  ROOT b = f32[] parameter(1) }
+ENTRY e { x = f32[4,6,5] parameter(0)  u = f32[3,6,2] parameter(1)  w = f32[3,6,5] parameter(2)  z = f32[6,2,3] parameter(3)
+  q = f32[4,3,5] parameter(4)  i = s32[] parameter(5)  j = s32[] parameter(6)  k = s32[] parameter(7)  n = s32[3,1] parameter(8)
+  m = s32[3,2] parameter(9)  b = s32[4,3,1] parameter(10)  c = s32[3,4,1] parameter(11)  t = f32[3,6,4] parameter(12)
+  ROOT r = %s }"""
+
+
+@pytest.mark.parametrize("result", INDEXED)
+def test_dimensions_that_windows_span_and_batches_are_kept_apart(result: str) -> None:
+    root = HloModule.parse(INDICES % result).entry.root
+    rng, machine = np.random.default_rng(4), Machine(PlainNumbers())
+    shapes = [operand.shape for operand in root.operands]
+    for _ in range(20):
+        operands = [
+            rng.integers(-2, 8, s.dimensions, np.int32) if s.element_type.is_integral else rng.normal(size=s.dimensions)
+            for s in shapes
+        ]
+        whole = machine.apply(root, [[x] for x in operands])[0]
+        grid = tuple([np.sort(rng.choice(n, max(n // 2, 1), replace=False)) for n in whole.shape])
+        read = reads(root, grid)
+        assert read is not None and sum(map(size, read)) < sum([int(np.size(x)) for x in operands])
+        parts = [[taken(x, every(s), r)] for x, s, r in zip(operands, shapes, read, strict=True)]
+        np.testing.assert_array_equal(apply_at(machine, root, parts, read, grid)[0], whole[np.ix_(*grid)])
+
+
+def test_windows_that_span_no_dimension_need_all() -> None:
+    text = "ENTRY e { x = f32[8,8] parameter(0)  i = s32[] parameter(1)  ROOT d = f32[4,4] dynamic-slice(x, i, i), dynamic_slice_sizes={4,4} }"
+    assert reads(HloModule.parse(text).entry.root, (np.arange(2), np.arange(3))) is None
