@@ -96,6 +96,7 @@ def _kept_along(instruction: HloInstruction) -> list[Sequence[int | None]] | Non
     the same index of the other, or None if there is none: dimensions that windows span, and batches. The result of None
     is that of other operations, and where there is no such dimension."""
     opcode, details, shape = instruction.opcode, instruction.details, instruction.shape
+    found: list[Sequence[int | None]]
     sizes = [operand.shape.dimensions for operand in instruction.operands]
     if opcode is Opcode.DYNAMIC_SLICE:
         found = [[d if n == m else None for d, (n, m) in enumerate(zip(sizes[0], shape.dimensions, strict=True))]]

@@ -291,7 +291,11 @@ class Comparison:
         """Whether a program and the divided form of it have the same elements in the field. They share no values that
         could be drawn in the place of parameters."""
         outputs = [output for output, shape in enumerate(self.whole.outputs) if shape.is_array]
-        sampled = SampledOutputs(outline, self.whole, roots, outputs, divided, self.devices, self.draws[0].seed)
+        first = self.draws[0]
+        sampled = SampledOutputs(
+            outline, self.whole, roots, outputs, divided, self.devices,
+            lambda p: self._input(p, first, domain=None), first.seed,
+        )  # fmt: skip
         check("elements of a run of a large program and its partitioned form", sampled.cost, _MOST_IN_FIELD)
         for draw in self.draws[:_TRIED]:
             domain = outline.field(draw.number)
@@ -357,12 +361,6 @@ class Comparison:
             for output, pair in enumerate(zip(*roots, strict=True))
             if self.whole.outputs[output].is_array and not outline.are_same(*pair)
         ]
-        samples = {
-            o: SampledOutputs(outline, self.whole, roots, [o], divided, self.devices, draw.seed) for o in outputs
-        }
-        tried = sorted(samples.values(), key=lambda each: each.part.cost())[:1]
-        if len(outputs) > 1:
-            tried.append(SampledOutputs(outline, self.whole, roots, outputs, divided, self.devices, draw.seed))
         drawn: dict[int, Array] = {}
 
         def input_of(parameter: int) -> Array:
@@ -370,6 +368,12 @@ class Comparison:
                 drawn[parameter] = self._input(parameter, draw, domain=None)
             return drawn[parameter]
 
+        def sampled_of(outputs: list[int]) -> SampledOutputs:
+            return SampledOutputs(outline, self.whole, roots, outputs, divided, self.devices, input_of, draw.seed)
+
+        tried = [sampled_of([min(outputs, key=lambda o: outline.from_parameters([r[o] for r in roots]).cost())])]
+        if len(outputs) > 1:
+            tried.append(sampled_of(outputs))
         for sampled in tried:
             check("elements of a run with ordinary numbers", sampled.cost, _MOST)
             runs: list[dict[int, list[Spread]]] = []

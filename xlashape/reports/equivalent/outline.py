@@ -215,16 +215,22 @@ class Outline(Terms):
     def _agree(self, one: int, other: int, shared: set[int]) -> bool:
         """Whether two values are equal. A part that cannot be evaluated is not known to be."""
         part, goal = self._part((one, other), shared), every(self.values[one].shape)
-        if part.cost() > _WHOLE:
-            goal = part.sample(goal, self._seed)
-            self.is_sampled = True
-        goals = {one: goal, other: goal}
-        grids = part.needed(goals)
-        if part.cost(grids) > _MOST:
-            return False
         try:
-            draws = 1 if size(goal) >= _ENOUGH else 2
             with np.errstate(all="ignore"):
+                if part.cost() > _WHOLE:
+                    chosen = part.chosen(
+                        self._machine(self.field(0)),
+                        lambda v, g: self._drawn(v, g, 0),
+                        max(map(len, goal), default=0),
+                        self._seed,
+                    )
+                    goal = part.sample(goal, self._seed, chosen)
+                    self.is_sampled = True
+                goals = {one: goal, other: goal}
+                grids = part.needed(goals)
+                if part.cost(grids) > _MOST:
+                    return False
+                draws = 1 if size(goal) >= _ENOUGH else 2
                 return all(self._agree_in(part, goals, grids, draw) for draw in range(draws))
         except (UnsupportedError, LimitExceededError) as error:
             self.reasons.setdefault(error.message)
@@ -236,9 +242,11 @@ class Outline(Terms):
 
     def _agree_in(self, part: Part, goals: Mapping[int, Grid], grids: Mapping[int, Grid], draw: int) -> bool:
         domain = self.field(draw)
-        machine = Machine(domain, self._devices.number, partitioned=self._devices.are_partitions)
-        found = part.evaluated(machine, goals, grids, lambda value, grid: self._drawn(value, grid, draw))
+        found = part.evaluated(self._machine(domain), goals, grids, lambda v, g: self._drawn(v, g, draw))
         return len({tuple([digest_of(domain, x) for x in spread]) for spread in found.values()}) == 1
+
+    def _machine(self, domain: Field) -> Machine:
+        return Machine(domain, self._devices.number, partitioned=self._devices.are_partitions)
 
     def _drawn(self, value: int, grid: Grid, draw: int) -> Spread:
         shape = self.values[value].shape

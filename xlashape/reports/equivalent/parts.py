@@ -22,6 +22,12 @@ _SAMPLE: Final = 1 << 10
 """Elements in a sample, at most, unless _ALONG asks for more."""
 
 
+_NARROW: Final = 1 << 14
+"""Elements, at most, of integers of which some are evaluated to choose a sample."""
+_CHOOSING: Final = 1 << 17
+"""Elements and products, of 64 each, that may be evaluated for that."""
+
+
 class OutlinedValue(NamedTuple):
     """A value of a module."""
 
@@ -85,10 +91,11 @@ class Part:
             ]
         )
 
-    def sample(self, grid: Grid, seed: int) -> Grid:
-        """Some of the elements: the first and last along each dimension, those beside numbers that the attributes of
-        the region name, and others at random."""
+    def sample(self, grid: Grid, seed: int, chosen: Iterable[int] = ()) -> Grid:
+        """Some of the elements: the first and last along each dimension, those at indices that the data choose, those
+        beside numbers that the attributes of the region name, and others at random."""
         named = {n for value in self.region for n in _numbers_of(self._values[value].instruction)}
+        told = list(dict.fromkeys([*chosen, *sorted(named)]))
         rng = np.random.default_rng([seed, len(grid)])
         found: list[Array] = []
         count = _ALONG
@@ -97,10 +104,53 @@ class Part:
         for along in grid:
             n = len(along)
             if n > count:
-                near = np.array([i for i in (0, 1, n - 2, n - 1, *sorted(named)) if 0 <= i < n][: count - 4])
+                near = np.array([i for i in (0, 1, n - 2, n - 1, *told) if 0 <= i < n][: count - 4])
                 along = np.unique(np.concatenate([near, rng.choice(n, count - len(near), replace=False)]))
             found.append(along)
         return tuple(found)
+
+    def chosen(self, machine: Machine, given: Callable[[int, Grid], Spread], most: int, seed: int) -> list[int]:
+        """Some indices below `most` that the data choose: those at which scatters and updates write, and those that
+        comparisons of integers find. Other elements of an array may all be passed over."""
+        sources: dict[int, int | None] = {}
+        for value in self.region:
+            instruction, operands = self._values[value].instruction, self._operands(value)
+            assert instruction is not None
+            if instruction.opcode is Opcode.SCATTER:
+                vector_dim = instruction.details.scatter_dimension_numbers.index_vector_dim
+                sources[operands[len(operands) // 2]] = vector_dim
+            elif instruction.opcode is Opcode.DYNAMIC_UPDATE_SLICE:
+                sources |= dict.fromkeys(operands[2:])
+            elif instruction.opcode is Opcode.COMPARE and instruction.operands[0].shape.element_type.is_integral:
+                sources |= dict.fromkeys([found for each in operands if (found := self._narrow(each)) is not None])
+        rng = np.random.default_rng(seed)
+        numbers: list[int] = []
+        for k in rng.permutation(len(sources)):
+            value, vector_dim = list(sources.items())[int(k)]
+            part = Part(self._values, [value], lambda v: v not in self.region, self._found)
+            if len(numbers) >= 2 * _ALONG or part.cost() > _CHOOSING:
+                continue
+            goals = {value: every(self._values[value].shape)}
+            x = np.asarray(part.evaluated(machine, goals, part.needed(goals), given)[value][0])
+            vectors = x[..., None] if vector_dim is None or vector_dim == x.ndim else np.moveaxis(x, vector_dim, -1)
+            rows = vectors.reshape(-1, vectors.shape[-1])
+            inside = np.flatnonzero(((rows >= 0) & (rows < most)).all(1))
+            for row in rng.choice(inside, min(len(inside), 2), replace=False):
+                place: Any = np.unravel_index(row, vectors.shape[:-1])
+                numbers += [*rows[row].tolist(), *map(int, place)]
+        return numbers
+
+    def _narrow(self, value: int) -> int | None:
+        """What a value repeats or moves, if that is small and no constant."""
+        while not (made := self._values[value]).is_constant:
+            if size(every(made.shape)) <= _NARROW:
+                return value
+            if made.instruction is None or made.instruction.opcode not in (
+                Opcode.BROADCAST, Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.CONVERT, Opcode.COPY,
+            ):  # fmt: skip
+                break
+            (value,) = self._operands(value)
+        return None
 
     def needed(self, goals: Mapping[int, Grid]) -> dict[int, Grid]:
         """The elements of values that those of the goals are computed from."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from xlashape.evaluation.custom_calls import shards
 from xlashape.evaluation.domains.domain import FloatDomain
+from xlashape.evaluation.domains.values import PlainNumbers
 from xlashape.evaluation.machine import Array, Machine, Spread, at
 from xlashape.evaluation.partial import Grid, every, joined, taken
 from xlashape.evaluation.run_module import DeviceCount
@@ -30,9 +31,10 @@ class SampledOutputs:
         outputs: Iterable[int],
         divided: tuple[bool, bool],
         devices: DeviceCount,
+        numbers_of: Callable[[int], Array],
         seed: int,
     ) -> None:
-        """`whole` says how what is `divided` is divided."""
+        """`whole` says how what is `divided` is divided, `numbers_of` gives the parameters as numbers."""
         self._outline = outline
         self._whole = whole
         self._devices = devices
@@ -43,10 +45,13 @@ class SampledOutputs:
         self._wanted: dict[int, list[list[Grid]]] = {}
         """Output → for each program the elements of the value of each device, or of all devices."""
         goals: dict[int, list[Grid]] = {}
+        most = max([n for output in self._pairs for n in whole.outputs[output].dimensions], default=0)
+        with np.errstate(all="ignore"):
+            chosen = self.part.chosen(self._machine(PlainNumbers()), self._given(numbers_of), most, seed)
         for output, pair in self._pairs.items():
             # A part is not larger than the whole.
             shape = outline.values[pair[divided.index(True) if True in divided else 0]].shape
-            grid = self.grids[output] = self.part.sample(every(shape), seed)
+            grid = self.grids[output] = self.part.sample(every(shape), seed, chosen)
             self._wanted[output] = [[grid], [grid]]
             if divided[0] != divided[1]:
                 self._wanted[output] = self._of_devices(output, grid, divided)
@@ -77,17 +82,8 @@ class SampledOutputs:
 
     def evaluated(self, domain: FloatDomain, input_of: Callable[[int], Array]) -> dict[int, list[Spread]]:
         """Output → its elements in either program. `input_of` gives the arrays of the parameters."""
-
-        def given(value: int, grid: Grid) -> Spread:
-            made = self._outline.values[value]
-            sharding, parts = self._outline.shardings[value], [input_of(made.leaf)]
-            if sharding is not None:
-                parts = shards(parts, sharding, self._whole.inputs[made.leaf], self._devices.number)
-            return [taken(x, every(made.shape), grid) for x in parts]
-
-        machine = Machine(domain, self._devices.number, partitioned=self._devices.are_partitions)
         with np.errstate(all="ignore"):
-            found = self.part.evaluated(machine, self._goals, self._needed, given)
+            found = self.part.evaluated(self._machine(domain), self._goals, self._needed, self._given(input_of))
         return {
             output: [
                 [
@@ -98,3 +94,16 @@ class SampledOutputs:
             ]
             for output, pair in self._pairs.items()
         }
+
+    def _machine(self, domain: FloatDomain) -> Machine:
+        return Machine(domain, self._devices.number, partitioned=self._devices.are_partitions)
+
+    def _given(self, input_of: Callable[[int], Array]) -> Callable[[int, Grid], Spread]:
+        def given(value: int, grid: Grid) -> Spread:
+            made = self._outline.values[value]
+            sharding, parts = self._outline.shardings[value], [input_of(made.leaf)]
+            if sharding is not None:
+                parts = shards(parts, sharding, self._whole.inputs[made.leaf], self._devices.number)
+            return [taken(x, every(made.shape), grid) for x in parts]
+
+        return given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -78,3 +78,31 @@ def test_partitioned_programs_are_equal_to_their_global_ones(row: dict[str, Any]
 def test_mutants_of_partitioned_programs_differ_from_the_global_ones(row: dict[str, Any]) -> None:
     found = equivalent(before(row["program"]), mutated(row))
     assert found.verdict.startswith("equal") if row["verdict"] == "same" else found.verdict == "differs"
+
+
+FEW: Final = {
+    "scatter": """add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
+ENTRY e { x = f32[4096,4096] parameter(0)  i = s32[64,1] parameter(1)  u = f32[64,4096] parameter(2)
+  n = s32[] constant(13)  m = s32[64,1] broadcast(n), dimensions={}  k = s32[64,1] multiply(i, m)  h = s32[64,1] add(k, m)
+  at = s32[64,1] multiply(h, h)  t = f32[] constant(2)  b = f32[64,4096] broadcast(t), dimensions={}  v = f32[64,4096] multiply(u, b)
+  ROOT r = f32[4096,4096] scatter(x, at, v), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }""",
+    "update": """ENTRY e { x = f32[4096,4096] parameter(0)  u = f32[2,2] parameter(1)  i = s32[] parameter(2)
+  n = s32[] constant(13)  k = s32[] multiply(i, n)  h = s32[] add(k, n)  at = s32[] multiply(h, h)
+  t = f32[] constant(2)  b = f32[2,2] broadcast(t), dimensions={}  v = f32[2,2] multiply(u, b)
+  ROOT r = f32[4096,4096] dynamic-update-slice(x, v, at, at) }""",
+    "one-hot": """ENTRY e { x = f32[4096,4096] parameter(0)  i = s32[4096] parameter(1)
+  n = s32[] constant(13)  m = s32[4096] broadcast(n), dimensions={}  k = s32[4096] multiply(i, m)  h = s32[4096] add(k, m)
+  at = s32[4096] multiply(h, h)  all = s32[4096,4096] broadcast(at), dimensions={0}  j = s32[4096,4096] iota(), iota_dimension=1
+  is = pred[4096,4096] compare(j, all), direction=EQ  t = f32[] constant(2)  b = f32[4096,4096] broadcast(t), dimensions={}
+  z = f32[] constant(0)  y = f32[4096,4096] broadcast(z), dimensions={}  v = f32[4096,4096] select(is, b, y)
+  ROOT r = f32[4096,4096] add(x, v) }""",
+}
+"""Programs of which the data choose the few elements that a constant changes."""
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_elements_that_the_data_choose_are_compared(name: str) -> None:
+    found = equivalent(FEW[name], FEW[name].replace("constant(2)", "constant(3)"))
+    assert found.verdict == "differs"
+    other = FEW[name].replace("t = f32[] constant(2)", "o = f32[] constant(1)  t = f32[] add(o, o)")
+    assert equivalent(FEW[name], other).is_equal
