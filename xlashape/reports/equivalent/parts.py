@@ -125,19 +125,17 @@ class Part:
                 sources |= dict.fromkeys([found for each in operands if (found := self._narrow(each)) is not None])
         rng = np.random.default_rng(seed)
         numbers: list[int] = []
-        for k in rng.permutation(len(sources)):
-            value, vector_dim = list(sources.items())[int(k)]
+        for number in rng.permutation(len(sources)):
+            value, vector_dim = list(sources.items())[int(number)]
             part = Part(self._values, [value], lambda v: v not in self.region, self._found)
             if len(numbers) >= 2 * _ALONG or part.cost() > _CHOOSING:
                 continue
             goals = {value: every(self._values[value].shape)}
             x = np.asarray(part.evaluated(machine, goals, part.needed(goals), given)[value][0])
             vectors = x[..., None] if vector_dim is None or vector_dim == x.ndim else np.moveaxis(x, vector_dim, -1)
-            rows = vectors.reshape(-1, vectors.shape[-1])
-            inside = np.flatnonzero(((rows >= 0) & (rows < most)).all(1))
-            for row in rng.choice(inside, min(len(inside), 2), replace=False):
-                place: Any = np.unravel_index(row, vectors.shape[:-1])
-                numbers += [*rows[row].tolist(), *map(int, place)]
+            inside = np.argwhere(((vectors >= 0) & (vectors < most)).all(-1)).tolist()
+            for k in rng.choice(len(inside), min(len(inside), 2), replace=False):
+                numbers += [*vectors[tuple(inside[int(k)])].tolist(), *inside[int(k)]]
         return numbers
 
     def _narrow(self, value: int) -> int | None:
