@@ -105,13 +105,12 @@ class Comparison:
     # -- terms -------------------------------------------------------------------------------------
 
     def _is_divided(self, program: ComparedProgram) -> bool:
-        """Whether a module is the partitioned one of the first module."""
-        return (
-            program is not self.whole
-            and self.devices.number > 1
-            and not any(program.input_shardings)
-            and (any(self.whole.input_shardings) or self._sizes(program.inputs) != self._sizes(self.whole.inputs))
-        )
+        """Whether a module is the partitioned one of the first module. Older partitioners leave shardings at it."""
+        if program is self.whole or self.devices.number == 1:
+            return False
+        if self._sizes(program.inputs + program.outputs) != self._sizes(self.whole.inputs + self.whole.outputs):
+            return True
+        return any(self.whole.input_shardings) and not any(program.input_shardings)
 
     @staticmethod
     def _sizes(shapes: Sequence[Shape]) -> list[tuple[int, ...]]:

@@ -39,6 +39,8 @@ class Draw(NamedTuple):
     """Integers within the ranges are at most so large."""
     corners: tuple[int, ...]
     """Integers beside which programs may behave differently, the most likely first; empty for a draw in range."""
+    is_wide: bool = False
+    """Whether integers that are not corners may have any value, so that sums and products overflow."""
 
     def _rng(self, parameter: int, purpose: int, number: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, number, parameter, purpose])
@@ -49,7 +51,8 @@ class Draw(NamedTuple):
         if shape.element_type.text == "pred":
             return rng.random(dims) < 0.5
         low, high = _bounds(shape)
-        found = rng.integers(0, min(self.range, high), dims, endpoint=True).astype(object)
+        least, most = (low, high) if self.is_wide else (0, min(self.range, high))
+        found = rng.integers(least, most, dims, endpoint=True, dtype=np.int64 if low else np.uint64).astype(object)
         if self.corners:
             # Unsigned numbers wrap around: −1 is the greatest.
             pool = [c if low <= c <= high else c % (high - low + 1) + min(low, 0) for c in self.corners]
@@ -113,10 +116,11 @@ def draws_for(modules: Sequence[HloModule], seed: int) -> list[Draw]:
         # Unsigned integers are keys of random numbers more often than indices.
         count = _CORNERS if any(leaf.element_type.is_signed_integral for leaf in parameters) else 4
         step = max(1, len(corners) // count)
+        loops = _has_loops(modules)
         for k in range(count):
             # For scalars, whose corner goes by the number of the draw, the list begins at another place.
-            turned = (*corners[k * step :], *corners[: k * step])
-            found.append(Draw(_BASES + k, 0, seed, ranges[0], turned if step > 1 else corners))
+            turned = (*corners[k * step :], *corners[: k * step]) if step > 1 else corners
+            found.append(Draw(_BASES + k, 0, seed, ranges[0], turned, is_wide=k % 2 == 1 and not loops))
     return found
 
 
@@ -124,12 +128,16 @@ def _corners(modules: Sequence[HloModule], last: set[int]) -> tuple[int, ...]:
     compared, others = _constants(modules)
     near = [c + by for c in sorted(compared) for by in (0, 1, -1)]
     ends = [n + by for n in sorted(last) for by in (1, 0)]
-    loops = any(each.opcode is Opcode.WHILE for each in _instructions(modules))
+    loops = _has_loops(modules)
     extreme = [] if loops else [(1 << 31) - 1, -(1 << 31)]
     rest = [c + by for c in sorted(others) for by in (0, 1, -1)]
     below = [-1, -(max(last, default=0) + 1)]
     found = dict.fromkeys([*near, *below, *ends, *extreme, *(c for c in rest if not loops or abs(c) < 1 << 10)])
     return tuple(found)
+
+
+def _has_loops(modules: Sequence[HloModule]) -> bool:
+    return any(each.opcode is Opcode.WHILE for each in _instructions(modules))
 
 
 def _instructions(modules: Sequence[HloModule]) -> Iterable[HloInstruction]:

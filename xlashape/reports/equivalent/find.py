@@ -65,12 +65,16 @@ def _stages(directory: Any, seed: int) -> Equivalent:
     texts = [content(Input(str(dump.path), str(dump.path))) for dump in dumps]
     first = module_of(texts[0])
     comparison = Comparison([first], seed)
+    passes = {(dump.pipeline, dump.after) for dump in dumps}
     before, text, stages = comparison.whole, texts[0], list[PassStage]()
     shown: Verdict | None = None
     is_sampled = False
     broken: PassStage | None = None
-    for dump, data in zip(dumps[1:], texts[1:], strict=True):
+    for previous, dump, data in zip(dumps, dumps[1:], texts[1:], strict=False):
         found = Verdict(EQUAL)
+        name = dump.pipeline if dump.after == "pipeline-start" or dump.pipeline == "copy-insertion" else dump.after
+        if dump.after == "pipeline-start" and data != text and (previous.pipeline, previous.before) in passes:
+            name = previous.before  # the pass begins a pipeline of its own once it has changed the program
         if data != text:
             try:
                 this = ComparedProgram(module_of(data))
@@ -79,7 +83,6 @@ def _stages(directory: Any, seed: int) -> Equivalent:
             except UnsupportedError as error:
                 found = Verdict(UNKNOWN, [error.message])
         is_sampled = is_sampled or found.is_sampled
-        name = dump.pipeline if dump.after == "pipeline-start" or dump.pipeline == "copy-insertion" else dump.after
         instruction = found.instruction
         named = None if instruction is None else instruction.name
         stage = PassStage(name, dump.path.name, found.verdict, named, source_of(instruction), tuple(found.reasons))
