@@ -1,13 +1,15 @@
 """Programs with the dumps that XLA wrote after its passes, and what executing them, and changed forms of them, showed.
 
-`tests/vectors/equivalent` has the text dumps of each program by jaxlib 0.12.0.1 for CPU; `gather33479` was compiled by
-jaxlib 0.8.0, which computes it wrong (jax#33479). `reference.jsonl` says what execution by jaxlib's CPU client showed:
+`tests/vectors/equivalent` has the text dumps of each program by jaxlib 0.12.0.1 for CPU; those with the number of a
+thread in their name were compiled by the jaxlib that computes them wrong. `reference.jsonl` says what execution by
+jaxlib's CPU client showed:
 
 - `evaluate`: `values.npz` has inputs and results under `KEY.in0`, …, `KEY.out0`, …
 - `mutant`: line `line` of `base` (from 0) changed to `new`. Beside the file before all passes it `differs` (`where`: on
   ordinary inputs, or only for particular integers) or is the `same`.
 - `spmd`: the first and the last file of a partitioned program compute the same on `devices` devices.
-- `historic`: the stage from which on the result is wrong. `pair`: two modules and the verdict on them.
+- `historic`: the stage from which on the result is wrong, and its pass; `inputs`, and the `right` outputs by NumPy and
+  the `wrong` ones by jaxlib (`tests/proof/historic.py`). `pair`: two modules and the verdict on them.
 """
 
 from __future__ import annotations

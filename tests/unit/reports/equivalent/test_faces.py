@@ -19,21 +19,30 @@ PLUS = "ENTRY e { x = f32[4] parameter(0)  y = f32[4] parameter(1)  ROOT r = f32
 MINUS = PLUS.replace("add", "subtract")
 
 
+def dumped(program: str, folder: Path) -> Path:
+    """The last stage of a program, beside the others."""
+    for name, text in texts(program).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder / list(texts(program))[-1]
+
+
 @pytest.fixture
 def dumps(tmp_path: Path) -> Path:
-    for name, text in texts("gather33479").items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    return tmp_path
+    return dumped("gather33479", tmp_path).parent
 
 
-def test_a_directory_names_the_pass(dumps: Path) -> None:
+def test_a_directory_has_a_row_for_each_stage(dumps: Path) -> None:
     found = xs.equivalent(dumps)
-    (row,) = rows("historic")
     assert found.verdict == "differs" and found.first is not None
-    assert found.first.file == row["first"] and found.first.pass_name == "constant_folding"
     assert [stage.verdict for stage in found.stages].count("differs") == 1
     assert found.stages[-1].file.endswith("cpu_after_optimizations.txt")
     assert (found.instruction, found.source) == ("constant.12", "historic.py:9")
+
+
+@pytest.mark.parametrize("row", rows("historic"), ids=lambda row: row["program"])
+def test_the_pass_that_was_wrong_is_named(row: dict[str, Any], tmp_path: Path) -> None:
+    first = xs.equivalent(dumped(row["program"], tmp_path)).first
+    assert first is not None and (first.file, first.pass_name) == (row["first"], row["pass"])
 
 
 def test_inputs_replay_the_difference() -> None:

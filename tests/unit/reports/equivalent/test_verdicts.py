@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import numpy as np
 import pytest
 from equivalent_programs import PROGRAMS, after, before, mutated, rows, texts
 
-from xlashape.evaluation.run_module import module_of
+from xlashape.evaluation.run_module import evaluate, input_shapes, module_of
 from xlashape.reports.equivalent.compare import ComparedProgram, Comparison, Verdict
 
 
@@ -85,3 +87,18 @@ def test_equal_numbers_of_other_types_are_other_values(first: str, second: str) 
     for output in range(2):
         found = verdict(program(), program(output))
         assert found.verdict == "differs" and found.difference is not None and found.difference.output == output
+
+
+@pytest.mark.parametrize("row", [r for r in rows("historic") if "inputs" in r], ids=lambda row: row["program"])
+def test_stages_have_the_values_that_running_the_program_gave(row: dict[str, Any]) -> None:
+    """Those before the wrong pass have NumPy's values, and the others what jaxlib's CPU client returned."""
+    stages = texts(row["program"])
+    shapes = input_shapes(module_of(before(row["program"])))
+    inputs = [np.array(x).reshape(shape.dimensions) for x, shape in zip(row["inputs"], shapes, strict=True)]
+    expected = row["right"]
+    for name, text in stages.items():
+        if name == row["first"]:
+            expected = row["wrong"]
+        like = before(row["program"]) if re.search(r"^ENTRY \S+_spmd", text, re.MULTILINE) else None  # partitioned
+        for x, value in zip(evaluate(text, inputs, like=like), expected, strict=True):
+            np.testing.assert_allclose(x[0] if isinstance(x, list) else x, np.array(value), rtol=1e-4, err_msg=name)
