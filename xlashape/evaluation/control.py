@@ -19,7 +19,7 @@ from xlashape.evaluation.machine import (
     evaluates_together,
     unsupported,
 )
-from xlashape.hlo import HloInstruction
+from xlashape.hlo import HloComputation, HloInstruction
 from xlashape.limits import check
 from xlashape.shape import Shape
 
@@ -65,18 +65,35 @@ def conditional(machine: Machine, instruction: HloInstruction, operands: list[Sp
 
 @evaluates_together("while")
 def while_(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
-    """The computations are body and condition, in this order."""
+    """The computations are body and condition, in this order. Devices that exchange data go on together."""
     body, condition = instruction.called_computations
     state = operands[0]
     for iteration in range(MAX_ITERATIONS + 1):
-        again = {bool(value) for value in machine.run(condition, [state])}
-        if len(again) > 1:
-            raise unsupported(instruction, "ends on some devices before it ends on others")
-        if again == {False}:
+        again = [bool(value) for value in machine.run(condition, [state])]
+        if not any(again):
             return state
         check("iterations of a loop", iteration + 1, MAX_ITERATIONS)
-        state = machine.run(body, [state])
+        found = machine.run(body, [state])
+        if not all(again):
+            if _parts(condition, again) or _parts(body, again):
+                raise unsupported(instruction, "ends on some devices before it ends on others")
+            pairs = zip(again, machine.each(found), machine.each(state), strict=True)
+            found = [new if goes_on else old for goes_on, new, old in pairs]
+        state = found
     raise AssertionError
+
+
+def _parts(computation: HloComputation, again: list[bool]) -> bool:
+    """Whether devices that go on exchange data with devices that do not."""
+    for each in computation.instructions:
+        if each.kind.row.exchanges_with_replicas:
+            pairs = [(pair.source, pair.target) for pair in each.details.source_target_pairs]
+            for group in [*each.replica_groups.expand(), *pairs] or [range(len(again))]:
+                if len({again[device] for device in group}) > 1:
+                    return True
+        if any(_parts(called, again) for called in each.called_computations):
+            return True
+    return False
 
 
 @evaluates_together("scan")
