@@ -235,14 +235,18 @@ class Comparison:
             if any(not _same(ledger, x, y, d) for x, y in zip(one, other, strict=True))
         ]
         reasons: list[str] = []
-        for d in draws[:: -(-len(draws) // _SHOWN) or 1]:
+        # The signs of ordinary numbers are not those of elements: a draw whose elements agree may show it.
+        ranges = [d for d, draw in enumerate(self.draws) if not draw.corners] if draws else []
+        for d in dict.fromkeys([*draws[:: -(-len(draws) // _SHOWN) or 1], *ranges]):
             try:
                 found = self._shown(a, b, self.draws[d])
             except (UnsupportedError, LimitExceededError) as error:
                 reasons.append(error.message)
                 continue
             if found is not None:
-                return Verdict(DIFFERS, difference=found, instruction=self._parting(a, b, d))
+                return Verdict(
+                    DIFFERS, difference=found, instruction=self._parting(a, b, d if d in draws else draws[0])
+                )
         reasons = list(dict.fromkeys([*ledger.reasons, *reasons]))
         if not reasons:
             reasons = ["the modules differ as formulas, and agree on ordinary numbers: perhaps an approximation"]
