@@ -22,6 +22,7 @@ class Bug(NamedTuple):
     """A program, and who computes it wrongly."""
 
     thread: str
+    """Where it was reported; empty for a bug that no thread is known of."""
     jaxlib: str
     devices: int
     make: Callable[[], tuple[Any, tuple[Any, ...], Any]]
@@ -130,6 +131,18 @@ def cumsum21403():
 
     x, whole = np.ones((4, 16), np.int32), sharding((4, 2))
     return jax.jit(f, in_shardings=whole, out_shardings=whole), (x,), np.cumsum(x, 1)
+
+
+@bug("", "0.11.2", 8)
+def extremes():
+    """Found by `partitioned.py`: both running values got the padding of the sum."""
+
+    def f(x):
+        return jnp.cumsum(x, 0), lax.cummax(x, 0)
+
+    x, rows = -1 - np.arange(16, dtype=np.float32).reshape(16, 1), sharding((8,), "x")
+    jitted = jax.jit(f, in_shardings=rows, out_shardings=(rows, rows))
+    return jitted, (x,), (np.cumsum(x, 0), np.maximum.accumulate(x, 0))
 
 
 @bug("jax-ml/jax#18434", "0.4.20", 8)

@@ -116,6 +116,34 @@ ENTRY e { a = f32[2] parameter(0)
     assert [one.tolist() for one in found] == [[13, 13], [0, 0], [1, 1], [0, 0]]
 
 
+def test_devices_that_exchange_data_go_on_together() -> None:
+    text = """HloModule m, num_partitions=4
+add {{ x = s32[] parameter(0)
+ y = s32[] parameter(1)
+ ROOT s = s32[] add(x, y) }}
+more {{ x = s32[] parameter(0)
+ c = s32[] constant(10)
+ ROOT r = pred[] compare(x, c), direction=LT }}
+body {{ x = s32[] parameter(0)
+ ROOT s = s32[] {} }}
+ENTRY e {{ x = s32[] parameter(0)
+ ROOT w = s32[] while(x), condition=more, body=body }}"""
+    groups = "all-reduce(x), replica_groups={{{{{}}},{{{}}}}}, to_apply=add"
+    for line, starts, expected in (
+        ("add(x, x)", (1, 12, 3, 4), [16, 12, 12, 16]),
+        (groups.format("0,1", "2,3"), (1, 1, 3, 3), [16, 16, 12, 12]),
+        (groups.format("0,2", "1,3"), (1, 12, 3, 12), [16, 12, 16, 12]),
+        (groups.format("0,1", "2,3"), (1, 12, 3, 3), None),
+        ("collective-permute(x), source_target_pairs={{0,1}}", (1, 12, 3, 3), None),
+    ):
+        inputs = [[np.int32(n) for n in starts]]
+        if expected is None:
+            with pytest.raises(UnsupportedError, match="ends on some devices before it ends on others"):
+                evaluate(text.format(line), inputs)
+        else:
+            assert [int(x) for x in evaluate(text.format(line), inputs)[0]] == expected
+
+
 def test_matrix_products_of_cublas_have_alpha_beta_and_epilogue() -> None:
     config = {
         "gemm_backend_config": {

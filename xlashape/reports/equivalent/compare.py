@@ -43,7 +43,9 @@ _MOST: Final = 1 << 32
 _MOST_IN_FIELD: Final = 1 << 25
 """As _MOST, in the field."""
 _SHOWN: Final = 5
-"""The most draws in which ordinary numbers are tried."""
+"""The most draws in which ordinary numbers are tried, of those whose elements differ."""
+_FURTHER: Final = (4, 6, 8)
+"""Further draws of ordinary numbers of both signs, for a difference that no other draw shows."""
 _TRIED: Final = 2
 """As _SHOWN, for large programs: numbers of both signs, and positive ones."""
 _TOLERANCE: Final = 1e-4
@@ -235,22 +237,25 @@ class Comparison:
             if any(not _same(ledger, x, y, d) for x, y in zip(one, other, strict=True))
         ]
         reasons: list[str] = []
-        # The signs of ordinary numbers are not those of elements: a draw whose elements agree may show it.
-        ranges = [d for d, draw in enumerate(self.draws) if not draw.corners] if draws else []
-        for d in dict.fromkeys([*draws[:: -(-len(draws) // _SHOWN) or 1], *ranges]):
+        # The signs of ordinary numbers are not those of elements: any draw may show it, or none of a few.
+        tried = [self.draws[d] for d in draws[:: -(-len(draws) // _SHOWN) or 1]]
+        others = [draw for draw in self.draws if not draw.corners]
+        others += [self.draws[0]._replace(number=n, base=n) for n in _FURTHER]
+        parting = draws[0] if draws else 0
+        for draw in dict.fromkeys([*tried, *others] if draws else []):
+            if reasons and draw not in tried:
+                break
             try:
-                found = self._shown(a, b, self.draws[d])
+                found = self._shown(a, b, draw)
             except (UnsupportedError, LimitExceededError) as error:
                 reasons.append(error.message)
                 continue
             if found is not None:
-                return Verdict(
-                    DIFFERS, difference=found, instruction=self._parting(a, b, d if d in draws else draws[0])
-                )
+                return Verdict(DIFFERS, difference=found, instruction=self._parting(a, b, parting))
         reasons = list(dict.fromkeys([*ledger.reasons, *reasons]))
         if not reasons:
             reasons = ["the modules differ as formulas, and agree on ordinary numbers: perhaps an approximation"]
-        return Verdict(UNKNOWN, reasons=reasons, instruction=self._parting(a, b, draws[0]) if draws else None)
+        return Verdict(UNKNOWN, reasons=reasons, instruction=self._parting(a, b, parting) if draws else None)
 
     def _compare_outlines(self, a: ComparedProgram, b: ComparedProgram, outline: Outline) -> Verdict:
         roots: list[list[int]] = []
