@@ -26,7 +26,7 @@ from xlashape.reports.equivalent.ledger import Ledger, digest_of
 from xlashape.reports.equivalent.outline import Outline
 from xlashape.reports.equivalent.program import ComparedProgram
 from xlashape.reports.equivalent.sampled import Roots, SampledOutputs
-from xlashape.reports.equivalent.terms import Ran, Term, leaves_of
+from xlashape.reports.equivalent.terms import Ran, Term, arguments_of, by_name, leaves_of
 from xlashape.shape import Shape
 
 EQUAL: Final = "equal"
@@ -86,7 +86,8 @@ class Comparison:
         devices = [DeviceCount.of(module) for module in modules]
         self.devices = max(devices, key=lambda d: d.number)
         self.draws: list[Draw] = draws_for(modules, seed)
-        self._outline = Outline(self.devices, seed) if _elements(modules[0]) > _LARGE else None
+        corners = next((draw.corners for draw in self.draws if draw.corners), ())
+        self._outline = Outline(self.devices, seed, corners) if _elements(modules[0]) > _LARGE else None
         exact, numbers = Exact(), FieldNumbers()
         roundings = {d.base: Roundings(2 * d.base + 1, exact) for d in self.draws}
         fields = {d.base: Field(2 * d.base + 2, numbers) for d in self.draws}
@@ -159,7 +160,7 @@ class Comparison:
             ledger = self._ledgers[kind]
             flat = [self._parameter(program, parameter, ledger) for parameter in range(len(program.inputs))]
             log: list[Ran] = []
-            arguments = [_nested(p.shape, flat) for p in program.module.entry.parameters]
+            arguments = arguments_of(program.module.entry, flat)
             root = ledger.run(program.module.entry, arguments, log)
             found = program.terms[kind] = (leaves_of(root), log)
         return found
@@ -266,10 +267,10 @@ class Comparison:
                 flat: list[Term] = [
                     outline.parameter(i, *s) for i, s in enumerate(zip(program.inputs, shardings, strict=True))
                 ]
-                arguments = [_nested(p.shape, flat) for p in program.module.entry.parameters]
+                arguments = arguments_of(program.module.entry, flat)
                 log: list[Ran] = []
                 program.outline = leaves_of(outline.run(program.module.entry, arguments, log))
-                program.named = {(r.instruction.name, i): t for r in log for i, t in enumerate(leaves_of(r.term))}
+                program.named = by_name(log)
             roots.append(program.outline)
             names.append(program.named)
         if roots[0] == roots[1]:
@@ -435,10 +436,6 @@ def _elements(module: HloModule) -> float:
     return sum(
         [float(np.prod(each.shape.dimensions, dtype=np.float64)) for each in instructions if each.shape.is_array]
     )
-
-
-def _nested(shape: Shape, flat: list[Term]) -> Term:
-    return tuple([_nested(part, flat) for part in shape.tuple_shapes]) if shape.is_tuple else flat.pop(0)
 
 
 def _key(ledger: Ledger, term: int, draw: int) -> bytes:

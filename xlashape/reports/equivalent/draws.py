@@ -25,6 +25,8 @@ _EQUAL: Final = 2
 """The draw with equal floats."""
 _CORNERS: Final = 14
 """Draws with integers at corners."""
+_BRANCHES: Final = 8
+"""Branches of a conditional that are looked for by their number."""
 _COMPARING: Final = (Opcode.COMPARE, Opcode.CLAMP, Opcode.MAXIMUM)
 
 
@@ -157,6 +159,8 @@ def _indexed(modules: Sequence[HloModule]) -> set[int]:
             sizes = each.operands[1].shape.dimensions
         elif each.opcode is Opcode.SCATTER:
             sizes = [1] * each.operands[0].shape.rank
+        elif each.opcode is Opcode.CONDITIONAL:
+            found.update(range(min(len(each.called_computations), _BRANCHES)))
         for n, size in zip(each.operands[0].shape.dimensions if sizes else (), sizes, strict=False):
             found.update((n - size, n - 1) if n > 1 else ())
     return found

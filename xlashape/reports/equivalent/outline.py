@@ -9,7 +9,7 @@ are made of the pair are compared in its place. Values that were shown to be equ
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -18,35 +18,42 @@ from xlashape.evaluation.domains.field import Field
 from xlashape.evaluation.domains.modular import mixed
 from xlashape.evaluation.domains.numbers import FieldNumbers
 from xlashape.evaluation.elementwise import is_real
-from xlashape.evaluation.machine import Machine, Spread
+from xlashape.evaluation.machine import Machine, Spread, dtype_of
 from xlashape.evaluation.partial import Grid, every, size
 from xlashape.evaluation.run_module import DeviceCount
-from xlashape.hlo import HloInstruction
+from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.hlo.ops.operation import ReadPattern
 from xlashape.hlo.values.sharding import Sharding
 from xlashape.limits import budget, spend
 from xlashape.reports.equivalent.ledger import digest_of, random
 from xlashape.reports.equivalent.parts import OutlinedValue, Part
-from xlashape.reports.equivalent.terms import Term, Terms, leaves_of
+from xlashape.reports.equivalent.terms import Ran, Term, Terms, arguments_of, by_name, leaves_of
 from xlashape.shape import Shape
 
 _WIDER: Final = 3
 """How often more of a region is computed."""
 _ENOUGH: Final = 1 << 12
 """Elements of which one draw is enough: the chance that all agree by accident is small."""
+_OF_SCALARS: Final = 6
+"""Draws where an integer is chosen by a draw."""
 _STEPS: Final = 40_000
 """The most steps that the comparison of two modules takes."""
 _WHOLE: Final = 1 << 17
 """Elements and products of a region, of 64 each: of larger ones a sample of elements is evaluated."""
-_MOST: Final = 1 << 22
+_MOST: Final = 1 << 23
 """As _WHOLE, of a region that is evaluated."""
+
+
+Pair: TypeAlias = "tuple[int, int]"
 
 
 class Outline(Terms):
     """The values of modules as expressions."""
 
-    def __init__(self, devices: DeviceCount, seed: int) -> None:
+    def __init__(self, devices: DeviceCount, seed: int, corners: Sequence[int] = ()) -> None:
+        """`corners` are integers beside which programs may behave differently."""
         super().__init__()
+        self._corners = corners
         self.values: list[OutlinedValue] = []
         self._devices = devices
         self._seed = seed
@@ -54,6 +61,7 @@ class Outline(Terms):
         self._same: dict[int, int] = {}
         """Value → the equal value that stands for it."""
         self._forms: dict[tuple[Any, ...], bool] = {}
+        self._loops: dict[tuple[Any, ...], dict[int, int]] = {}
         self.shardings: dict[int, Sharding | None] = {}
         """Parameter → how it is divided."""
         self.reasons: dict[str, None] = {}
@@ -106,8 +114,10 @@ class Outline(Terms):
             if pair in below or self._find(pair[0]) == self._find(pair[1]) or a.shape.dimensions != b.shape.dimensions:
                 continue
             alike = a.signature == b.signature != b"" and a.leaf == b.leaf and len(a.operands) == len(b.operands)
-            below[pair] = list(zip(a.operands, b.operands, strict=True)) if alike else None
-            pending += below[pair] or ()
+            operands = list(zip(a.operands, b.operands, strict=False))
+            below[pair] = operands if alike else None
+            if alike or _are_calls(a, b):
+                pending += operands
         # Values are made of values with lower numbers: these have been compared.
         pairs = sorted(below)
         try:
@@ -158,7 +168,7 @@ class Outline(Terms):
 
     def _are_equal(self, one: int, other: int, wider: int) -> bool:
         one, other = self._find(one), self._find(other)
-        if one == other:
+        if one == other or self._calls_agree(self.values[one], self.values[other]):
             return True
         shared = self._made_of(one) & self._made_of(other)
         spend(1 + len(shared) // 64)
@@ -168,6 +178,87 @@ class Outline(Terms):
         if key not in self._forms:
             self._forms[key] = self._agree(one, other, shared)
         return self._forms[key]
+
+    # -- loops and branches ------------------------------------------------------------------------
+
+    def _calls_agree(self, a: OutlinedValue, b: OutlinedValue) -> bool:
+        """Whether two results of loops are equal since one iteration of the loops is, or those of conditionals since
+        their branches are."""
+        if a.instruction is None or b.instruction is None or a.instruction.opcode is not b.instruction.opcode:
+            return False
+        if a.instruction.opcode is Opcode.WHILE:
+            return self._carried(a, b).get(b.leaf) == a.leaf
+        if a.instruction.opcode is not Opcode.CONDITIONAL or len(a.terms) != len(b.terms):
+            return False
+        if not self.are_same(a.operands[0], b.operands[0]):
+            return False
+        branches = [made.instruction.called_computations for made in (a, b) if made.instruction is not None]
+        return all(
+            self._same_after(one, leaves_of(x), other, leaves_of(y), [(a.leaf, b.leaf)])
+            for one, other, x, y in zip(*branches, a.terms[1:], b.terms[1:], strict=True)
+        )
+
+    def _carried(self, a: OutlinedValue, b: OutlinedValue) -> dict[int, int]:
+        """The arrays of the state of one loop that are equal before each iteration to arrays of another one, and after
+        the last: those that are equal at the start, and after an iteration if they were before. What an iteration hands
+        on as it is has the value of the start."""
+        assert a.instruction is not None and b.instruction is not None
+        starts = [[self._find(value) for value in made.operands] for made in (a, b)]
+        key = (a.signature, b.signature, *map(tuple, starts))
+        found = self._loops.get(key)
+        if found is not None:
+            return found
+        self._loops[key] = {}
+        bodies, conditions = zip(a.instruction.called_computations, b.instruction.called_computations, strict=True)
+        states: list[list[int]] = []
+        for side, body in enumerate(bodies):
+            shapes = [leaf for parameter in body.parameters for leaf in parameter.shape.leaves()]
+            state = [
+                self._new(OutlinedValue(None, (), (), number, shape, False, b"")) for number, shape in enumerate(shapes)
+            ]
+            after = leaves_of(self.run(body, arguments_of(body, state), []))
+            states.append([start if x == y else x for x, y, start in zip(state, after, starts[side], strict=True)])
+        related: dict[int, int] = {}
+        for j, start in enumerate(starts[1]):
+            same = [i for i, x in enumerate(starts[0]) if x == start and i not in related.values()]
+            if same:
+                related[j] = j if j in same else same[0]
+        while related:
+            other = [states[0][related[j]] if j in related else x for j, x in enumerate(states[1])]
+            # Conditions must be the same expression: for how long they hold, some numbers do not show.
+            tests = [
+                leaves_of(self.run(condition, arguments_of(condition, state), []))
+                for condition, state in zip(conditions, (states[0], other), strict=True)
+            ]
+            if not self.are_same(tests[0][0], tests[1][0]):
+                return {}
+            kept = {
+                j: i for j, i in related.items() if self._same_after(bodies[0], states[0], bodies[1], other, [(i, j)])
+            }
+            if kept == related:
+                self._loops[key] = related
+                break
+            related = kept
+        return related
+
+    def _same_after(
+        self,
+        one: HloComputation,
+        x: Iterable[int],
+        other: HloComputation,
+        y: Iterable[int],
+        pairs: Iterable[tuple[int, int]],
+    ) -> bool:
+        """Whether arrays of the results of two computations are equal for these arguments."""
+        logs: tuple[list[Ran], list[Ran]] = ([], [])
+        roots = [
+            leaves_of(self.run(computation, arguments_of(computation, flat), log))
+            for computation, flat, log in zip((one, other), (x, y), logs, strict=True)
+        ]
+        names = [by_name(log) for log in logs]
+        alike = [(names[0][name], value) for name, value in names[1].items() if name in names[0]]
+        first, second = ([root[at[side]] for at in pairs] for side, root in enumerate(roots))
+        return self.unequal(first, second, alike) is None
 
     def _made_of(self, value: int) -> set[int]:
         """The value and all that it is made of."""
@@ -231,10 +322,17 @@ class Outline(Terms):
                 if part.cost(grids) > _MOST:
                     return False
                 draws = 1 if size(goal) >= _ENOUGH else 2
+                if any(self._is_scalar_integer(value) for value in grids):
+                    draws = _OF_SCALARS
                 return all(self._agree_in(part, goals, grids, draw) for draw in range(draws))
         except (UnsupportedError, LimitExceededError) as error:
             self.reasons.setdefault(error.message)
             return False
+
+    def _is_scalar_integer(self, value: int) -> bool:
+        """Whether a value is a parameter of which a draw has one integer alone."""
+        shape = self.values[value].shape
+        return value in self.shardings and shape.is_array and not shape.rank and shape.element_type.is_integral
 
     def field(self, draw: int) -> Field:
         """The domain of a draw."""
@@ -252,8 +350,19 @@ class Outline(Terms):
         shape = self.values[value].shape
         if shape.is_token:
             return [np.asarray(1.0)]
-        places = np.ravel_multi_index(np.ix_(*grid), shape.dimensions) if grid else np.zeros((), np.int64)
-        return [
-            random(shape, np.asarray(places), int(mixed(np.array([value]), 64 * self._seed + draw)[0] >> 1) + device)
-            for device in range(self._devices.number)
-        ]
+        places = np.asarray(np.ravel_multi_index(np.ix_(*grid), shape.dimensions) if grid else np.zeros((), np.int64))
+        seed = int(mixed(np.array([value]), 64 * self._seed + draw)[0] >> 1)
+        found = [random(shape, places, seed + device) for device in range(self._devices.number)]
+        if value in self.shardings and shape.element_type.is_integral and self._corners:
+            # The state of a loop is left in range: compilers know how often it runs.
+            which = mixed(places, seed ^ 1)
+            pool = np.array(self._corners).astype(dtype_of(shape))
+            is_corner = (which & 3) == 0 if shape.rank else np.asarray(draw > 0)
+            found = [np.where(is_corner, pool[which % np.uint64(pool.size)], x) for x in found]
+        return found
+
+
+def _are_calls(a: OutlinedValue, b: OutlinedValue) -> bool:
+    """Whether both are results of loops, or of conditionals."""
+    opcodes = {None if made.instruction is None else made.instruction.opcode for made in (a, b)}
+    return opcodes in ({Opcode.WHILE}, {Opcode.CONDITIONAL})

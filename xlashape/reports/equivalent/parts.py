@@ -12,6 +12,7 @@ from xlashape.evaluation.machine import Array, Machine, Spread, at, leaves
 from xlashape.evaluation.partial import Grid, apply_at, every, joined, reads, size, taken
 from xlashape.hlo import HloInstruction, Opcode
 from xlashape.hlo.literal import to_numpy
+from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.reports.cost.arithmetic import NOTHING, arithmetic_of
 from xlashape.reports.equivalent.terms import Term
 from xlashape.shape import Shape
@@ -46,9 +47,25 @@ class OutlinedValue(NamedTuple):
     def cost(self, grid: Grid) -> int:
         """The elements at a grid; 64 products of a sum count as one."""
         assert self.instruction is not None
-        products = arithmetic_of(self.instruction, lambda _: NOTHING, as_xla=False).flops // 128
         shape = self.instruction.shape
-        return size(grid) + products * size(grid) // max(size(every(shape)) if shape.is_array else 1, 1)
+        computed = _computed(self.instruction)
+        return size(grid) + computed * size(grid) // max(size(every(shape)) if shape.is_array else 1, 1)
+
+
+def _computed(instruction: HloInstruction) -> int:
+    """What an instruction computes beside its elements: sums of products, and what its loop or branches compute."""
+    products = arithmetic_of(instruction, lambda _: NOTHING, as_xla=False).flops // 128
+    if instruction.opcode not in (Opcode.WHILE, Opcode.CONDITIONAL):
+        return products
+    each = [
+        _computed(inner) + (size(every(inner.shape)) if inner.shape.is_array else 0)
+        for computation in instruction.called_computations
+        for inner in computation.instructions
+    ]
+    if instruction.opcode is Opcode.CONDITIONAL:
+        return sum(each)
+    body, condition = instruction.called_computations
+    return sum(each) * (trip_count(instruction, body, condition) or 1)
 
 
 class Part:

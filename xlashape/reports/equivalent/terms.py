@@ -6,13 +6,14 @@ of their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.hlo.kind import Kind
 from xlashape.hlo.ops.operation import ResultSource
+from xlashape.shape import Shape
 
 Term: TypeAlias = Any
 """The number of a value, or a tuple of terms."""
@@ -102,6 +103,21 @@ class Terms:
                 digest.update(repr((each.number, each.is_root, [places[o] for o in each.operands])).encode())
             found = self._computations[computation] = digest.digest()
         return found
+
+
+def arguments_of(computation: HloComputation, flat: Iterable[Term]) -> list[Term]:
+    """The terms of the parameters, of those of their arrays in order."""
+    rest = iter(flat)
+
+    def nested(shape: Shape) -> Term:
+        return tuple([nested(part) for part in shape.tuple_shapes]) if shape.is_tuple else next(rest)
+
+    return [nested(parameter.shape) for parameter in computation.parameters]
+
+
+def by_name(log: Iterable[Ran]) -> dict[tuple[str, int], int]:
+    """The values by the names of instructions and the numbers of their arrays."""
+    return {(ran.instruction.name, i): value for ran in log for i, value in enumerate(leaves_of(ran.term))}
 
 
 def leaves_of(term: Term) -> list[int]:

@@ -106,3 +106,72 @@ def test_elements_that_the_data_choose_are_compared(name: str) -> None:
     assert found.verdict == "differs"
     other = FEW[name].replace("t = f32[] constant(2)", "o = f32[] constant(1)  t = f32[] add(o, o)")
     assert equivalent(FEW[name], other).is_equal
+
+
+LOOP: Final = """body { s = (s32[], f32[8], f32[8], f32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  x = f32[8] get-tuple-element(s), index=1  y = f32[8] get-tuple-element(s), index=2  c = f32[] get-tuple-element(s), index=3
+  one = s32[] constant(1)  n = s32[] add(i, one)  b = f32[8] broadcast(c), dimensions={}  p = f32[8] multiply(y, b)
+  q = f32[8] add(x, p)  r = f32[8] multiply(q, y)  ROOT t = (s32[], f32[8], f32[8], f32[]) tuple(n, r, y, c) }
+until { s = (s32[], f32[8], f32[8], f32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0  m = s32[] constant(2000000000)
+  ROOT l = pred[] compare(i, m), direction=LT }
+ENTRY e { x = f32[8] parameter(0)  y = f32[8] parameter(1)  c = f32[] constant(3)  z = s32[] constant(0)
+  s = (s32[], f32[8], f32[8], f32[]) tuple(z, x, y, c)  w = (s32[], f32[8], f32[8], f32[]) while(s), condition=until, body=body
+  ROOT r = f32[8] get-tuple-element(w), index=1 }"""
+HOISTED: Final = """body { s = (f32[8], f32[8], s32[], f32[8]) parameter(0)  i = s32[] get-tuple-element(s), index=2
+  x = f32[8] get-tuple-element(s), index=0  y = f32[8] get-tuple-element(s), index=1  p = f32[8] get-tuple-element(s), index=3
+  one = s32[] constant(1)  n = s32[] add(i, one)  v = f32[8] multiply(x, y)  u = f32[8] multiply(p, y)  r = f32[8] add(v, u)
+  ROOT t = (f32[8], f32[8], s32[], f32[8]) tuple(r, y, n, p) }
+until { s = (f32[8], f32[8], s32[], f32[8]) parameter(0)  i = s32[] get-tuple-element(s), index=2  m = s32[] constant(2000000000)
+  ROOT l = pred[] compare(i, m), direction=LT }
+ENTRY e { x = f32[8] parameter(0)  y = f32[8] parameter(1)  c = f32[] constant(3)  z = s32[] constant(0)
+  b = f32[8] broadcast(c), dimensions={}  p = f32[8] multiply(b, y)
+  s = (f32[8], f32[8], s32[], f32[8]) tuple(x, y, z, p)  w = (f32[8], f32[8], s32[], f32[8]) while(s), condition=until, body=body
+  ROOT r = f32[8] get-tuple-element(w), index=0 }"""
+"""LOOP with the state in another order, an invariant outside, and a sum distributed. Neither ends while a test waits."""
+
+
+def test_loops_are_equal_if_an_iteration_is() -> None:
+    assert equivalent(LOOP, HOISTED).verdict == "equal over the reals"
+    assert equivalent(HOISTED, LOOP).verdict == "equal over the reals"
+    for changed in (
+        HOISTED.replace("c = f32[] constant(3)", "c = f32[] constant(4)"),
+        HOISTED.replace("tuple(x, y, z, p)", "tuple(y, y, z, p)"),
+        HOISTED.replace("v = f32[8] multiply(x, y)", "v = f32[8] multiply(x, x)"),
+        HOISTED.replace("tuple(r, y, n, p)", "tuple(r, r, n, p)"),
+        HOISTED.replace("tuple(r, y, n, p)", "tuple(r, y, n, r)"),
+        HOISTED.replace("one = s32[] constant(1)", "one = s32[] constant(2)"),
+        HOISTED.replace("constant(2000000000)", "constant(2000000001)"),
+        HOISTED.replace("w), index=0", "w), index=3"),
+    ):
+        assert changed != HOISTED
+        assert not equivalent(LOOP, changed).is_equal
+
+
+def test_conditionals_are_equal_if_their_branches_are() -> None:
+    text = """a { x = f32[8] parameter(0)  y = f32[8] add(x, x)  ROOT r = (f32[8], f32[8]) tuple(y, x) }
+b { x = f32[8] parameter(0)  y = f32[8] multiply(x, x)  ROOT r = (f32[8], f32[8]) tuple(x, y) }
+ENTRY e { k = s32[] parameter(0)  x = f32[8] parameter(1)  y = f32[8] parameter(2)
+  c = (f32[8], f32[8]) conditional(k, x, y), branch_computations={a, b}  u = f32[8] get-tuple-element(c), index=0
+  v = f32[8] get-tuple-element(c), index=1  ROOT r = f32[8] subtract(u, v) }"""
+    twice = "t = f32[] constant(2)  d = f32[8] broadcast(t), dimensions={}  y = f32[8] multiply(d, x)"
+    other = text.replace("y = f32[8] add(x, x)", twice)
+    assert equivalent(text, other).verdict == "equal over the reals"
+    for changed in (
+        other.replace("constant(2)", "constant(3)"),
+        other.replace("tuple(x, y)", "tuple(y, x)"),
+        other.replace("conditional(k, x, y)", "conditional(k, y, x)"),
+        other.replace("{a, b}", "{b, a}"),
+    ):
+        assert changed != other
+        assert not equivalent(text, changed).is_equal
+
+
+def test_integers_are_drawn_at_corners() -> None:
+    """A parameter of a large program that something is compared with, an array and a scalar."""
+    for kind, broadcast in (("s32[8]", "b = s32[8] broadcast(c), dimensions={}"), ("s32[]", "b = s32[] copy(c)")):
+        test = kind.replace("s32", "pred")
+        text = f"""ENTRY e {{ k = {kind} parameter(0)  x = {kind} parameter(1)  c = s32[] constant(1000)  {broadcast}
+  p = {test} compare(k, b), direction=LT  ROOT r = {kind} select(p, k, x) }}"""
+        assert equivalent(text, text).is_equal
+        assert not equivalent(text, text.replace("LT", "LE")).is_equal
+        assert not equivalent(text, text.replace("(1000)", "(999)")).is_equal
