@@ -1,7 +1,7 @@
 """Programs that JAX partitions for 8 devices of the CPU, of many kinds: `python tests/proof/partitioned.py FOLDER
 [NAME …]` writes the text before all passes and after them into FOLDER, as NAME.before.txt and NAME.after.txt, and the
-inputs and outputs of a run as NAME.npz. `python tests/support/collective_mutants.py FOLDER` then proves verdicts on them. It needs
-JAX 0.8 or newer.
+inputs and outputs of a run as NAME.npz. `python tests/support/collective_mutants.py FOLDER` then proves verdicts on
+them. It needs JAX 0.8 or newer.
 """
 
 import os

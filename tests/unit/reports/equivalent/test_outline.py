@@ -127,7 +127,7 @@ ENTRY e { x = f32[8] parameter(0)  y = f32[8] parameter(1)  c = f32[] constant(3
   b = f32[8] broadcast(c), dimensions={}  p = f32[8] multiply(b, y)
   s = (f32[8], f32[8], s32[], f32[8]) tuple(x, y, z, p)  w = (f32[8], f32[8], s32[], f32[8]) while(s), condition=until, body=body
   ROOT r = f32[8] get-tuple-element(w), index=0 }"""
-"""LOOP with the state in another order, an invariant outside, and a sum distributed. Neither ends while a test waits."""
+"""LOOP with the state in another order, an invariant outside, and a sum distributed. Both run too long to be run."""
 
 
 def test_loops_are_equal_if_an_iteration_is() -> None:
