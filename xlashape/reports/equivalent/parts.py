@@ -49,7 +49,9 @@ class OutlinedValue(NamedTuple):
         assert self.instruction is not None
         shape = self.instruction.shape
         computed = _computed(self.instruction)
-        return size(grid) + computed * size(grid) // max(size(every(shape)) if shape.is_array else 1, 1)
+        if not shape.is_array:  # all arrays of a tuple are computed together
+            return size(grid) + computed // max(len(self.operands), 1)
+        return size(grid) + computed * size(grid) // max(size(every(shape)), 1)
 
 
 def _computed(instruction: HloInstruction) -> int:
