@@ -231,6 +231,7 @@ found from layouts of compiled programs.
 | the simplifier | each rule by its law at every point of small domains; random maps before and after |
 | layouts on TPUs | those that libtpu's ahead-of-time compiler gave to parameters and results of compiled programs |
 | the server | each RPC asked of a server, in the process and through the client, must answer alike; so must all clients, from one suite of cases |
+| whether two programs mean the same | stages of XLA's passes, which keep the meaning; changes of one instruction, of which execution by jaxlib says whether they change a value; [bugs of XLA](how-to/which-pass.md#passes-that-were-wrong) |
 | bad input | mutated texts and bytes: one error of `xlashape.errors`, and the process lives |
 
 Where jaxlib is installed, tests also ask it directly, for random input.
