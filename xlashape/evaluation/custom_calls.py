@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
@@ -32,7 +32,9 @@ from xlashape.evaluation.machine import Array, Machine, Spread, Value, at, dtype
 from xlashape.evaluation.movement import major_to_minor
 from xlashape.evaluation.sorting import top
 from xlashape.hlo import HloInstruction
+from xlashape.hlo.collectives.meshes import mesh_of
 from xlashape.hlo.values.sharding import Sharding
+from xlashape.indexing.sharding import spelled
 from xlashape.shape import Shape
 
 _CODE: Final = re.compile(r"\b([a-z_]{1,20}) = (\d{1,3})\b")
@@ -77,7 +79,7 @@ def custom_call(machine: Machine, instruction: HloInstruction, operands: list[Sp
 
 @models(
     "Sharding", "annotate_device_placement", "MoveToHost", "MoveToDevice", "PinToDevice", "LayoutConstraint",
-    "AssumeGatherIndicesInBound", "GatherScatterIndicesBitpacked",
+    "AssumeGatherIndicesInBound", "GatherScatterIndicesBitpacked", "xla.sdy.FuncResultSharding",
 )  # fmt: skip
 def _same(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
     return operands[0]
@@ -111,6 +113,16 @@ def whole(spread: Spread, sharding: Sharding, shape: Shape, devices: int, joined
     return [out]
 
 
+def _shardings(instruction: HloInstruction, attribute: str, others: Sequence[HloInstruction]) -> list[Sharding]:
+    """Those in an attribute of Shardy, where JAX before 0.11 has them, or those of other instructions."""
+    text = instruction.kind.message.frontend_attributes.map.get(attribute)
+    if text:
+        found = spelled.of(text, mesh=mesh_of(instruction.computation.module))
+        return list(found.elements) or [found]
+    each = [list(_sharding(other).elements) or [_sharding(other)] * len(list(other.shape.leaves())) for other in others]
+    return [sharding for of_one in each for sharding in of_one]
+
+
 def _sharding(instruction: HloInstruction) -> Sharding:
     sharding = instruction.sharding
     if sharding is None or sharding.kind == "manual":
@@ -126,10 +138,11 @@ def _full_to_shard(machine: Machine, instruction: HloInstruction, operands: list
 
 @models("xla.sdy.GlobalToLocalShape")
 def _global_to_local(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
-    """A part of each operand for each device. The operands are annotated with their shardings."""
+    """A part of each operand for each device."""
+    said = _shardings(instruction, "xla.sdy.in_shardings", instruction.operands)
     found = [
-        shards(spread, _sharding(source), source.shape, machine.devices)
-        for spread, source in zip(operands, instruction.operands, strict=True)
+        shards(spread, sharding, source.shape, machine.devices)
+        for spread, sharding, source in zip(operands, said, instruction.operands, strict=True)
     ]
     return _bundled(instruction, found)
 
@@ -137,8 +150,7 @@ def _global_to_local(machine: Machine, instruction: HloInstruction, operands: li
 @models("xla.sdy.LocalToGlobalShape")
 def _local_to_global(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
     joined, shapes = machine.domain.joined, list(instruction.shape.leaves())
-    sharding = _sharding(instruction)
-    each = list(sharding.elements) or [sharding] * len(shapes)
+    each = _shardings(instruction, "xla.sdy.out_shardings", [instruction])
     return _bundled(
         instruction,
         [whole(o, s, shape, machine.devices, joined) for o, s, shape in zip(operands, each, shapes, strict=True)],

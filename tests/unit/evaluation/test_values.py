@@ -116,6 +116,21 @@ ENTRY e { a = f32[2] parameter(0)
     assert [one.tolist() for one in found] == [[13, 13], [0, 0], [1, 1], [0, 0]]
 
 
+def test_shardings_in_attributes_of_shardy_divide_and_join() -> None:
+    """JAX before 0.11 writes them so. What devices along x and y hold is joined along y and x."""
+    given, made = [
+        f'frontend_attributes={{xla.sdy.{name}="#sdy.sharding_per_value<[<@mesh, [{dims}]>]>"}}'
+        for name, dims in (("in_shardings", r"{\"x\"}, {\"y\"}"), ("out_shardings", r"{\"y\"}, {\"x\"}"))
+    ]
+    text = f"""HloModule m, num_partitions=4, frontend_attributes={{xla.sdy.meshes={{mesh = #sdy.mesh<["x"=2, "y"=2]>}}}}
+ENTRY e {{ x = s32[4,4] parameter(0)
+ l = s32[2,2] custom-call(x), custom_call_target="xla.sdy.GlobalToLocalShape", {given}
+ g = s32[4,4] custom-call(l), custom_call_target="xla.sdy.LocalToGlobalShape", {made}
+ ROOT r = s32[4,4] custom-call(g), custom_call_target="xla.sdy.FuncResultSharding" }}"""
+    (found,) = evaluate(text, [np.arange(16).reshape(4, 4)])
+    assert found.tolist() == [[0, 1, 8, 9], [4, 5, 12, 13], [2, 3, 10, 11], [6, 7, 14, 15]]
+
+
 def test_devices_that_exchange_data_go_on_together() -> None:
     text = """HloModule m, num_partitions=4
 add {{ x = s32[] parameter(0)
