@@ -152,6 +152,8 @@ def _asked(name: str, request: Any) -> tuple[str, list[Any], dict[str, Any]]:
             return method, [given["shape"], request.positions[0]], {}
         case "GetModule" | "DeleteModule" | "PutModule":
             return method, list(given.values()), {}
+        case "Graph":
+            given["distance"] = request.distance
     if "table" in given:
         table = given.pop("table").removeprefix(f"{method}_table_")
         report = report_of(method)
@@ -178,7 +180,9 @@ def _one_value(field: Any, value: Any) -> Any:
             raise _OtherRequest
         name = field.enum_type.values_by_number[value].name.lower()
         prefix = re.sub(r"(?<!^)(?=[A-Z])", "_", field.enum_type.name).lower()
-        return name if field.name == "table" else name.removeprefix(f"{prefix}_")
+        if field.name == "table":
+            return name
+        return name.removeprefix(f"{prefix}_").replace("_", "-" if prefix == "target" else "_")
     if field.message_type is None or not field.message_type.oneofs:
         return value
     form = value.WhichOneof(field.message_type.oneofs[0].name)

@@ -302,6 +302,14 @@ def test_maps(client: Client) -> None:
         client.evaluate_map(IndexingMap.undefined(), ())
 
 
+def test_a_flag_that_says_no_is_not_one_that_is_not_given(client: Client) -> None:
+    """Without it the server goes by the layouts, whose tiles say that a compiler for TPUs made the module."""
+    operands = "a = bf16[8,128]{1,0:T(8,128)} parameter(0) b = f32[8,128]{1,0:T(8,128)} parameter(1)"
+    module = f"HloModule m ENTRY e {{ {operands} ROOT c = f32[8,128]{{1,0:T(8,128)}} add(a, b) }}".encode()
+    assert len(client.verify(module)) == len(client.verify(module, allow_mixed_precision=True)) == 0
+    assert [row.instruction for row in client.verify(module, allow_mixed_precision=False)] == ["c"]
+
+
 def test_empty_batches_keep_their_shape(client: Client) -> None:
     assert client.linear_indices(TILED, np.zeros((0, 2), np.int64)).shape == (0,)
     rows, is_element = client.multi_indices(TILED, [])

@@ -79,11 +79,11 @@ async def _received(
 
 
 def _fields(options: Iterable[Option], values: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a request for the options that have a value."""
+    """The fields of a request for the options that have a value. A flag that is off by default has none while off."""
     found: dict[str, Any] = {}
     for option in options:
         value = values.get(option.name)
-        if value is None or value == "":
+        if value is None or value == "" or (value is False and option.default is False):
             continue
         choices = vocabulary_of(option)
         if choices is not None:

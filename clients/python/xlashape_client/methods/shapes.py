@@ -15,7 +15,7 @@ from xlashape_client.inputs import AnyShape, each, integers, of_rows, one_row, r
 from xlashape_client.results import ShapeDescription, ShapeSize
 from xlashape_client.transport import choice
 
-_LINEAR_ORDERS = {"physical": v1.LINEAR_ORDER_PHYSICAL, "logical": v1.LINEAR_ORDER_LOGICAL}
+_LINEAR_ORDERS = {"physical": v1.LINEAR_ORDER_UNSPECIFIED, "logical": v1.LINEAR_ORDER_LOGICAL}
 
 _LINEAR_INDICES = BulkRpc(
     "LinearIndex",
