@@ -8,9 +8,9 @@ fn main() -> Outcome {
     write(&root().join("src"))
 }
 
-/// The folder of the client.
+/// The folder of the client. Cargo names it when the program runs: checkouts may share what is built.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..")
 }
 
 fn write(folder: &Path) -> Outcome {
