@@ -10,7 +10,6 @@ import (
 type EvaluableMap struct {
 	message   *xlashapev1.IndexingMap
 	variables []*xlashapev1.Variable // dimensions, ranges, runtime
-	first     [4]int64               // the number of variables before each group, and of all
 }
 
 // NewEvaluableMap checks a map, such as one of an answer of the server, which must not change afterwards. The Reason of the error is SIZE_OVERFLOW if the
@@ -23,18 +22,9 @@ func NewEvaluableMap(message *xlashapev1.IndexingMap) (*EvaluableMap, error) {
 	if !message.GetFitsInt64() {
 		return nil, mistake("SIZE_OVERFLOW", "fits_int64", "values of the map may not fit int64: ask the server with EvaluateMap")
 	}
-	m := &EvaluableMap{message: message}
-	for i, group := range [][]*xlashapev1.Variable{message.GetDimensions(), message.GetRanges(), message.GetRuntime()} {
-		m.variables = append(m.variables, group...)
-		m.first[i+1] = int64(len(m.variables))
-	}
-	known := len(m.values(make([]int64, m.Variables()))) // of a point of zeros: which values there are is the same at all points
-	wrong := known < len(message.GetExpressions()) || slices.ContainsFunc(message.GetResults(), func(used uint32) bool { return int64(used) >= int64(known) })
-	for _, constraint := range message.GetConstraints() {
-		wrong = wrong || int64(constraint.GetExpression()) >= int64(known)
-	}
-	if wrong {
-		return nil, mistake("INVALID_MAP", "expressions", "expression %d is missing, or not one of the schema on variables and earlier expressions", known)
+	m := &EvaluableMap{message, slices.Concat(message.GetDimensions(), message.GetRanges(), message.GetRuntime())}
+	if _, _, isMap := m.at(make([]int64, m.Variables())); !isMap { // at no point, if not at this one
+		return nil, mistake("INVALID_MAP", "expressions", "an expression is missing, or not one of the schema on variables and earlier expressions")
 	}
 	return m, nil
 }
@@ -65,73 +55,74 @@ func (m *EvaluableMap) EvaluateBatch(points []int64, count int) (results []int64
 	if count < 0 || len(points) != count*width {
 		return nil, nil, mistake("INVALID_INDEX", "points", "%d points of %d variables have %d numbers, found %d", count, width, count*width, len(points))
 	}
-	results, inDomain = make([]int64, count*m.Results()), make([]bool, count)
-	for i := range count {
-		point := points[i*width : (i+1)*width]
-		values := m.values(point)
-		inDomain[i] = m.isInDomain(point, values)
-		for k, used := range m.message.GetResults() {
-			if inDomain[i] {
-				results[i*m.Results()+k] = values[used]
-			}
-		}
+	results, inDomain = make([]int64, 0, count*m.Results()), make([]bool, count)
+	for i := range inDomain {
+		var found []int64
+		found, inDomain[i], _ = m.at(points[i*width : (i+1)*width])
+		results = append(results, found...)
 	}
 	return results, inDomain, nil
 }
 
-func (m *EvaluableMap) isInDomain(point, values []int64) bool {
-	isOutside := func(value int64, bounds *xlashapev1.Interval) bool {
-		return value < bounds.GetLower() || value > bounds.GetUpper()
-	}
-	for i, variable := range m.variables {
-		if isOutside(point[i], variable.GetBounds()) {
-			return false
-		}
-	}
-	for _, constraint := range m.message.GetConstraints() {
-		if isOutside(values[constraint.GetExpression()], constraint.GetBounds()) {
-			return false
-		}
-	}
-	return m.message.GetState() != xlashapev1.IndexingMap_STATE_KNOWN_EMPTY
-}
-
-// values are those of the expressions at a point, up to the first expression that contradicts the schema. Sums and products wrap around.
-func (m *EvaluableMap) values(point []int64) []int64 {
+// at returns the results at a point, which are 0 outside the domain, and whether the point is in the domain. It is no map where fields contradict the schema.
+func (m *EvaluableMap) at(point []int64) (results []int64, inDomain, isMap bool) {
 	expressions := m.message.GetExpressions()
+	ranges := len(m.message.GetDimensions())
+	runtime := ranges + len(m.message.GetRanges())
 	values := make([]int64, 0, len(expressions))
+	inDomain, isMap = m.message.GetState() != xlashapev1.IndexingMap_STATE_KNOWN_EMPTY, true
+	get := func(from []int64, i int64) int64 {
+		if i < 0 || i >= int64(len(from)) {
+			isMap = false
+			return 0
+		}
+		return from[i]
+	}
+	check := func(value int64, bounds *xlashapev1.Interval) {
+		inDomain = inDomain && bounds.GetLower() <= value && value <= bounds.GetUpper()
+	}
 	for _, expression := range expressions {
 		kind, value, operands := expression.GetKind(), expression.GetValue(), expression.GetOperands()
-		operation := combined[kind]
-		isLater := func(operand uint32) bool { return int64(operand) >= int64(len(values)) }
-		switch {
+		switch operation := operations[kind]; {
 		case kind == xlashapev1.Expression_KIND_CONSTANT:
-		case kind >= xlashapev1.Expression_KIND_DIMENSION && kind <= xlashapev1.Expression_KIND_RUNTIME:
-			group := kind - xlashapev1.Expression_KIND_DIMENSION
-			if value < 0 || value >= m.first[group+1]-m.first[group] {
-				return values
-			}
-			value = point[m.first[group]+value]
-		case operation == nil || len(operands) < 2 || slices.ContainsFunc(operands, isLater):
-			return values
+		case kind == xlashapev1.Expression_KIND_DIMENSION:
+			value = get(point[:ranges], value)
+		case kind == xlashapev1.Expression_KIND_RANGE:
+			value = get(point[ranges:runtime], value)
+		case kind == xlashapev1.Expression_KIND_RUNTIME:
+			value = get(point[runtime:], value)
+		case operation == nil || len(operands) < 2:
+			return nil, false, false
 		default:
-			value = values[operands[0]]
-			isDivision := kind >= xlashapev1.Expression_KIND_FLOOR_DIVIDE && kind <= xlashapev1.Expression_KIND_MODULO
+			value = get(values, int64(operands[0]))
 			for _, operand := range operands[1:] {
-				isDivisor := expressions[operand].GetKind() == xlashapev1.Expression_KIND_CONSTANT && values[operand] > 0
-				if isDivision && (len(operands) > 2 || !isDivisor) {
-					return values
+				b := get(values, int64(operand))
+				if kind >= xlashapev1.Expression_KIND_FLOOR_DIVIDE && kind <= xlashapev1.Expression_KIND_MODULO &&
+					(len(operands) > 2 || b <= 0 || expressions[operand].GetKind() != xlashapev1.Expression_KIND_CONSTANT) {
+					return nil, false, false
 				}
-				value = operation(value, values[operand])
+				value = operation(value, b)
 			}
 		}
 		values = append(values, value)
 	}
-	return values
+	for i, variable := range m.variables {
+		check(point[i], variable.GetBounds())
+	}
+	for _, constraint := range m.message.GetConstraints() {
+		check(get(values, int64(constraint.GetExpression())), constraint.GetBounds())
+	}
+	for _, used := range m.message.GetResults() {
+		results = append(results, get(values, int64(used)))
+	}
+	if !inDomain {
+		clear(results)
+	}
+	return results, inDomain, isMap
 }
 
-// combined has the value of each operation. Divisors are positive; x >> 63 is -1 for a negative x, and 0 otherwise.
-var combined = map[xlashapev1.Expression_Kind]func(a, b int64) int64{
+// operations have the value of each kind. Divisors are positive; x >> 63 is -1 for a negative x, and 0 otherwise. Sums and products wrap around.
+var operations = map[xlashapev1.Expression_Kind]func(a, b int64) int64{
 	xlashapev1.Expression_KIND_ADD:          func(a, b int64) int64 { return a + b },
 	xlashapev1.Expression_KIND_MULTIPLY:     func(a, b int64) int64 { return a * b },
 	xlashapev1.Expression_KIND_FLOOR_DIVIDE: func(a, b int64) int64 { return a/b + a%b>>63 },

@@ -11,24 +11,18 @@ namespace {
 
 using E = v1::Expression;
 
-/// The value of an operation. Divisors are positive. Sums and products wrap around.
-std::int64_t Combined(E::Kind kind, std::int64_t a, std::int64_t b) {
-  std::int64_t value = 0;
-  if (kind == E::KIND_ADD) {
-    static_cast<void>(__builtin_add_overflow(a, b, &value));
-  } else if (kind == E::KIND_MULTIPLY) {
-    static_cast<void>(__builtin_mul_overflow(a, b, &value));
-  } else if (kind == E::KIND_FLOOR_DIVIDE) {
-    value = a / b - (a % b < 0);
-  } else if (kind == E::KIND_CEIL_DIVIDE) {
-    value = a / b + (a % b > 0);
-  } else if (kind == E::KIND_MODULO) {
-    value = a % b + (a % b < 0 ? b : 0);
-  } else {
-    value = kind == E::KIND_MINIMUM ? std::min(a, b) : std::max(a, b);
-  }
-  return value;
-}
+using Operation = std::int64_t (*)(std::int64_t a, std::int64_t b);
+
+/// The values of the operations, from KIND_ADD on. Divisors are positive. Sums and products wrap around.
+const Operation kOperations[] = {
+    [](std::int64_t a, std::int64_t b) { return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b)); },
+    [](std::int64_t a, std::int64_t b) { return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b)); },
+    [](std::int64_t a, std::int64_t b) { return a / b - (a % b < 0); },
+    [](std::int64_t a, std::int64_t b) { return a / b + (a % b > 0); },
+    [](std::int64_t a, std::int64_t b) { return a % b + (a % b < 0 ? b : 0); },
+    [](std::int64_t a, std::int64_t b) { return std::min(a, b); },
+    [](std::int64_t a, std::int64_t b) { return std::max(a, b); },
+};
 
 /// The values of the expressions at a point, up to the first expression that contradicts the schema.
 std::vector<std::int64_t> ValuesAt(const v1::IndexingMap& map, const std::int64_t* point) {
@@ -50,7 +44,7 @@ std::vector<std::int64_t> ValuesAt(const v1::IndexingMap& map, const std::int64_
         if (operands.size() > 2 || divisor.kind() != E::KIND_CONSTANT || divisor.value() <= 0) break;
       }
       value = values[operands[0]];
-      for (int k = 1; k < operands.size(); ++k) value = Combined(node.kind(), value, values[operands[k]]);
+      for (int k = 1; k < operands.size(); ++k) value = kOperations[node.kind() - E::KIND_ADD](value, values[operands[k]]);
     }
     values.push_back(value);
   }

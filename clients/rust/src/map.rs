@@ -1,7 +1,7 @@
 use crate::answers::present;
 use crate::v1::expression::Kind;
 use crate::v1::indexing_map::State;
-use crate::v1::{IndexingMap, Interval, MapOutput, Variable};
+use crate::v1::{IndexingMap, Interval, MapOutput};
 use crate::{Error, Result};
 
 /// An indexing map that can be evaluated without a server.
@@ -28,7 +28,7 @@ impl EvaluableMap {
 
     /// How many numbers a point has: one for each dimension, range and runtime variable, in this order.
     pub fn variables(&self) -> usize {
-        self.groups().iter().map(|group| group.len()).sum()
+        self.message.dimensions.len() + self.message.ranges.len() + self.message.runtime.len()
     }
 
     /// How many numbers the map gives for a point.
@@ -52,62 +52,45 @@ impl EvaluableMap {
             return Err(Error::mistake("INVALID_INDEX", "points", message));
         }
         let (mut results, mut in_domain) = (Vec::new(), Vec::new());
-        for point in (0..count).map(|i| &points[i * width..(i + 1) * width]) {
-            let values = self.values(point);
-            let is_in = self.is_in_domain(point, &values);
-            results.extend(self.message.results.iter().map(|&result| if is_in { values[result as usize] } else { 0 }));
+        for i in 0..count {
+            let (found, is_in) = self.at(&points[i * width..][..width]).unwrap_or_default(); // None is of no checked map
+            results.extend(found.iter().map(|&result| if is_in { result } else { 0 }));
             in_domain.push(is_in);
         }
         Ok((results, in_domain))
     }
 
-    fn groups(&self) -> [&[Variable]; 3] {
-        [&self.message.dimensions, &self.message.ranges, &self.message.runtime]
-    }
-
-    fn is_in_domain(&self, point: &[i64], values: &[i64]) -> bool {
-        let is_within = |value: i64, bounds: Option<Interval>| {
-            let Interval { lower, upper } = bounds.unwrap_or_default();
-            lower <= value && value <= upper
-        };
-        let mut variables = point.iter().zip(self.groups().into_iter().flatten());
-        let mut constraints = self.message.constraints.iter();
-        self.message.state() != State::KnownEmpty
-            && variables.all(|(&value, variable)| is_within(value, variable.bounds))
-            && constraints.all(|constraint| is_within(values[constraint.expression as usize], constraint.bounds))
-    }
-
-    /// The values of the expressions at a point, up to the first expression that contradicts the schema.
-    fn values(&self, point: &[i64]) -> Vec<i64> {
-        let (groups, expressions) = (self.groups(), &self.message.expressions);
+    /// The results at a point, and whether it is in the domain; `None` for a map whose fields contradict the schema, whatever the point.
+    fn at(&self, point: &[i64]) -> Option<(Vec<i64>, bool)> {
+        let IndexingMap { dimensions, ranges, runtime, expressions, results, constraints, .. } = &self.message;
+        let variable = |value: i64, from: usize, count: usize| point[from..from + count].get(value as usize).copied();
+        let get = |values: &[i64], i: u32| values.get(i as usize).copied();
         let mut values = Vec::with_capacity(expressions.len());
         for expression in expressions {
-            let (kind, operands) = (expression.kind(), &expression.operands);
-            let variable = |group: usize| {
-                let first: usize = groups[..group].iter().map(|group| group.len()).sum();
-                let i = usize::try_from(expression.value).ok().filter(|&i| i < groups[group].len())?;
-                Some(point[first + i])
-            };
-            let is_constant = |i: u32| expressions.get(i as usize).is_some_and(|one| one.kind() == Kind::Constant);
-            let operand = |&i: &u32| values.get(i as usize).copied();
-            let value = match kind {
-                Kind::Unspecified => None,
-                Kind::Constant => Some(expression.value),
-                Kind::Dimension => variable(0),
-                Kind::Range => variable(1),
-                Kind::Runtime => variable(2),
-                _ if operands.len() < 2 => None,
-                Kind::FloorDivide | Kind::CeilDivide | Kind::Modulo
-                    if operands.len() > 2 || !is_constant(operands[1]) || operand(&operands[1]) < Some(1) =>
-                {
-                    None
+            let value = match (expression.kind(), expression.operands.as_slice()) {
+                (Kind::Constant, _) => expression.value,
+                (Kind::Dimension, _) => variable(expression.value, 0, dimensions.len())?,
+                (Kind::Range, _) => variable(expression.value, dimensions.len(), ranges.len())?,
+                (Kind::Runtime, _) => variable(expression.value, dimensions.len() + ranges.len(), runtime.len())?,
+                (kind, &[first, second, ref others @ ..]) => {
+                    let is_divided = others.is_empty() && expressions.get(second as usize)?.kind() == Kind::Constant;
+                    let mut others = expression.operands[1..].iter();
+                    others.try_fold(get(&values, first)?, |a, &i| combined(kind, a, get(&values, i)?, is_divided))?
                 }
-                _ => operands.iter().map(operand).reduce(|a, b| Some(combined(kind, a?, b?))).flatten(),
+                _ => return None,
             };
-            let Some(value) = value else { break };
             values.push(value);
         }
-        values
+        let is_within =
+            |value, bounds: Option<Interval>| bounds.map_or(0..=0, |one| one.lower..=one.upper).contains(&value);
+        let mut variables = point.iter().zip(dimensions.iter().chain(ranges).chain(runtime));
+        let mut is_in = self.message.state() != State::KnownEmpty
+            && variables.all(|(&value, variable)| is_within(value, variable.bounds));
+        for constraint in constraints {
+            is_in &= is_within(get(&values, constraint.expression)?, constraint.bounds);
+        }
+        let results = results.iter().map(|&result| get(&values, result)).collect::<Option<_>>()?;
+        Some((results, is_in))
     }
 }
 
@@ -117,24 +100,19 @@ impl TryFrom<IndexingMap> for EvaluableMap {
     type Error = Error;
 
     fn try_from(message: IndexingMap) -> Result<EvaluableMap> {
+        let refuse = |reason, field, what| Err(Error::mistake(reason, field, what));
         if State::try_from(message.state).map_or(true, |state| state == State::Undefined) {
-            let what = format!("a map in state {} cannot be evaluated", message.state);
-            return Err(Error::mistake("INVALID_MAP", "state", what));
+            return refuse("INVALID_MAP", "state", "the map is undefined");
         }
         if !message.fits_int64 {
-            let what = "values of the map may not fit int64: ask the server with EvaluateMap";
-            return Err(Error::mistake("SIZE_OVERFLOW", "fits_int64", what));
+            return refuse("SIZE_OVERFLOW", "fits_int64", "values may not fit int64: ask the server with EvaluateMap");
         }
+        // Of a point of zeros: whether there are values is the same at all points.
         let map = EvaluableMap { message };
-        // Of a point of zeros: which values there are is the same at all points.
-        let known = map.values(&vec![0; map.variables()]).len();
-        let constrained = map.message.constraints.iter().map(|constraint| &constraint.expression);
-        let is_known = map.message.results.iter().chain(constrained).all(|&used| (used as usize) < known);
-        if known < map.message.expressions.len() || !is_known {
-            let what = "is missing, or not one of the schema on variables and earlier expressions";
-            return Err(Error::mistake("INVALID_MAP", "expressions", format!("expression {known} {what}")));
+        match map.at(&vec![0; map.variables()]) {
+            Some(_) => Ok(map),
+            None => refuse("INVALID_MAP", "expressions", "one is missing, or not of the schema on earlier expressions"),
         }
-        Ok(map)
     }
 }
 
@@ -147,15 +125,16 @@ impl TryFrom<MapOutput> for EvaluableMap {
     }
 }
 
-/// The value of an operation. Divisors are positive.
-fn combined(kind: Kind, a: i64, b: i64) -> i64 {
-    match kind {
+/// The value of an operation; `None` if there is none. `is_divided` says whether `b` may be a divisor, if it is positive.
+fn combined(kind: Kind, a: i64, b: i64, is_divided: bool) -> Option<i64> {
+    Some(match kind {
         Kind::Add => a.wrapping_add(b),
         Kind::Multiply => a.wrapping_mul(b),
-        Kind::FloorDivide => a.div_euclid(b),
-        Kind::CeilDivide => a / b + i64::from(a % b > 0),
-        Kind::Modulo => a.rem_euclid(b),
         Kind::Minimum => a.min(b),
-        _ => a.max(b),
-    }
+        Kind::Maximum => a.max(b),
+        Kind::FloorDivide if is_divided && b > 0 => a.div_euclid(b),
+        Kind::CeilDivide if is_divided && b > 0 => a / b + i64::from(a % b > 0),
+        Kind::Modulo if is_divided && b > 0 => a.rem_euclid(b),
+        _ => return None,
+    })
 }

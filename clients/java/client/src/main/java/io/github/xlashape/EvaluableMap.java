@@ -4,12 +4,13 @@ import io.github.xlashape.v1.Constraint;
 import io.github.xlashape.v1.Expression;
 import io.github.xlashape.v1.Expression.Kind;
 import io.github.xlashape.v1.IndexingMap;
+import io.github.xlashape.v1.IndexingMap.State;
 import io.github.xlashape.v1.Interval;
 import io.github.xlashape.v1.Variable;
 import java.util.List;
-import java.util.PrimitiveIterator;
 import java.util.Set;
-import java.util.stream.LongStream;
+import java.util.function.LongBinaryOperator;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -25,16 +26,21 @@ import org.jspecify.annotations.Nullable;
  * <p>Division rounds towards minus infinity, and a remainder is never negative, as in XLA.
  */
 public final class EvaluableMap {
-  private static final Set<Kind> DIVISIONS = Set.of(Kind.KIND_FLOOR_DIVIDE, Kind.KIND_CEIL_DIVIDE, Kind.KIND_MODULO);
+  /** The values of the operations, from KIND_ADD on. Divisors are positive. */
+  private static final List<LongBinaryOperator> OPERATIONS = List.of(
+      (a, b) -> a + b, (a, b) -> a * b, Math::floorDiv, (a, b) -> a / b + (a % b > 0 ? 1 : 0), Math::floorMod, Math::min, Math::max);
 
   private final IndexingMap message;
-  private final List<List<Variable>> groups;
+  private final List<Variable> variables;
+  private final int[] starts; // of dimensions, ranges and runtime variables among all, and their end
 
   private EvaluableMap(IndexingMap message) {
     this.message = message;
-    groups = List.of(message.getDimensionsList(), message.getRangesList(), message.getRuntimeList());
-    boolean isKnown = message.getState() != IndexingMap.State.STATE_UNDEFINED && message.getState() != IndexingMap.State.UNRECOGNIZED;
-    XlashapeException.check(isKnown, "INVALID_MAP", "state", "a map in state " + message.getStateValue() + " cannot be evaluated");
+    variables = Stream.of(message.getDimensionsList(), message.getRangesList(), message.getRuntimeList()).flatMap(List::stream).toList();
+    int ranges = message.getDimensionsCount();
+    starts = new int[] {0, ranges, ranges + message.getRangesCount(), variables.size()};
+    boolean isDefined = Set.of(State.STATE_UNSPECIFIED, State.STATE_DEFINED, State.STATE_KNOWN_EMPTY).contains(message.getState());
+    XlashapeException.check(isDefined, "INVALID_MAP", "state", "a map in state " + message.getStateValue() + " cannot be evaluated");
     String large = "values of the map may not fit int64: ask the server with EvaluateMap";
     XlashapeException.check(message.getFitsInt64(), "SIZE_OVERFLOW", "fits_int64", large);
     long[] values = new long[message.getExpressionsCount()];
@@ -76,7 +82,7 @@ public final class EvaluableMap {
    * @return the number of variables
    */
   public int variables() {
-    return groups.stream().mapToInt(List::size).sum();
+    return variables.size();
   }
 
   /**
@@ -127,10 +133,8 @@ public final class EvaluableMap {
   }
 
   private boolean isInDomain(long[] points, int first, long[] values) {
-    Stream<Interval> bounds = groups.stream().flatMap(List::stream).map(Variable::getBounds);
-    PrimitiveIterator.OfLong point = LongStream.of(points).skip(first).iterator();
-    return message.getState() != IndexingMap.State.STATE_KNOWN_EMPTY
-        && bounds.allMatch(one -> contains(one, point.nextLong()))
+    return message.getState() != State.STATE_KNOWN_EMPTY
+        && IntStream.range(0, variables()).allMatch(i -> contains(variables.get(i).getBounds(), points[first + i]))
         && message.getConstraintsList().stream().allMatch(one -> contains(one.getBounds(), values[one.getExpression()]));
   }
 
@@ -142,46 +146,32 @@ public final class EvaluableMap {
   private int evaluate(long[] points, int first, long[] values) {
     for (int i = 0; i < values.length; i++) {
       Expression expression = message.getExpressions(i);
-      Kind kind = expression.getKind();
       List<Integer> operands = expression.getOperandsList();
-      int end = i;
       int group = expression.getKindValue() - Kind.KIND_DIMENSION_VALUE;
       long value = expression.getValue();
-      if (group >= 0 && group < groups.size()) {
-        if (value < 0 || value >= groups.get(group).size()) {
-          return i;
-        }
-        value = points[first + groups.subList(0, group).stream().mapToInt(List::size).sum() + (int) value];
-      } else if (kind != Kind.KIND_CONSTANT) {
-        boolean isOperation = kind != Kind.KIND_UNSPECIFIED && kind != Kind.UNRECOGNIZED && operands.size() >= 2;
-        if (!isOperation || !operands.stream().allMatch(operand -> isBefore(operand, end)) || DIVISIONS.contains(kind) && !hasDivisor(operands)) {
-          return i;
-        }
+      if (group >= 0 && group < 3 && value >= 0 && value < starts[group + 1] - starts[group]) {
+        value = points[first + starts[group] + (int) value];
+      } else if (isOperation(expression, i)) {
         value = values[operands.get(0)];
         for (int operand : operands.subList(1, operands.size())) {
-          value = combined(kind, value, values[operand]);
+          value = OPERATIONS.get(expression.getKindValue() - Kind.KIND_ADD_VALUE).applyAsLong(value, values[operand]);
         }
+      } else if (expression.getKind() != Kind.KIND_CONSTANT) {
+        return i;
       }
       values[i] = value;
     }
     return values.length;
   }
 
-  private boolean hasDivisor(List<Integer> operands) {
+  private boolean isOperation(Expression expression, int end) {
+    List<Integer> operands = expression.getOperandsList();
+    int operation = expression.getKindValue() - Kind.KIND_ADD_VALUE;
+    if (operation < 0 || operation >= OPERATIONS.size() || operands.size() < 2 || !operands.stream().allMatch(operand -> isBefore(operand, end))) {
+      return false;
+    }
     Expression divisor = message.getExpressions(operands.get(1));
-    return operands.size() == 2 && divisor.getKind() == Kind.KIND_CONSTANT && divisor.getValue() > 0;
-  }
-
-  /** The value of an operation, whose divisor is positive. */
-  private static long combined(Kind kind, long a, long b) {
-    return switch (kind) {
-      case KIND_ADD -> a + b;
-      case KIND_MULTIPLY -> a * b;
-      case KIND_FLOOR_DIVIDE -> Math.floorDiv(a, b);
-      case KIND_CEIL_DIVIDE -> a / b + (a % b > 0 ? 1 : 0);
-      case KIND_MODULO -> Math.floorMod(a, b);
-      case KIND_MINIMUM -> Math.min(a, b);
-      default -> Math.max(a, b);
-    };
+    boolean isDivision = Set.of(Kind.KIND_FLOOR_DIVIDE, Kind.KIND_CEIL_DIVIDE, Kind.KIND_MODULO).contains(expression.getKind());
+    return !isDivision || operands.size() == 2 && divisor.getKind() == Kind.KIND_CONSTANT && divisor.getValue() > 0;
   }
 }
