@@ -84,7 +84,7 @@ func Connect(address string, given ...Option) (*Client, error) {
 	}
 	dial := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
-		grpc.WithDefaultServiceConfig(serviceConfig(o.attempts)),
+		grpc.WithDefaultServiceConfig(fmt.Sprintf(serviceConfig, max(o.attempts, 2))),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(o.maxAnswer)),
 		grpc.WithChainUnaryInterceptor(o.unary),
 		grpc.WithChainStreamInterceptor(o.stream),
@@ -92,6 +92,9 @@ func Connect(address string, given ...Option) (*Client, error) {
 	}
 	if o.token != nil {
 		dial = append(dial, grpc.WithPerRPCCredentials(bearer{o.token, o.tls != nil}))
+	}
+	if o.attempts == 1 {
+		dial = append(dial, grpc.WithDisableRetry())
 	}
 	if o.keepalive > 0 {
 		dial = append(dial, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: o.keepalive}))
@@ -142,16 +145,6 @@ func (c *Client) WaitUntilReady(ctx context.Context) error {
 
 // Close ends the connection and all calls.
 func (c *Client) Close() error { return c.connection.Close() }
-
-// serviceConfig lets gRPC repeat calls and spread them over all addresses.
-func serviceConfig(attempts int) string {
-	retries := ""
-	if attempts > 1 {
-		retries = fmt.Sprintf(`{"name": %s, "retryPolicy": {"maxAttempts": %d, "initialBackoff": "0.1s", "maxBackoff": "2s",
-			"backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}}`, retriedMethods, attempts)
-	}
-	return `{"loadBalancingConfig": [{"round_robin": {}}], "methodConfig": [` + retries + `]}`
-}
 
 type bearer struct {
 	token  func(context.Context) (string, error)

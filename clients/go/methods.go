@@ -11,8 +11,11 @@ import (
 	"github.com/xlashape/xlashape/clients/go/xlashapev1"
 )
 
-// retriedMethods are the RPCs that are sent again while the server is unavailable, by their idempotency_level.
-const retriedMethods = `[{"service": "xlashape.v1.ShapeService", "method": "DescribeShape"},
+// serviceConfig spreads calls over all servers, and sends those that may be sent again, by their idempotency_level.
+const serviceConfig = `{"loadBalancingConfig": [{"round_robin": {}}],
+	"methodConfig": [{"retryPolicy": {"maxAttempts": %d, "initialBackoff": "0.1s", "maxBackoff": "2s",
+	"backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]},
+	"name": [{"service": "xlashape.v1.ShapeService", "method": "DescribeShape"},
 	{"service": "xlashape.v1.ShapeService", "method": "ByteSize"},
 	{"service": "xlashape.v1.ShapeService", "method": "LinearIndex"},
 	{"service": "xlashape.v1.ShapeService", "method": "MultiIndex"},
@@ -40,7 +43,7 @@ const retriedMethods = `[{"service": "xlashape.v1.ShapeService", "method": "Desc
 	{"service": "xlashape.v1.ViewService", "method": "Recognize"},
 	{"service": "xlashape.v1.ViewService", "method": "Draw"},
 	{"service": "xlashape.v1.ViewService", "method": "GetText"},
-	{"service": "xlashape.v1.ViewService", "method": "Graph"}]`
+	{"service": "xlashape.v1.ViewService", "method": "Graph"}]}]}`
 
 // DescribeShape describes a shape: its canonical text, sizes, layout, and why its buffer is larger than its elements.
 func (c *Client) DescribeShape(ctx context.Context, shape *xlashapev1.ShapeInput) (*xlashapev1.ShapeDescription, error) {

@@ -50,10 +50,18 @@ class Emitter(ABC):
         self._named = {method.rpc.name: method.name for method in methods}
         self._named |= {method.stream.name: method.plural for method in methods if isinstance(method, Bulk)}
 
-    def method_names(self, separator: str) -> str:
-        """The RPCs in `retried`, as the list `name` of a `methodConfig` in gRPC's service config."""
+    def service_config(self, attempts: str, separator: str) -> str:
+        """gRPC's service config, as JSON: calls go to all servers in turn, and those in `retried` are sent up to
+        `attempts` times. `separator` stands between the lines.
+        """
         names = (f'{{"service": "{rpc.path.partition("/")[0]}", "method": "{rpc.name}"}}' for rpc in self.retried)
-        return f"[{separator.join(names)}]"
+        lines = [
+            '{"loadBalancingConfig": [{"round_robin": {}}],',
+            f'"methodConfig": [{{"retryPolicy": {{"maxAttempts": {attempts}, "initialBackoff": "0.1s", "maxBackoff": "2s",',
+            '"backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]},',
+            f'"name": [{f",{separator}".join(names)}]}}]}}',
+        ]
+        return separator.join(lines)
 
     @abstractmethod
     def files(self) -> dict[str, str]:

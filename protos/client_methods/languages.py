@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from client_methods import inputs, options, reasons
+from client_methods import error_parts, inputs, options, reasons
 from client_methods.cpp import Cpp
 from client_methods.emitter import Emitter
 from client_methods.go import Go
@@ -35,5 +35,5 @@ def texts(files: Iterable[FileDescriptorProto], chosen: Iterable[str] = LANGUAGE
     emitters = [LANGUAGES[language](methods, retried, files) for language in chosen]
     methods_of_clients = {f"{one.folder}/{path}": text for one in emitters for path, text in one.files().items()}
     folders = tuple(f"clients/{language}/" for language in chosen)
-    others = reasons.texts() | options.texts() | inputs.texts(files)
+    others = reasons.texts() | error_parts.texts() | options.texts() | inputs.texts(files)
     return methods_of_clients | {path: text for path, text in others.items() if path.startswith(folders)}

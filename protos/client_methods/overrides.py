@@ -18,7 +18,8 @@ SERVICES = {
 """Service → the name that our client gives to the service's generated client. Methods are written in this order."""
 
 WRITTEN_BY_HAND = {
-    "UploadModule": "one method computes the digest, asks whether the server has the module, and sends it in one message or in parts",
+    "UploadModule": "one method computes the digest, asks whether the server has the module, and sends it in one message "
+    "or in parts: transfers.py, and by hand in Go and Rust",
     "PutModule": "upload_module calls it",
 }
 """RPC without a generated method → why its method is written by hand, or why it has none."""

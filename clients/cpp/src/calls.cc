@@ -3,21 +3,12 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <algorithm>
 #include <random>
 #include <thread>
 
 namespace xlashape {
 namespace {
-
-/// Lets gRPC repeat calls and spread them over all addresses.
-std::string ServiceConfig(int attempts) {
-  std::string retries;
-  if (attempts > 1) {
-    retries = R"({"name": )" + std::string(kRetriedMethods) + R"(, "retryPolicy": {"maxAttempts": )" + std::to_string(attempts) +
-              R"(, "initialBackoff": "0.1s", "maxBackoff": "2s", "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]}})";
-  }
-  return R"({"loadBalancingConfig": [{"round_robin": {}}], "methodConfig": [)" + retries + "]}";
-}
 
 /// A factory of interceptors that the channels of several servers share. gRPC wants one for each.
 class SharedFactory : public grpc::experimental::ClientInterceptorFactoryInterface {
@@ -35,11 +26,11 @@ std::shared_ptr<grpc::Channel> Connected(const std::string& address, const Optio
   if (address.empty()) Refuse("INVALID_ARGUMENT", "address", "expected HOST:PORT, unix:PATH or a target of gRPC, found an empty text");
   grpc::ChannelArguments arguments = options.channel_arguments;
   arguments.SetUserAgentPrefix("xlashape-cpp/" XLASHAPE_VERSION);
-  arguments.SetServiceConfigJSON(ServiceConfig(options.addresses.empty() ? options.attempts : 1));
+  arguments.SetServiceConfigJSON(ServiceConfig(options.attempts));
   arguments.SetMaxReceiveMessageSize(options.max_answer_bytes);
   arguments.SetMaxSendMessageSize(-1);
   if (options.keepalive.count() > 0) arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(options.keepalive.count()));
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 1);  // which is not the default of old versions
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, options.addresses.empty() && options.attempts > 1);  // among several servers `Calls` does
   auto credentials = grpc::InsecureChannelCredentials();
   if (options.tls) {
     const Tls& tls = *options.tls;

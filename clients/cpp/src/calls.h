@@ -5,21 +5,11 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/sync_stream.h>
 
-#include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <future>
 #include <iterator>
-#include <memory>
 #include <mutex>
 #include <set>
-#include <string>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "mistake.h"
 #include "xlashape/client.h"
@@ -36,14 +26,8 @@ constexpr std::size_t kUnaryNumbers = std::size_t{1} << 18;
 /// The number of questions in one message whose answers are several times as large.
 constexpr std::size_t kUnaryAnswers = std::size_t{1} << 14;
 
-/// The RPCs that are sent again while the server is unavailable, by their `idempotency_level`, as gRPC's service config names them.
-extern const char* const kRetriedMethods;
-
-/// How many numbers belong together, and about how many one message of a stream has.
-struct Parts {
-  std::size_t width;
-  std::size_t most;
-};
+/// gRPC's service config: calls go to all addresses in turn, and are sent again as their `idempotency_level` allows.
+std::string ServiceConfig(int attempts);
 
 /// Checks that the server answered each item of a request.
 inline void CheckNumber(std::size_t found, std::size_t expected) {
@@ -65,11 +49,10 @@ auto One(Items* items) {
   return std::move(*items->begin());
 }
 
-/// Adds numbers of an answer to those before, and returns how many they are.
+/// Adds numbers of an answer to those before.
 template <class Number>
-std::size_t Append(const google::protobuf::RepeatedField<Number>& numbers, std::vector<Number>* to) {
+void Append(const google::protobuf::RepeatedField<Number>& numbers, std::vector<Number>* to) {
   to->insert(to->end(), numbers.begin(), numbers.end());
-  return static_cast<std::size_t>(numbers.size());
 }
 
 /// A server, over a channel of its own: TLS checks each certificate against the name of its server.
@@ -120,8 +103,6 @@ class Calls {
  public:
   template <class Stub, class Request, class Answer>
   using Unary = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Answer*);
-  template <class Stub, class Request, class Answer>
-  using BothWays = std::unique_ptr<grpc::ClientReaderWriter<Request, Answer>> (Stub::*)(grpc::ClientContext*);
 
   Calls(const std::string& address, const Options& options);
 
@@ -192,47 +173,6 @@ class Calls {
       *item = std::move(*(state->page.*items)()->Mutable(state->next++));
       return true;
     });
-  }
-
-  /// Asks about numbers: in one message if there are at most `few`, otherwise over a stream, whose parts `plan()` tells. `fill(request, is_first, begin,
-  /// end)` writes a message, `take(answer)` returns how many questions were answered.
-  template <class Stub, class Request, class Answer, class PartRequest, class PartAnswer, class Plan, class Fill, class Take>
-  void Bulk(Unary<Stub, Request, Answer> one, BothWays<Stub, PartRequest, PartAnswer> many, const std::vector<std::int64_t>& numbers,
-            std::size_t few, Plan plan, Fill fill, Take take) const {
-    if (numbers.size() <= few) {
-      Request request;
-      fill(request, true, numbers.begin(), numbers.end());
-      take(Ask(one, request));
-      return;
-    }
-    const Parts parts = plan();
-    const std::size_t width = std::max<std::size_t>(parts.width, 1);
-    const std::size_t size = std::max<std::size_t>(parts.most / width, 1) * width;
-    Context context(*this, stream_timeout);
-    const auto stream = (stub<Stub>(context).*many)(&context);
-    auto sent = std::async(std::launch::async, [&] {
-      try {
-        for (std::size_t start = 0; start < numbers.size(); start += size) {
-          PartRequest part;
-          fill(part, start == 0, numbers.begin() + static_cast<std::ptrdiff_t>(start),
-               numbers.begin() + static_cast<std::ptrdiff_t>(std::min(start + size, numbers.size())));
-          if (!stream->Write(part)) return;  // Finish gives the reason
-        }
-        stream->WritesDone();
-      } catch (...) {
-        context.TryCancel();
-        throw;
-      }
-    });
-    // What `take` throws ends the call, so that `sent` is not waited for in vain.
-    const auto cancel = [](grpc::ClientContext* call) { call->TryCancel(); };
-    const std::unique_ptr<grpc::ClientContext, decltype(cancel)> at_end(&context, cancel);
-    std::size_t answered = 0;
-    PartAnswer answer;
-    while (stream->Read(&answer)) answered += take(answer);
-    sent.get();  // the server has ended the call, so that a write ends too
-    Check(stream->Finish());
-    CheckNumber(answered, numbers.size() / width);
   }
 
   std::chrono::milliseconds timeout;

@@ -2,13 +2,23 @@
 
 #include "xlashape/client_methods.h"
 
+#include <algorithm>
+#include <istream>
+#include <ostream>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "calls.h"
+#include "sha256.h"
 
 namespace xlashape {
 
-const char* const kRetriedMethods = R"([{"service": "xlashape.v1.ShapeService", "method": "DescribeShape"},
+std::string ServiceConfig(int attempts) {
+  return R"({"loadBalancingConfig": [{"round_robin": {}}],
+ "methodConfig": [{"retryPolicy": {"maxAttempts": )" + std::to_string(std::max(attempts, 2)) + R"(, "initialBackoff": "0.1s", "maxBackoff": "2s",
+ "backoffMultiplier": 2, "retryableStatusCodes": ["UNAVAILABLE"]},
+ "name": [{"service": "xlashape.v1.ShapeService", "method": "DescribeShape"},
  {"service": "xlashape.v1.ShapeService", "method": "ByteSize"},
  {"service": "xlashape.v1.ShapeService", "method": "LinearIndex"},
  {"service": "xlashape.v1.ShapeService", "method": "MultiIndex"},
@@ -36,7 +46,8 @@ const char* const kRetriedMethods = R"([{"service": "xlashape.v1.ShapeService", 
  {"service": "xlashape.v1.ViewService", "method": "Recognize"},
  {"service": "xlashape.v1.ViewService", "method": "Draw"},
  {"service": "xlashape.v1.ViewService", "method": "GetText"},
- {"service": "xlashape.v1.ViewService", "method": "Graph"}])";
+ {"service": "xlashape.v1.ViewService", "method": "Graph"}]}]})";
+}
 
 ClientMethods::ClientMethods(std::shared_ptr<const Calls> calls) : calls_(std::move(calls)) {}
 
@@ -79,20 +90,34 @@ std::int64_t ClientMethods::LinearIndex(const AnyShape& shape, const std::vector
 
 std::vector<std::int64_t> ClientMethods::LinearIndices(const AnyShape& shape, const std::vector<std::int64_t>& indices, v1::LinearOrder order) const {
   std::vector<std::int64_t> found;
-  calls_->Bulk(
-      &v1::ShapeService::Stub::LinearIndex, &v1::ShapeService::Stub::LinearIndices, indices, kUnaryNumbers,
-      [&] {
-        const std::size_t width = static_cast<std::size_t>(DescribeShape(shape).rank());
-        return Parts{width, kUnaryNumbers};
-      },
-      [&](auto& request, bool is_first, auto begin, auto end) {
-        if (is_first) {
-          *request.mutable_shape() = shape.input();
-          request.set_order(order);
-        }
-        request.mutable_indices()->Add(begin, end);
-      },
-      [&](const auto& answer) { return Append(answer.positions(), &found); });
+  if (indices.size() <= kUnaryNumbers) {
+    v1::LinearIndexRequest request;
+    *request.mutable_shape() = shape.input();
+    request.set_order(order);
+    request.mutable_indices()->Add(indices.begin(), indices.end());
+    v1::LinearIndexResponse answer = calls_->Ask(&v1::ShapeService::Stub::LinearIndex, request);
+    Append(answer.positions(), &found);
+    return found;
+  }
+  const std::size_t width = std::max<std::size_t>(static_cast<std::size_t>(DescribeShape(shape).rank()), 1);
+  const std::size_t size = std::max<std::size_t>(kUnaryNumbers / width, 1) * width;
+  Calls::Context context(*calls_, calls_->stream_timeout);
+  const auto stream = calls_->stub<v1::ShapeService::Stub>(context).LinearIndices(&context);
+  v1::LinearIndicesRequest request;
+  v1::LinearIndicesResponse answer;
+  *request.mutable_shape() = shape.input();
+  request.set_order(order);
+  for (auto begin = indices.begin(); begin != indices.end();) {
+    const auto end = begin + std::min(static_cast<std::ptrdiff_t>(size), indices.end() - begin);
+    request.mutable_indices()->Add(begin, end);
+    if (!stream->Write(request) || !stream->Read(&answer)) break;  // Finish gives the reason
+    Append(answer.positions(), &found);
+    request.Clear();
+    begin = end;
+  }
+  stream->WritesDone();
+  Check(stream->Finish());
+  CheckNumber(found.size(), indices.size() / width);
   return found;
 }
 
@@ -107,23 +132,36 @@ std::optional<std::vector<std::int64_t>> ClientMethods::MultiIndex(const AnyShap
 
 Elements ClientMethods::MultiIndices(const AnyShape& shape, const std::vector<std::int64_t>& positions, v1::LinearOrder order) const {
   Elements found;
-  calls_->Bulk(
-      &v1::ShapeService::Stub::MultiIndex, &v1::ShapeService::Stub::MultiIndices, positions, kUnaryAnswers,
-      [&] {
-        const std::size_t width = static_cast<std::size_t>(DescribeShape(shape).rank());
-        return Parts{1, kUnaryNumbers / (width + 1)};
-      },
-      [&](auto& request, bool is_first, auto begin, auto end) {
-        if (is_first) {
-          *request.mutable_shape() = shape.input();
-          request.set_order(order);
-        }
-        request.mutable_positions()->Add(begin, end);
-      },
-      [&](const auto& answer) {
-        Append(answer.indices(), &found.indices);
-        return Append(answer.is_element(), &found.is_element);
-      });
+  if (positions.size() <= kUnaryAnswers) {
+    v1::MultiIndexRequest request;
+    *request.mutable_shape() = shape.input();
+    request.set_order(order);
+    request.mutable_positions()->Add(positions.begin(), positions.end());
+    v1::MultiIndexResponse answer = calls_->Ask(&v1::ShapeService::Stub::MultiIndex, request);
+    Append(answer.indices(), &found.indices);
+    Append(answer.is_element(), &found.is_element);
+    return found;
+  }
+  const std::size_t width = std::max<std::size_t>(static_cast<std::size_t>(DescribeShape(shape).rank()), 1);
+  const std::size_t size = kUnaryNumbers / (width + 1);
+  Calls::Context context(*calls_, calls_->stream_timeout);
+  const auto stream = calls_->stub<v1::ShapeService::Stub>(context).MultiIndices(&context);
+  v1::MultiIndicesRequest request;
+  v1::MultiIndicesResponse answer;
+  *request.mutable_shape() = shape.input();
+  request.set_order(order);
+  for (auto begin = positions.begin(); begin != positions.end();) {
+    const auto end = begin + std::min(static_cast<std::ptrdiff_t>(size), positions.end() - begin);
+    request.mutable_positions()->Add(begin, end);
+    if (!stream->Write(request) || !stream->Read(&answer)) break;  // Finish gives the reason
+    Append(answer.indices(), &found.indices);
+    Append(answer.is_element(), &found.is_element);
+    request.Clear();
+    begin = end;
+  }
+  stream->WritesDone();
+  Check(stream->Finish());
+  CheckNumber(found.is_element.size(), positions.size());
   return found;
 }
 
@@ -177,20 +215,34 @@ v1::MapOutput ClientMethods::ComposeMaps(const std::vector<AnyMap>& chain) const
 
 Values ClientMethods::EvaluateMap(const AnyMap& map, const std::vector<std::int64_t>& points) const {
   Values found;
-  calls_->Bulk(
-      &v1::IndexingService::Stub::EvaluateMap, &v1::IndexingService::Stub::EvaluateMapBatch, points, kUnaryAnswers,
-      [&] {
-        const std::size_t width = static_cast<std::size_t>(Variables(map.input().has_map() ? map.input().map() : ParseMap(map).map()));
-        return Parts{width, kUnaryAnswers * std::max<std::size_t>(width, 1)};
-      },
-      [&](auto& request, bool is_first, auto begin, auto end) {
-        if (is_first) *request.mutable_map() = map.input();
-        request.mutable_points()->Add(begin, end);
-      },
-      [&](const auto& answer) {
-        Append(answer.results(), &found.results);
-        return Append(answer.in_domain(), &found.in_domain);
-      });
+  if (points.size() <= kUnaryAnswers) {
+    v1::EvaluateMapRequest request;
+    *request.mutable_map() = map.input();
+    request.mutable_points()->Add(points.begin(), points.end());
+    v1::EvaluateMapResponse answer = calls_->Ask(&v1::IndexingService::Stub::EvaluateMap, request);
+    Append(answer.results(), &found.results);
+    Append(answer.in_domain(), &found.in_domain);
+    return found;
+  }
+  const std::size_t width = std::max<std::size_t>(static_cast<std::size_t>(Variables(ParseMap(map).map())), 1);
+  const std::size_t size = kUnaryAnswers * width;
+  Calls::Context context(*calls_, calls_->stream_timeout);
+  const auto stream = calls_->stub<v1::IndexingService::Stub>(context).EvaluateMapBatch(&context);
+  v1::EvaluateMapBatchRequest request;
+  v1::EvaluateMapBatchResponse answer;
+  *request.mutable_map() = map.input();
+  for (auto begin = points.begin(); begin != points.end();) {
+    const auto end = begin + std::min(static_cast<std::ptrdiff_t>(size), points.end() - begin);
+    request.mutable_points()->Add(begin, end);
+    if (!stream->Write(request) || !stream->Read(&answer)) break;  // Finish gives the reason
+    Append(answer.results(), &found.results);
+    Append(answer.in_domain(), &found.in_domain);
+    request.Clear();
+    begin = end;
+  }
+  stream->WritesDone();
+  Check(stream->Finish());
+  CheckNumber(found.in_domain.size(), points.size() / width);
   return found;
 }
 
@@ -452,6 +504,93 @@ v1::GetTextResponse ClientMethods::GetText(const v1::GetTextRequest& request) co
 
 v1::GraphResponse ClientMethods::Graph(const v1::GraphRequest& request) const {
   return calls_->Ask(&v1::ViewService::Stub::Graph, request);
+}
+
+namespace {
+
+/// The size of a part of a module that is sent or fetched in several messages.
+constexpr std::size_t kPartBytes = std::size_t{1} << 20;
+
+/// Sends a module in parts, which `read` gives until an empty one. `part` has what else the first message says.
+template <class Read>
+Uploaded Send(const Calls& calls, v1::UploadModuleRequest part, const Progress& progress, Read read) {
+  Calls::Context context(calls, calls.stream_timeout);
+  v1::UploadModuleResponse answer;
+  const auto stream = calls.stub<v1::HloService::Stub>(context).UploadModule(&context, &answer);
+  std::int64_t sent = 0;
+  try {
+    for (read(part.mutable_data()); !part.data().empty(); read(part.mutable_data())) {
+      part.set_more_follows(true);
+      if (!stream->Write(part)) break;  // Finish gives the reason
+      sent += static_cast<std::int64_t>(part.data().size());
+      if (progress) progress(sent);
+      part.Clear();
+    }
+  } catch (...) {
+    context.TryCancel();  // without its last message the stream is refused
+    stream->Finish();
+    throw;
+  }
+  stream->WriteLast(part, grpc::WriteOptions());
+  Check(stream->Finish());
+  return {std::move(*answer.mutable_module()), true};
+}
+
+}  // namespace
+
+Uploaded ClientMethods::UploadModule(std::string_view content, const Progress& progress) const {
+  const std::string digest = Sha256(content);
+  try {
+    return {GetModule("modules/" + digest), false};
+  } catch (const Error& error) {
+    if (error.code() != grpc::StatusCode::NOT_FOUND) throw;
+  }
+  if (content.size() <= kPartBytes) {
+    v1::PutModuleRequest request;
+    request.set_data(content.data(), content.size());
+    request.set_sha256(digest);
+    v1::PutModuleResponse answer = calls_->Ask(&v1::HloService::Stub::PutModule, request);
+    if (progress) progress(static_cast<std::int64_t>(content.size()));
+    return {std::move(*answer.mutable_module()), true};
+  }
+  v1::UploadModuleRequest first;
+  first.set_sha256(digest);
+  first.set_size_bytes(static_cast<std::int64_t>(content.size()));
+  return Send(*calls_, std::move(first), progress, [content](std::string* part) mutable {
+    *part = content.substr(0, kPartBytes);
+    content.remove_prefix(part->size());
+  });
+}
+
+Uploaded ClientMethods::UploadModule(std::istream& from, const Progress& progress) const {
+  return Send(*calls_, {}, progress, [&from](std::string* part) {
+    part->resize(kPartBytes);
+    from.read(part->data(), kPartBytes);
+    part->resize(static_cast<std::size_t>(from.gcount()));
+    if (from.bad()) Refuse("INVALID_ARGUMENT", "from", "cannot read the module");
+  });
+}
+
+std::string ClientMethods::DownloadModule(const std::string& name) const {
+  std::ostringstream content;
+  DownloadModule(name, content);
+  return content.str();
+}
+
+std::int64_t ClientMethods::DownloadModule(const std::string& name, std::ostream& to) const {
+  v1::GetModuleRequest request;
+  request.set_name(name);
+  request.set_include_content(true);
+  request.set_content_limit(kPartBytes);
+  std::int64_t written = 0;
+  while (true) {
+    request.set_content_offset(written);
+    const v1::GetModuleResponse answer = calls_->Ask(&v1::HloService::Stub::GetModule, request);
+    const auto size = static_cast<std::streamsize>(answer.content().size());
+    if (!to.write(answer.content().data(), size)) return written;
+    written += size;
+    if (size == 0 || written >= answer.module().size_bytes()) return written;
+  }
 }
 
 }  // namespace xlashape

@@ -1,6 +1,5 @@
 #include "xlashape/error.h"
 
-#include <cstdlib>
 #include <utility>
 
 #include "mistake.h"
@@ -16,15 +15,9 @@ std::string Text(const Error::Parts& parts) {
   return text + parts.message + " (" + (parts.reason.empty() ? CodeName(parts.code) : parts.reason) + ")";
 }
 
-/// Removes an entry of `details`, and returns its value; an empty one if there is none.
-std::string Take(std::map<std::string, std::string>& details, const char* name) {
-  const auto entry = details.extract(name);
-  return entry.empty() ? std::string() : std::move(entry.mapped());
-}
-
 }  // namespace
 
-Error::Error(Parts parts) : std::runtime_error(Text(parts)), parts_(std::make_shared<const Parts>(std::move(parts))) {}
+Error::Error(Parts parts) : ErrorBase(Text(parts), parts) {}
 
 void Check(const grpc::Status& status) {
   if (status.ok()) return;
@@ -40,10 +33,7 @@ void Check(const grpc::Status& status) {
     if (url.substr(url.rfind('/') + 1) != "google.rpc.ErrorInfo" || !info.ParseFromString(detail.value()) || info.domain() != "xlashape") continue;
     parts.reason = info.reason();
     parts.details.insert(info.metadata().begin(), info.metadata().end());
-    if (std::string message = Take(parts.details, "message"); !message.empty()) parts.message = std::move(message);
-    parts.field = Take(parts.details, "field");
-    parts.line = std::atoi(Take(parts.details, "line").c_str());
-    parts.column = std::atoi(Take(parts.details, "column").c_str());
+    parts.Take();
     break;
   }
   throw Error(std::move(parts));

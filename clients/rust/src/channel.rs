@@ -36,24 +36,18 @@ pub struct Channel {
     interceptors: Arc<[Interceptor]>,
 }
 
-#[derive(Clone, Copy)]
-struct State {
-    standing: Standing,
-    /// When a dead server is asked again.
-    until: Instant,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Standing {
-    Asked,
+/// What is known of a server. The next call goes to the least of them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
     Alive,
-    Dead,
+    /// Dead, until it is asked again.
+    Dead(Instant),
+    Asked,
 }
 
 impl Channel {
     pub(crate) fn new(servers: Vec<transport::Channel>, interceptors: Vec<Interceptor>) -> Self {
-        let state = State { standing: Standing::Dead, until: Instant::now() };
-        let states = Arc::new(watch::Sender::new(vec![state; servers.len()]));
+        let states = Arc::new(watch::Sender::new(vec![State::Dead(Instant::now()); servers.len()]));
         Channel { servers: servers.into(), states, calls: Arc::default(), interceptors: interceptors.into() }
     }
 
@@ -64,26 +58,19 @@ impl Channel {
             return 0;
         }
         (0..count).for_each(|i| self.check(i));
-        let is_decided = |states: &Vec<State>| {
-            states.iter().any(|state| state.standing == Standing::Alive)
-                || states.iter().all(|state| state.standing == Standing::Dead)
-        };
+        let is_decided = |states: &Vec<State>| states.contains(&State::Alive) || !states.contains(&State::Asked);
         let mut watched = self.states.subscribe();
         // It fails if the sender is gone, which `self` holds.
         let states = watched.wait_for(is_decided).await.map(|states| states.clone()).unwrap_or_default();
         let first = self.calls.fetch_add(1, Ordering::Relaxed);
-        let mut in_turn = (0..count).map(|i| (first + i) % count);
-        let dead = || (0..count).min_by_key(|&i| states[i].until).unwrap_or(0);
-        in_turn.find(|&i| states[i].standing == Standing::Alive).unwrap_or_else(dead)
+        (0..count).map(|i| (first + i) % count).min_by_key(|&i| states.get(i).copied()).unwrap_or(0)
     }
 
     /// Asks a server whose rest is over for a sign of life.
     fn check(&self, i: usize) {
         let is_due = self.states.send_if_modified(|states| {
-            let is_due = states[i].standing == Standing::Dead && states[i].until <= Instant::now();
-            if is_due {
-                states[i].standing = Standing::Asked;
-            }
+            let is_due = matches!(states[i], State::Dead(until) if until <= Instant::now());
+            states[i] = if is_due { State::Asked } else { states[i] };
             is_due
         });
         if is_due {
@@ -112,8 +99,8 @@ impl Channel {
     }
 
     fn note(&self, i: usize, is_alive: bool) {
-        let standing = if is_alive { Standing::Alive } else { Standing::Dead };
-        self.states.send_modify(|states| states[i] = State { standing, until: Instant::now() + REST });
+        let state = if is_alive { State::Alive } else { State::Dead(Instant::now() + REST) };
+        self.states.send_modify(|states| states[i] = state);
     }
 }
 

@@ -114,13 +114,10 @@ impl Client {
         self.request_until(message, self.deadline())
     }
 
-    /// The same for a call with a stream.
-    pub(crate) fn stream_request<T>(&self, message: T) -> Request<T> {
-        self.request_until(message, self.stream_deadline())
-    }
-
-    pub(crate) fn stream_deadline(&self) -> Option<Instant> {
-        self.settings.stream_timeout.map(|timeout| Instant::now() + timeout)
+    /// The same for a call with a stream, and its deadline.
+    pub(crate) fn stream_request<T>(&self, message: T) -> (Request<T>, Option<Instant>) {
+        let deadline = self.settings.stream_timeout.map(|timeout| Instant::now() + timeout);
+        (self.request_until(message, deadline), deadline)
     }
 
     fn request_until<T>(&self, message: T, deadline: Option<Instant>) -> Request<T> {
@@ -136,7 +133,7 @@ impl Client {
         request
     }
 
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         self.settings.timeout.map(|timeout| Instant::now() + timeout)
     }
 
@@ -217,11 +214,9 @@ impl Builder {
     /// The client. The error is of code `InvalidArgument` for an address, a token or a number of attempts that cannot be.
     pub fn connect(self) -> Result<Client> {
         self.settings.check()?;
-        if let Some(token) = &self.token {
-            let parsed: std::result::Result<MetadataValue<Ascii>, _> = token().parse();
-            parsed.map_err(|_| {
-                Error::mistake("INVALID_ARGUMENT", "token", "a token has visible ASCII characters alone")
-            })?;
+        let is_wrong = |token: &Token| token().parse::<MetadataValue<Ascii>>().is_err();
+        if self.token.as_ref().is_some_and(is_wrong) {
+            return Err(Error::mistake("INVALID_ARGUMENT", "token", "a token has visible ASCII characters alone"));
         }
         if tokio::runtime::Handle::try_current().is_err() {
             let message = "call it from within a Tokio runtime, which makes the connection";

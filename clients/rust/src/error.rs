@@ -1,8 +1,9 @@
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use tonic_types::StatusExt;
+
+use crate::error_parts::Parts;
 
 pub use tonic::Code;
 
@@ -21,70 +22,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Error(Box<Parts>);
-
-#[derive(Clone, Debug)]
-struct Parts {
-    code: Code,
-    reason: String,
-    message: String,
-    field: String,
-    line: Option<u32>,
-    column: Option<u32>,
-    details: HashMap<String, String>,
-    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
-}
+pub struct Error(pub(crate) Box<Parts>);
 
 impl Error {
-    /// The status of the call: `InvalidArgument`, `NotFound`, `ResourceExhausted`, `DeadlineExceeded`, `Unavailable`, …
-    pub fn code(&self) -> Code {
-        self.0.code
-    }
-
-    /// The server's name for what is wrong: `PARSE`, `INVALID_INDEX`, `NOT_FOUND`, `LIMIT_EXCEEDED`, … Empty if the error does not come from
-    /// xlashape, but from the transport or from a proxy.
-    pub fn reason(&self) -> &str {
-        &self.0.reason
-    }
-
-    /// What is wrong, in a sentence.
-    pub fn message(&self) -> &str {
-        &self.0.message
-    }
-
-    /// The path of the wrong field in the request, such as `shapes[3].text`. Empty if no field is to blame.
-    pub fn field(&self) -> &str {
-        &self.0.field
-    }
-
-    /// The line of text that is wrong, from 1.
-    pub fn line(&self) -> Option<u32> {
-        self.0.line
-    }
-
-    /// The column of text that is wrong, in characters, from 1.
-    pub fn column(&self) -> Option<u32> {
-        self.0.column
-    }
-
-    /// All other details by name: `limit`, `maximum` and `value` of an exceeded limit, `kind` and `name` of what was not found, …
-    pub fn details(&self) -> &HashMap<String, String> {
-        &self.0.details
-    }
-
-    pub(crate) fn new(code: Code, reason: &str, message: impl Into<String>) -> Self {
-        Error(Box::new(Parts {
-            code,
-            reason: reason.into(),
-            message: message.into(),
-            field: String::new(),
-            line: None,
-            column: None,
-            details: HashMap::new(),
-            source: None,
-        }))
-    }
-
     /// An error that this crate finds by itself.
     pub(crate) fn mistake(reason: &str, field: &str, message: impl Into<String>) -> Self {
         let mut error = Error::new(Code::InvalidArgument, reason, message);
@@ -138,18 +78,10 @@ impl From<tonic::Status> for Error {
             }
         }
         error.0.source = Some(Arc::new(status.clone()));
-        let Some(info) = status.get_details_error_info().filter(|info| info.domain == DOMAIN) else {
-            return error;
-        };
-        let parts = &mut *error.0;
-        parts.reason = info.reason;
-        parts.details = info.metadata;
-        if let Some(message) = parts.details.remove("message") {
-            parts.message = message;
+        if let Some(info) = status.get_details_error_info().filter(|info| info.domain == DOMAIN) {
+            error.0.reason = info.reason;
+            error.0.take(info.metadata);
         }
-        parts.field = parts.details.remove("field").unwrap_or_default();
-        parts.line = parts.details.remove("line").and_then(|line| line.parse().ok());
-        parts.column = parts.details.remove("column").and_then(|column| column.parse().ok());
         error
     }
 }

@@ -13,10 +13,10 @@
 //! text its line and column. An [`EvaluableMap`] evaluates an indexing map of an answer without the server.
 
 mod answers;
-mod bulk;
 mod channel;
 mod client;
 mod error;
+mod error_parts;
 mod inputs;
 mod map;
 mod methods;

@@ -29,67 +29,57 @@ impl Client {
             Err(error) if error.code() == Code::NotFound => {}
             Err(error) => return Err(error),
         }
-        let module = if content.len() <= PART_BYTES {
-            let request = PutModuleRequest { data: content.to_vec(), sha256 };
-            ask!(self, modules.put_module, request, self.settings.attempts)?.module
-        } else {
+        if content.len() > PART_BYTES {
             let size_bytes = content.len() as i64;
-            let mut parts: Vec<_> = content
-                .chunks(PART_BYTES)
-                .map(|part| UploadModuleRequest { data: part.to_vec(), ..Default::default() })
-                .collect();
-            parts[0].sha256 = sha256;
-            parts[0].size_bytes = size_bytes;
-            let deadline = self.stream_deadline();
-            let request = self.stream_request(stream::iter(parts));
-            within(deadline, async { self.modules().upload_module(request).await }).await?.into_inner().module
-        };
-        Ok(Upload { module: present(module)?, sent: true })
+            return self.send(UploadModuleRequest { sha256, size_bytes, ..Default::default() }, content, |_| {}).await;
+        }
+        let request = PutModuleRequest { data: content.to_vec(), sha256 };
+        let answer = ask!(self, modules.put_module, request, self.settings.attempts)?;
+        Ok(Upload { module: present(answer.module)?, sent: true })
     }
 
     /// Stores a module that is sent while it is read, in parts of 1 MiB, whether or not the server has it. `progress` is told how many bytes were sent, after
     /// each part. A reader that fails ends the call, and stores nothing: `source()` of the error is that of the reader.
-    pub async fn upload_module_from(
+    pub async fn upload_module_from(&self, from: impl AsyncRead + Unpin, progress: impl FnMut(u64)) -> Result<Upload> {
+        self.send(UploadModuleRequest::default(), from, progress).await
+    }
+
+    /// Sends a module in parts. `part` has what else the first message says.
+    async fn send(
         &self,
+        mut part: UploadModuleRequest,
         mut from: impl AsyncRead + Unpin,
         mut progress: impl FnMut(u64),
     ) -> Result<Upload> {
-        let (parts, mut taken) = mpsc::channel::<UploadModuleRequest>(1);
-        let requests = stream::poll_fn(move |context| taken.poll_recv(context));
+        let (parts, mut taken) = mpsc::channel(1);
         let reading = async move {
             let mut sent = 0;
             loop {
-                let mut data = Vec::with_capacity(PART_BYTES);
-                let read = (&mut from).take(PART_BYTES as u64).read_to_end(&mut data).await;
+                let read = (&mut from).take(PART_BYTES as u64).read_to_end(&mut part.data).await;
                 read.map_err(Error::of_reader)?; // without its last message the stream is refused
-                let count = data.len() as u64;
-                let part = UploadModuleRequest { data, more_follows: count > 0, ..Default::default() };
-                if parts.send(part).await.is_err() || count == 0 {
+                let count = part.data.len() as u64;
+                part.more_follows = count > 0;
+                if parts.send(std::mem::take(&mut part)).await.is_err() || count == 0 {
                     return Ok::<_, Error>(()); // the outcome of the call says why it takes no more
                 }
                 sent += count;
                 progress(sent);
             }
         };
-        let deadline = self.stream_deadline();
-        let request = self.stream_request(requests);
-        let call = async { Ok(within(deadline, async { self.modules().upload_module(request).await }).await?) };
+        let requests = stream::poll_fn(move |context| taken.poll_recv(context));
+        let (mut modules, (request, deadline)) = (self.modules(), self.stream_request(requests));
+        let call = async { Ok(within(deadline, modules.upload_module(request)).await?) };
         let (answer, ()) = future::try_join(call, reading).await?;
         Ok(Upload { module: present(answer.into_inner().module)?, sent: true })
     }
 
     /// The content of a stored module, as it was uploaded.
     pub async fn download_module(&self, name: impl Into<String>) -> Result<Vec<u8>> {
-        let name = name.into();
-        let mut content = Vec::new();
+        let (name, mut content, content_limit) = (name.into(), Vec::new(), PART_BYTES as i64);
+        let mut request = GetModuleRequest { name, include_content: true, content_offset: 0, content_limit };
         loop {
-            let request = GetModuleRequest {
-                name: name.clone(),
-                include_content: true,
-                content_offset: content.len() as i64,
-                content_limit: PART_BYTES as i64,
-            };
-            let answer = ask!(self, modules.get_module, request, self.settings.attempts)?;
+            request.content_offset = content.len() as i64;
+            let answer = ask!(self, modules.get_module, request.clone(), self.settings.attempts)?;
             content.extend_from_slice(&answer.content);
             if answer.content.is_empty() || content.len() as i64 >= present(answer.module)?.size_bytes {
                 return Ok(content);

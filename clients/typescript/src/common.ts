@@ -2,7 +2,7 @@
 
 export type { BulkIndices } from "./bulk.js";
 export type { CallOptions } from "./calls.js";
-export { Client, type ModuleSource, type Uploaded, type UploadOptions } from "./client.js";
+export { Client } from "./client.js";
 export { Code, type ErrorParts, XlashapeError } from "./errors.js";
 export { EvaluableMap, type Evaluated } from "./evaluable-map.js";
 export { LinearOrder } from "./gen/xlashape/v1/shape_service_pb.js";
@@ -11,4 +11,5 @@ export type { MapLike, ModuleLike, ShapeLike } from "./inputs.js";
 export { type Integer, type Integers, toNumbers } from "./integers.js";
 export { toJson } from "./json.js";
 export { type ConnectOptions, type TlsOptions, type TransportName, VERSION } from "./options.js";
+export type { ModuleSource, Uploaded, UploadOptions } from "./methods.js";
 export { Reason } from "./reasons.js";

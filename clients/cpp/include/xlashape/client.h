@@ -10,20 +10,15 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "xlashape/client_methods.h"
 #include "xlashape/error.h"
-#include "xlashape/inputs.h"
-#include "xlashape/map.h"
 #include "xlashape/reasons.h"
-#include "xlashape/sequence.h"
 
 namespace grpc {
 class ChannelInterface;
@@ -86,17 +81,6 @@ class Cancellation {
   std::shared_ptr<State> state_;
 };
 
-/// Is told how many bytes of a module were sent, after each part.
-using Progress = std::function<void(std::int64_t)>;
-
-/// A module that was uploaded.
-struct Uploaded {
-  /// The server's description of it. Its name is what requests take: `request.mutable_module()->set_name(uploaded.module.name())`.
-  v1::Module module;
-  /// Whether the content was sent. Not if the server had it already.
-  bool sent = false;
-};
-
 /// Asks one server, or several that have the same modules. Threads may share a client. Copies share the connection, which ends with the last of them and
 /// of its streams.
 ///
@@ -116,23 +100,11 @@ class Client : public ClientMethods {
   /// Returns once the server answers calls. Throws the last Error if it does not within `timeout`, and at once if it refuses.
   void WaitUntilReady(std::chrono::milliseconds timeout = std::chrono::minutes(1)) const;
 
-  /// @name Modules that are sent and fetched
+  /// @name Modules of files
   /// @{
 
-  /// Stores a module: HLO text, or a serialized xla.HloModuleProto or xla.HloProto. A module that the server has already is not sent again.
-  Uploaded UploadModule(std::string_view content, const Progress& progress = {}) const;
-
-  /// Stores a module that is sent while it is read, in parts of 1 MiB, whether or not the server has it.
-  Uploaded UploadModule(std::istream& from, const Progress& progress = {}) const;
-
-  /// Stores the module in a file.
+  /// Stores the module in a file. A module that the server has already is not sent again.
   Uploaded UploadModuleFile(const std::string& path) const;
-
-  /// The content of a stored module, as it was uploaded.
-  std::string DownloadModule(const std::string& name) const;
-
-  /// Writes the content of a stored module, and returns the number of bytes. It ends early when `to` fails, as its state says then.
-  std::int64_t DownloadModule(const std::string& name, std::ostream& to) const;
 
   /// @}
   /// @name Calls with generated stubs

@@ -7,9 +7,12 @@
 #define XLASHAPE_CLIENT_METHODS_H_
 
 #include <cstdint>
+#include <functional>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "xlashape/inputs.h"
@@ -29,6 +32,17 @@ struct Elements {
   std::vector<std::int64_t> indices;
   /// For each position, whether it holds an element. If not, it is padding.
   std::vector<bool> is_element;
+};
+
+/// Is told how many bytes of a module were sent, after each part.
+using Progress = std::function<void(std::int64_t)>;
+
+/// A module that was uploaded.
+struct Uploaded {
+  /// The server's description of it. Its name is what requests take: `request.mutable_module()->set_name(uploaded.module.name())`.
+  v1::Module module;
+  /// Whether the content was sent. Not if the server had it already.
+  bool sent = false;
 };
 
 class Calls;
@@ -288,6 +302,22 @@ class ClientMethods {
 
   /// Returns instructions and the edges between them (operands, control dependencies, calls), as parallel arrays.
   v1::GraphResponse Graph(const v1::GraphRequest& request) const;
+
+  /// @}
+  /// @name Modules that are sent and fetched
+  /// @{
+
+  /// Stores a module: HLO text, or a serialized xla.HloModuleProto or xla.HloProto. A module that the server has already is not sent again.
+  Uploaded UploadModule(std::string_view content, const Progress& progress = {}) const;
+
+  /// Stores a module that is sent while it is read, in parts of 1 MiB, whether or not the server has it.
+  Uploaded UploadModule(std::istream& from, const Progress& progress = {}) const;
+
+  /// The content of a stored module, as it was uploaded.
+  std::string DownloadModule(const std::string& name) const;
+
+  /// Writes the content of a stored module, and returns the number of bytes. It ends early when `to` fails, as its state says then.
+  std::int64_t DownloadModule(const std::string& name, std::ostream& to) const;
 
   /// @}
 

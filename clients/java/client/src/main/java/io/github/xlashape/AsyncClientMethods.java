@@ -2,7 +2,10 @@
 
 package io.github.xlashape;
 
+import com.google.common.collect.AbstractIterator;
+import com.google.common.hash.Hashing;
 import com.google.common.primitives.Longs;
+import com.google.protobuf.UnsafeByteOperations;
 import io.github.xlashape.v1.ByteSizeRequest;
 import io.github.xlashape.v1.CollectivesRequest;
 import io.github.xlashape.v1.CollectivesResponse;
@@ -50,6 +53,7 @@ import io.github.xlashape.v1.MultiIndicesResponse;
 import io.github.xlashape.v1.ParseMapRequest;
 import io.github.xlashape.v1.ProfileRequest;
 import io.github.xlashape.v1.ProfileResponse;
+import io.github.xlashape.v1.PutModuleRequest;
 import io.github.xlashape.v1.ReadsRequest;
 import io.github.xlashape.v1.ReadsResponse;
 import io.github.xlashape.v1.RecognizeRequest;
@@ -66,13 +70,22 @@ import io.github.xlashape.v1.SummaryRequest;
 import io.github.xlashape.v1.SummaryResponse;
 import io.github.xlashape.v1.TileRequest;
 import io.github.xlashape.v1.TileResponse;
+import io.github.xlashape.v1.UploadModuleRequest;
 import io.github.xlashape.v1.VerifyRequest;
 import io.github.xlashape.v1.VerifyResponse;
 import io.github.xlashape.v1.ViewServiceGrpc;
 import io.github.xlashape.v1.WhyRequest;
 import io.github.xlashape.v1.WhyResponse;
+import io.grpc.Status;
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.LongConsumer;
 import org.jspecify.annotations.Nullable;
 
 /** The calls of {@link AsyncXlashapeClient} that follow from the schema. */
@@ -91,7 +104,7 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<ShapeDescription> describeShape(ShapeInput shape) {
     DescribeShapeRequest request = DescribeShapeRequest.newBuilder().addShapes(shape).build();
-    return calls.askAsync(ShapeServiceGrpc.getDescribeShapeMethod(), request, answer -> Calls.only(answer.getDescriptionsList()));
+    return calls.askAsync(ShapeServiceGrpc.getDescribeShapeMethod(), request, answer -> Answers.only(answer.getDescriptionsList()));
   }
 
   /**
@@ -102,7 +115,7 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<List<ShapeDescription>> describeShapes(List<ShapeInput> shapes) {
     DescribeShapeRequest request = DescribeShapeRequest.newBuilder().addAllShapes(shapes).build();
-    return calls.askAsync(ShapeServiceGrpc.getDescribeShapeMethod(), request, answer -> Calls.same(answer.getDescriptionsList(), shapes.size()));
+    return calls.askAsync(ShapeServiceGrpc.getDescribeShapeMethod(), request, answer -> Answers.same(answer.getDescriptionsList(), shapes.size()));
   }
 
   /**
@@ -113,7 +126,7 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<ShapeSize> byteSize(ShapeInput shape) {
     ByteSizeRequest request = ByteSizeRequest.newBuilder().addShapes(shape).build();
-    return calls.askAsync(ShapeServiceGrpc.getByteSizeMethod(), request, answer -> Calls.only(answer.getSizesList()));
+    return calls.askAsync(ShapeServiceGrpc.getByteSizeMethod(), request, answer -> Answers.only(answer.getSizesList()));
   }
 
   /**
@@ -124,7 +137,7 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<List<ShapeSize>> byteSizes(List<ShapeInput> shapes) {
     ByteSizeRequest request = ByteSizeRequest.newBuilder().addAllShapes(shapes).build();
-    return calls.askAsync(ShapeServiceGrpc.getByteSizeMethod(), request, answer -> Calls.same(answer.getSizesList(), shapes.size()));
+    return calls.askAsync(ShapeServiceGrpc.getByteSizeMethod(), request, answer -> Answers.same(answer.getSizesList(), shapes.size()));
   }
 
   /**
@@ -136,7 +149,7 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<Long> linearIndex(ShapeInput shape, long... index) {
     LinearIndexRequest request = LinearIndexRequest.newBuilder().setShape(shape).setCount(1).addAllIndices(Longs.asList(index)).build();
-    return calls.askAsync(ShapeServiceGrpc.getLinearIndexMethod(), request, answer -> Calls.only(answer.getPositionsList()));
+    return calls.askAsync(ShapeServiceGrpc.getLinearIndexMethod(), request, answer -> Answers.only(answer.getPositionsList()));
   }
 
   /**
@@ -149,16 +162,17 @@ abstract class AsyncClientMethods {
    * @return one position for each index, in elements from the start of the buffer
    */
   public CompletableFuture<long[]> linearIndices(ShapeInput shape, LinearOrder order, long[] indices) {
-    if (indices.length <= Bulk.UNARY_NUMBERS) {
+    if (indices.length <= Answers.UNARY_NUMBERS) {
       LinearIndexRequest request = LinearIndexRequest.newBuilder().setShape(shape).setOrder(order).addAllIndices(Longs.asList(indices)).build();
       return calls.askAsync(ShapeServiceGrpc.getLinearIndexMethod(), request,
-          answer -> Bulk.longs(List.of(answer), LinearIndexResponse::getPositionsList));
+          answer -> Answers.longs(List.of(answer), LinearIndexResponse::getPositionsList));
     }
     LinearIndicesRequest.Builder first = LinearIndicesRequest.newBuilder().setShape(shape).setOrder(order);
-    return Calls.then(Bulk.width(calls, shape), width -> calls.exchange(
+    CompletableFuture<Integer> asked = describeShape(shape).thenApply(shown -> (int) shown.getRank());
+    return Calls.then(asked, width -> calls.exchange(
         ShapeServiceGrpc.getLinearIndicesMethod(),
-        Bulk.parts(indices, width, Bulk.UNARY_NUMBERS, first, (part, some) -> part.addAllIndices(some).build()),
-        answers -> Bulk.longs(answers, LinearIndicesResponse::getPositionsList)));
+        Answers.parts(indices, width, Answers.UNARY_NUMBERS, first, (part, some) -> part.addAllIndices(some).build()),
+        answers -> Answers.longs(answers, LinearIndicesResponse::getPositionsList)));
   }
 
   /**
@@ -172,7 +186,7 @@ abstract class AsyncClientMethods {
     MultiIndexRequest request = MultiIndexRequest.newBuilder().setShape(shape).addPositions(position).build();
     return calls.askAsync(
         ShapeServiceGrpc.getMultiIndexMethod(), request,
-        answer -> Calls.only(answer.getIsElementList()) ? Bulk.longs(List.of(answer), MultiIndexResponse::getIndicesList) : null);
+        answer -> Answers.only(answer.getIsElementList()) ? Answers.longs(List.of(answer), MultiIndexResponse::getIndicesList) : null);
   }
 
   /**
@@ -185,18 +199,19 @@ abstract class AsyncClientMethods {
    * @return the indices one after another, each with one number for every dimension of the shape; for each position, whether it holds an element
    */
   public CompletableFuture<ElementIndices> multiIndices(ShapeInput shape, LinearOrder order, long[] positions) {
-    if (positions.length <= Bulk.UNARY_ANSWERS) {
+    if (positions.length <= Answers.UNARY_ANSWERS) {
       MultiIndexRequest request = MultiIndexRequest.newBuilder().setShape(shape).setOrder(order).addAllPositions(Longs.asList(positions)).build();
       return calls.askAsync(ShapeServiceGrpc.getMultiIndexMethod(), request,
-          answer -> new ElementIndices(Bulk.longs(List.of(answer), MultiIndexResponse::getIndicesList),
-              Bulk.booleans(List.of(answer), MultiIndexResponse::getIsElementList)));
+          answer -> new ElementIndices(Answers.longs(List.of(answer), MultiIndexResponse::getIndicesList),
+              Answers.booleans(List.of(answer), MultiIndexResponse::getIsElementList)));
     }
     MultiIndicesRequest.Builder first = MultiIndicesRequest.newBuilder().setShape(shape).setOrder(order);
-    return Calls.then(Bulk.width(calls, shape), width -> calls.exchange(
+    CompletableFuture<Integer> asked = describeShape(shape).thenApply(shown -> (int) shown.getRank());
+    return Calls.then(asked, width -> calls.exchange(
         ShapeServiceGrpc.getMultiIndicesMethod(),
-        Bulk.parts(positions, 1, Bulk.UNARY_NUMBERS / (width + 1), first, (part, some) -> part.addAllPositions(some).build()),
-        answers -> new ElementIndices(Bulk.longs(answers, MultiIndicesResponse::getIndicesList),
-            Bulk.booleans(answers, MultiIndicesResponse::getIsElementList))));
+        Answers.parts(positions, 1, Answers.UNARY_NUMBERS / (width + 1), first, (part, some) -> part.addAllPositions(some).build()),
+        answers -> new ElementIndices(Answers.longs(answers, MultiIndicesResponse::getIndicesList),
+            Answers.booleans(answers, MultiIndicesResponse::getIsElementList))));
   }
 
   /**
@@ -241,7 +256,7 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<MapOutput> parseMap(MapInput map) {
     ParseMapRequest request = ParseMapRequest.newBuilder().addMaps(map).build();
-    return calls.askAsync(IndexingServiceGrpc.getParseMapMethod(), request, answer -> Calls.only(answer.getMapsList()));
+    return calls.askAsync(IndexingServiceGrpc.getParseMapMethod(), request, answer -> Answers.only(answer.getMapsList()));
   }
 
   /**
@@ -252,7 +267,7 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<MapOutput> simplifyMap(MapInput map) {
     SimplifyMapRequest request = SimplifyMapRequest.newBuilder().addMaps(map).build();
-    return calls.askAsync(IndexingServiceGrpc.getSimplifyMapMethod(), request, answer -> Calls.only(answer.getMapsList()).getMap());
+    return calls.askAsync(IndexingServiceGrpc.getSimplifyMapMethod(), request, answer -> Answers.only(answer.getMapsList()).getMap());
   }
 
   /**
@@ -263,7 +278,7 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<MapOutput> composeMaps(MapInput... chain) {
     ComposeMapsRequest request = ComposeMapsRequest.newBuilder().addChains(MapChain.newBuilder().addAllMaps(List.of(chain))).build();
-    return calls.askAsync(IndexingServiceGrpc.getComposeMapsMethod(), request, answer -> Calls.only(answer.getMapsList()));
+    return calls.askAsync(IndexingServiceGrpc.getComposeMapsMethod(), request, answer -> Answers.only(answer.getMapsList()));
   }
 
   /**
@@ -276,18 +291,20 @@ abstract class AsyncClientMethods {
    * @return the results of the points one after another, each with one number for every result of the map; for each point, whether it is in the domain
    */
   public CompletableFuture<MapValues> evaluateMap(MapInput map, long[] points) {
-    if (points.length <= Bulk.UNARY_ANSWERS) {
+    if (points.length <= Answers.UNARY_ANSWERS) {
       EvaluateMapRequest request = EvaluateMapRequest.newBuilder().setMap(map).addAllPoints(Longs.asList(points)).build();
       return calls.askAsync(IndexingServiceGrpc.getEvaluateMapMethod(), request,
-          answer -> new MapValues(Bulk.longs(List.of(answer), EvaluateMapResponse::getResultsList),
-              Bulk.booleans(List.of(answer), EvaluateMapResponse::getInDomainList)));
+          answer -> new MapValues(Answers.longs(List.of(answer), EvaluateMapResponse::getResultsList),
+              Answers.booleans(List.of(answer), EvaluateMapResponse::getInDomainList)));
     }
     EvaluateMapBatchRequest.Builder first = EvaluateMapBatchRequest.newBuilder().setMap(map);
-    return Calls.then(Bulk.width(calls, map), width -> calls.exchange(
+    CompletableFuture<Integer> asked = parseMap(map).thenApply(read ->
+        read.getMap().getDimensionsCount() + read.getMap().getRangesCount() + read.getMap().getRuntimeCount());
+    return Calls.then(asked, width -> calls.exchange(
         IndexingServiceGrpc.getEvaluateMapBatchMethod(),
-        Bulk.parts(points, width, (long) Bulk.UNARY_ANSWERS * Math.max(width, 1), first, (part, some) -> part.addAllPoints(some).build()),
-        answers -> new MapValues(Bulk.longs(answers, EvaluateMapBatchResponse::getResultsList),
-            Bulk.booleans(answers, EvaluateMapBatchResponse::getInDomainList))));
+        Answers.parts(points, width, (long) Answers.UNARY_ANSWERS * Math.max(width, 1), first, (part, some) -> part.addAllPoints(some).build()),
+        answers -> new MapValues(Answers.longs(answers, EvaluateMapBatchResponse::getResultsList),
+            Answers.booleans(answers, EvaluateMapBatchResponse::getInDomainList))));
   }
 
   /**
@@ -466,5 +483,80 @@ abstract class AsyncClientMethods {
    */
   public CompletableFuture<GraphResponse> graph(GraphRequest request) {
     return calls.askAsync(ViewServiceGrpc.getGraphMethod(), request, answer -> answer);
+  }
+
+  /** The bytes of a part of a module. */
+  static final int PART_BYTES = 1 << 20;
+
+  /**
+   * Stores a module. A module that the server has already is not sent again.
+   *
+   * @param content HLO text, or a serialized xla.HloModuleProto or xla.HloProto; it must not change meanwhile
+   * @return the module, and whether it was sent
+   */
+  public CompletableFuture<Upload> uploadModule(byte[] content) {
+    String digest = Hashing.sha256().hashBytes(content).toString();
+    GetModuleRequest known = GetModuleRequest.newBuilder().setName("modules/" + digest).build();
+    return Calls.chain(
+        calls.askAsync(HloServiceGrpc.getGetModuleMethod(), known, answer -> new Upload(answer.getModule(), false)),
+        CompletableFuture::completedFuture,
+        error -> error.getCode() == Status.Code.NOT_FOUND ? send(content, digest) : CompletableFuture.failedFuture(error));
+  }
+
+  private CompletableFuture<Upload> send(byte[] content, String digest) {
+    if (content.length <= PART_BYTES) {
+      PutModuleRequest request = PutModuleRequest.newBuilder().setData(UnsafeByteOperations.unsafeWrap(content)).setSha256(digest).build();
+      return calls.askAsync(HloServiceGrpc.getPutModuleMethod(), request, answer -> new Upload(answer.getModule(), true));
+    }
+    UploadModuleRequest first = UploadModuleRequest.newBuilder().setSha256(digest).setSizeBytes(content.length).build();
+    return send(new ByteArrayInputStream(content), first, sent -> {});
+  }
+
+  private CompletableFuture<Upload> send(InputStream from, UploadModuleRequest first, LongConsumer progress) {
+    Iterator<UploadModuleRequest> parts = new AbstractIterator<>() {
+      private final UploadModuleRequest.Builder part = first.toBuilder().setMoreFollows(true);
+      private long sent;
+
+      @Override
+      protected @Nullable UploadModuleRequest computeNext() {
+        if (!part.getMoreFollows()) {
+          return endOfData();
+        }
+        try {
+          part.setData(UnsafeByteOperations.unsafeWrap(from.readNBytes(PART_BYTES)));
+        } catch (IOException e) {
+          throw new UncheckedIOException(e); // without its last message the stream is refused
+        }
+        if (part.setMoreFollows(!part.getData().isEmpty()).getMoreFollows()) {
+          sent += part.getData().size();
+          progress.accept(sent);
+        }
+        UploadModuleRequest request = part.build();
+        part.clearSha256().clearSizeBytes();
+        return request;
+      }
+    };
+    return calls.exchange(HloServiceGrpc.getUploadModuleMethod(), parts, answers -> new Upload(Answers.only(answers).getModule(), true));
+  }
+
+  /**
+   * Stores a module that is sent while it is read, in parts of 1 MiB, whether or not the server has it.
+   *
+   * @param from where its content is read, to the end, by a thread of gRPC's; it is not closed
+   * @param progress is told how many bytes were sent, with each part
+   * @return the module; the cause of an error may be the {@link UncheckedIOException} of reading
+   */
+  public CompletableFuture<Upload> uploadModule(InputStream from, LongConsumer progress) {
+    return send(from, UploadModuleRequest.getDefaultInstance(), progress);
+  }
+
+  /**
+   * Stores a module. A module that the server has already is not sent again.
+   *
+   * @param text HLO text
+   * @return the module, and whether it was sent
+   */
+  public CompletableFuture<Upload> uploadModuleText(String text) {
+    return uploadModule(text.getBytes(StandardCharsets.UTF_8));
   }
 }

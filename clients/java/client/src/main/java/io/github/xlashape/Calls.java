@@ -1,8 +1,5 @@
 package io.github.xlashape;
 
-import com.google.common.base.Strings;
-import com.google.common.collect.AbstractIterator;
-import com.google.common.collect.Streams;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.MethodDescriptor;
@@ -15,7 +12,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
-import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
@@ -23,8 +19,6 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
-import java.util.stream.Stream;
-import org.jspecify.annotations.Nullable;
 
 /** Calls of all kinds, whose errors are {@link XlashapeException}s. Cancelling a future cancels its call. */
 record Calls(Channel channel, Duration timeout, Duration streamTimeout, UnaryOperator<CallOptions> change) {
@@ -43,7 +37,7 @@ record Calls(Channel channel, Duration timeout, Duration streamTimeout, UnaryOpe
   }
 
   <Q, A, R> CompletableFuture<R> askAsync(MethodDescriptor<Q, A> method, Q request, Function<A, R> read) {
-    Reader<Q, A, R> reader = new Reader<>(answers -> read.apply(only(answers)), call -> {});
+    Reader<Q, A, R> reader = new Reader<>(answers -> read.apply(Answers.only(answers)), call -> {});
     ClientCalls.asyncUnaryCall(channel.newCall(method, within(timeout)), request, reader);
     return reader.result;
   }
@@ -106,24 +100,6 @@ record Calls(Channel channel, Duration timeout, Duration streamTimeout, UnaryOpe
     }
   }
 
-  /** The items of all pages. A page is fetched, by its token, when its first item is read; the token of the page after the last is empty. */
-  <A, T> Stream<T> pages(String first, Function<String, A> fetch, Function<A, List<T>> items, Function<A, String> next) {
-    Iterator<A> pages = new AbstractIterator<>() {
-      private @Nullable String token = first;
-
-      @Override
-      protected @Nullable A computeNext() {
-        if (token == null) {
-          return endOfData();
-        }
-        A page = fetch.apply(token);
-        token = Strings.emptyToNull(next.apply(page));
-        return page;
-      }
-    };
-    return Streams.stream(pages).flatMap(page -> items.apply(page).stream());
-  }
-
   /** What `next` asks for the result of `first`, or `otherwise` for its error. Errors are not wrapped, and cancelling the result cancels both. */
   static <T, R> CompletableFuture<R> chain(
       CompletableFuture<T> first, Function<T, CompletableFuture<R>> next, Function<XlashapeException, CompletableFuture<R>> otherwise) {
@@ -166,18 +142,5 @@ record Calls(Channel channel, Duration timeout, Duration streamTimeout, UnaryOpe
     } catch (ExecutionException e) {
       throw XlashapeException.of(e);
     }
-  }
-
-  static <T> T only(List<T> answers) {
-    return same(answers, 1).get(0);
-  }
-
-  /** Checks that the server answered each item of a request. */
-  static <T> List<T> same(List<T> answers, int expected) {
-    if (answers.size() != expected) {
-      throw new XlashapeException(
-          Status.Code.INTERNAL, "INVALID_ANSWER", "the server answered " + answers.size() + " of " + expected + " items", Map.of(), null);
-    }
-    return answers;
   }
 }

@@ -12,7 +12,6 @@ import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import io.grpc.stub.MetadataUtils;
-import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
@@ -27,10 +26,12 @@ final class Channels {
     try {
       String target = options.addresses.size() == 1 ? options.addresses.get(0) : AddressList.target(options.addresses);
       ManagedChannelBuilder<?> builder = Grpc.newChannelBuilder(target, options.credentials)
-          .defaultServiceConfig(serviceConfig(options.settings.attempts()))
-          .enableRetry()
+          .defaultServiceConfig(ClientMethods.serviceConfig(options.settings.attempts()))
           .userAgent("xlashape-java/" + XlashapeClient.VERSION)
           .maxInboundMessageSize(options.settings.maxAnswerBytes());
+      if (options.settings.attempts() == 1) {
+        builder.disableRetry();
+      }
       if (options.token != null) {
         builder.intercept(authorizing(options.token));
       }
@@ -58,18 +59,5 @@ final class Channels {
         return MetadataUtils.newAttachHeadersInterceptor(headers).interceptCall(method, options, next);
       }
     };
-  }
-
-  /** Lets gRPC repeat calls, and spread them over all addresses. gRPC takes numbers as doubles. */
-  private static Map<String, ?> serviceConfig(int attempts) {
-    List<Map<String, ?>> balancing = List.of(Map.of("round_robin", Map.of()));
-    Map<String, ?> policy = Map.of(
-        "maxAttempts", (double) attempts,
-        "initialBackoff", "0.1s",
-        "maxBackoff", "2s",
-        "backoffMultiplier", 2.0,
-        "retryableStatusCodes", List.of("UNAVAILABLE"));
-    Map<String, ?> retried = Map.of("name", ClientMethods.RETRIED, "retryPolicy", policy);
-    return Map.of("loadBalancingConfig", balancing, "methodConfig", attempts == 1 ? List.of() : List.of(retried));
   }
 }

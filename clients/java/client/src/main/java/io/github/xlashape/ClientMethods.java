@@ -39,6 +39,7 @@ import io.github.xlashape.v1.EquivalentRequest;
 import io.github.xlashape.v1.EquivalentResponse;
 import io.github.xlashape.v1.EquivalentRow;
 import io.github.xlashape.v1.GetModuleRequest;
+import io.github.xlashape.v1.GetModuleResponse;
 import io.github.xlashape.v1.GetTextRequest;
 import io.github.xlashape.v1.GetTextResponse;
 import io.github.xlashape.v1.GraphRequest;
@@ -114,8 +115,16 @@ import io.github.xlashape.v1.WhyRow;
 import io.github.xlashape.v1.WhyStatedRow;
 import io.github.xlashape.v1.WhySuggestionsRow;
 import io.github.xlashape.v1.WhyTable;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.function.LongConsumer;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -136,7 +145,7 @@ abstract class ClientMethods {
    */
   public ShapeDescription describeShape(ShapeInput shape) {
     DescribeShapeRequest request = DescribeShapeRequest.newBuilder().addShapes(shape).build();
-    return calls.ask(ShapeServiceGrpc.getDescribeShapeMethod(), request, answer -> Calls.only(answer.getDescriptionsList()));
+    return calls.ask(ShapeServiceGrpc.getDescribeShapeMethod(), request, answer -> Answers.only(answer.getDescriptionsList()));
   }
 
   /**
@@ -148,7 +157,7 @@ abstract class ClientMethods {
    */
   public List<ShapeDescription> describeShapes(List<ShapeInput> shapes) {
     DescribeShapeRequest request = DescribeShapeRequest.newBuilder().addAllShapes(shapes).build();
-    return calls.ask(ShapeServiceGrpc.getDescribeShapeMethod(), request, answer -> Calls.same(answer.getDescriptionsList(), shapes.size()));
+    return calls.ask(ShapeServiceGrpc.getDescribeShapeMethod(), request, answer -> Answers.same(answer.getDescriptionsList(), shapes.size()));
   }
 
   /**
@@ -160,7 +169,7 @@ abstract class ClientMethods {
    */
   public ShapeSize byteSize(ShapeInput shape) {
     ByteSizeRequest request = ByteSizeRequest.newBuilder().addShapes(shape).build();
-    return calls.ask(ShapeServiceGrpc.getByteSizeMethod(), request, answer -> Calls.only(answer.getSizesList()));
+    return calls.ask(ShapeServiceGrpc.getByteSizeMethod(), request, answer -> Answers.only(answer.getSizesList()));
   }
 
   /**
@@ -172,7 +181,7 @@ abstract class ClientMethods {
    */
   public List<ShapeSize> byteSizes(List<ShapeInput> shapes) {
     ByteSizeRequest request = ByteSizeRequest.newBuilder().addAllShapes(shapes).build();
-    return calls.ask(ShapeServiceGrpc.getByteSizeMethod(), request, answer -> Calls.same(answer.getSizesList(), shapes.size()));
+    return calls.ask(ShapeServiceGrpc.getByteSizeMethod(), request, answer -> Answers.same(answer.getSizesList(), shapes.size()));
   }
 
   /**
@@ -185,7 +194,7 @@ abstract class ClientMethods {
    */
   public long linearIndex(ShapeInput shape, long... index) {
     LinearIndexRequest request = LinearIndexRequest.newBuilder().setShape(shape).setCount(1).addAllIndices(Longs.asList(index)).build();
-    return calls.ask(ShapeServiceGrpc.getLinearIndexMethod(), request, answer -> Calls.only(answer.getPositionsList()));
+    return calls.ask(ShapeServiceGrpc.getLinearIndexMethod(), request, answer -> Answers.only(answer.getPositionsList()));
   }
 
   /**
@@ -214,7 +223,7 @@ abstract class ClientMethods {
     MultiIndexRequest request = MultiIndexRequest.newBuilder().setShape(shape).addPositions(position).build();
     return calls.ask(
         ShapeServiceGrpc.getMultiIndexMethod(), request,
-        answer -> Calls.only(answer.getIsElementList()) ? Bulk.longs(List.of(answer), MultiIndexResponse::getIndicesList) : null);
+        answer -> Answers.only(answer.getIsElementList()) ? Answers.longs(List.of(answer), MultiIndexResponse::getIndicesList) : null);
   }
 
   /**
@@ -262,7 +271,7 @@ abstract class ClientMethods {
    * @return the instructions; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<Instruction> listInstructions(ListInstructionsRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(HloServiceGrpc.getListInstructionsMethod(), request.toBuilder().setPageToken(token).build(), answer -> answer),
         ListInstructionsResponse::getInstructionsList,
@@ -288,7 +297,7 @@ abstract class ClientMethods {
    * @return the maps; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<MapRow> indexingMapsRows(IndexingMapsRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(IndexingServiceGrpc.getIndexingMapsMethod(), request.toBuilder().setPageToken(token).build(), answer -> answer),
         IndexingMapsResponse::getMapsList,
@@ -304,7 +313,7 @@ abstract class ClientMethods {
    */
   public MapOutput parseMap(MapInput map) {
     ParseMapRequest request = ParseMapRequest.newBuilder().addMaps(map).build();
-    return calls.ask(IndexingServiceGrpc.getParseMapMethod(), request, answer -> Calls.only(answer.getMapsList()));
+    return calls.ask(IndexingServiceGrpc.getParseMapMethod(), request, answer -> Answers.only(answer.getMapsList()));
   }
 
   /**
@@ -316,7 +325,7 @@ abstract class ClientMethods {
    */
   public MapOutput simplifyMap(MapInput map) {
     SimplifyMapRequest request = SimplifyMapRequest.newBuilder().addMaps(map).build();
-    return calls.ask(IndexingServiceGrpc.getSimplifyMapMethod(), request, answer -> Calls.only(answer.getMapsList()).getMap());
+    return calls.ask(IndexingServiceGrpc.getSimplifyMapMethod(), request, answer -> Answers.only(answer.getMapsList()).getMap());
   }
 
   /**
@@ -328,7 +337,7 @@ abstract class ClientMethods {
    */
   public MapOutput composeMaps(MapInput... chain) {
     ComposeMapsRequest request = ComposeMapsRequest.newBuilder().addChains(MapChain.newBuilder().addAllMaps(List.of(chain))).build();
-    return calls.ask(IndexingServiceGrpc.getComposeMapsMethod(), request, answer -> Calls.only(answer.getMapsList()));
+    return calls.ask(IndexingServiceGrpc.getComposeMapsMethod(), request, answer -> Answers.only(answer.getMapsList()));
   }
 
   /**
@@ -365,7 +374,7 @@ abstract class ClientMethods {
    * @return the rows; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<SummaryRow> summaryRows(SummaryRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getSummaryMethod(), request.toBuilder().setTable(SummaryTable.SUMMARY_TABLE_ROWS).setPageToken(token).build(), answer -> answer),
         SummaryResponse::getRowsList,
@@ -380,7 +389,7 @@ abstract class ClientMethods {
    * @return the fine; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<SummaryFineRow> summaryFine(SummaryRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getSummaryMethod(), request.toBuilder().setTable(SummaryTable.SUMMARY_TABLE_FINE).setPageToken(token).build(), answer -> answer),
         SummaryResponse::getFineList,
@@ -405,7 +414,7 @@ abstract class ClientMethods {
    * @return the buffers; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<WhyRow> whyRows(WhyRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getWhyMethod(), request.toBuilder().setTable(WhyTable.WHY_TABLE_BUFFERS).setPageToken(token).build(), answer -> answer),
         WhyResponse::getBuffersList,
@@ -420,7 +429,7 @@ abstract class ClientMethods {
    * @return the causes; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<WhyCausesRow> whyCauses(WhyRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getWhyMethod(), request.toBuilder().setTable(WhyTable.WHY_TABLE_CAUSES).setPageToken(token).build(), answer -> answer),
         WhyResponse::getCausesList,
@@ -435,7 +444,7 @@ abstract class ClientMethods {
    * @return the suggestions; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<WhySuggestionsRow> whySuggestions(WhyRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getWhyMethod(), request.toBuilder().setTable(WhyTable.WHY_TABLE_SUGGESTIONS).setPageToken(token).build(), answer -> answer),
         WhyResponse::getSuggestionsList,
@@ -450,7 +459,7 @@ abstract class ClientMethods {
    * @return the donated; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<WhyDonatedRow> whyDonated(WhyRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getWhyMethod(), request.toBuilder().setTable(WhyTable.WHY_TABLE_DONATED).setPageToken(token).build(), answer -> answer),
         WhyResponse::getDonatedList,
@@ -465,7 +474,7 @@ abstract class ClientMethods {
    * @return the stated; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<WhyStatedRow> whyStated(WhyRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getWhyMethod(), request.toBuilder().setTable(WhyTable.WHY_TABLE_STATED).setPageToken(token).build(), answer -> answer),
         WhyResponse::getStatedList,
@@ -490,7 +499,7 @@ abstract class ClientMethods {
    * @return the buffers; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<SizeRow> sizeRows(SizeRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getSizeMethod(), request.toBuilder().setTable(SizeTable.SIZE_TABLE_BUFFERS).setPageToken(token).build(), answer -> answer),
         SizeResponse::getBuffersList,
@@ -504,7 +513,7 @@ abstract class ClientMethods {
    * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<SizeByRow> sizeBy(SizeRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getSizeMethod(), request.toBuilder().setTable(SizeTable.SIZE_TABLE_BY).setPageToken(token).build(), answer -> answer),
         SizeResponse::getByList,
@@ -531,7 +540,7 @@ abstract class ClientMethods {
    * @return the peak_buffers; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<MemoryRow> memoryRows(MemoryRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getMemoryMethod(), request.toBuilder().setTable(MemoryTable.MEMORY_TABLE_PEAK_BUFFERS).setPageToken(token).build(), answer -> answer),
         MemoryResponse::getPeakBuffersList,
@@ -546,7 +555,7 @@ abstract class ClientMethods {
    * @return the timeline; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<MemoryTimelineRow> memoryTimeline(MemoryRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getMemoryMethod(), request.toBuilder().setTable(MemoryTable.MEMORY_TABLE_TIMELINE).setPageToken(token).build(), answer -> answer),
         MemoryResponse::getTimelineList,
@@ -561,7 +570,7 @@ abstract class ClientMethods {
    * @return the spaces; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<MemorySpacesRow> memorySpaces(MemoryRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getMemoryMethod(), request.toBuilder().setTable(MemoryTable.MEMORY_TABLE_SPACES).setPageToken(token).build(), answer -> answer),
         MemoryResponse::getSpacesList,
@@ -576,7 +585,7 @@ abstract class ClientMethods {
    * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<MemoryByRow> memoryBy(MemoryRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getMemoryMethod(), request.toBuilder().setTable(MemoryTable.MEMORY_TABLE_BY).setPageToken(token).build(), answer -> answer),
         MemoryResponse::getByList,
@@ -591,7 +600,7 @@ abstract class ClientMethods {
    * @return the at; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<MemoryRow> memoryAt(MemoryRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getMemoryMethod(), request.toBuilder().setTable(MemoryTable.MEMORY_TABLE_AT).setPageToken(token).build(), answer -> answer),
         MemoryResponse::getAtList,
@@ -606,7 +615,7 @@ abstract class ClientMethods {
    * @return the fit; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<MemoryFitRow> memoryFit(MemoryRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getMemoryMethod(), request.toBuilder().setTable(MemoryTable.MEMORY_TABLE_FIT).setPageToken(token).build(), answer -> answer),
         MemoryResponse::getFitList,
@@ -633,7 +642,7 @@ abstract class ClientMethods {
    * @return the rows; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<CopiesRow> copiesRows(CopiesRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getCopiesMethod(), request.toBuilder().setTable(CopiesTable.COPIES_TABLE_ROWS).setPageToken(token).build(), answer -> answer),
         CopiesResponse::getRowsList,
@@ -648,7 +657,7 @@ abstract class ClientMethods {
    * @return the causes; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<CopiesCausesRow> copiesCauses(CopiesRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getCopiesMethod(), request.toBuilder().setTable(CopiesTable.COPIES_TABLE_CAUSES).setPageToken(token).build(), answer -> answer),
         CopiesResponse::getCausesList,
@@ -663,7 +672,7 @@ abstract class ClientMethods {
    * @return the suggestions; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<CopiesSuggestionsRow> copiesSuggestions(CopiesRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getCopiesMethod(), request.toBuilder().setTable(CopiesTable.COPIES_TABLE_SUGGESTIONS).setPageToken(token).build(), answer -> answer),
         CopiesResponse::getSuggestionsList,
@@ -678,7 +687,7 @@ abstract class ClientMethods {
    * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<CopiesByRow> copiesBy(CopiesRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getCopiesMethod(), request.toBuilder().setTable(CopiesTable.COPIES_TABLE_BY).setPageToken(token).build(), answer -> answer),
         CopiesResponse::getByList,
@@ -705,7 +714,7 @@ abstract class ClientMethods {
    * @return the rows; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<CostRow> costRows(CostRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getCostMethod(), request.toBuilder().setTable(CostTable.COST_TABLE_ROWS).setPageToken(token).build(), answer -> answer),
         CostResponse::getRowsList,
@@ -720,7 +729,7 @@ abstract class ClientMethods {
    * @return the spaces; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<CostSpacesRow> costSpaces(CostRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getCostMethod(), request.toBuilder().setTable(CostTable.COST_TABLE_SPACES).setPageToken(token).build(), answer -> answer),
         CostResponse::getSpacesList,
@@ -735,7 +744,7 @@ abstract class ClientMethods {
    * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<CostByRow> costBy(CostRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getCostMethod(), request.toBuilder().setTable(CostTable.COST_TABLE_BY).setPageToken(token).build(), answer -> answer),
         CostResponse::getByList,
@@ -762,7 +771,7 @@ abstract class ClientMethods {
    * @return the rows; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<CollectivesRow> collectivesRows(CollectivesRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getCollectivesMethod(), request.toBuilder().setTable(CollectivesTable.COLLECTIVES_TABLE_ROWS).setPageToken(token).build(), answer -> answer),
         CollectivesResponse::getRowsList,
@@ -777,7 +786,7 @@ abstract class ClientMethods {
    * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<CollectivesByRow> collectivesBy(CollectivesRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getCollectivesMethod(), request.toBuilder().setTable(CollectivesTable.COLLECTIVES_TABLE_BY).setPageToken(token).build(), answer -> answer),
         CollectivesResponse::getByList,
@@ -793,7 +802,7 @@ abstract class ClientMethods {
    * @return the findings; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<CollectivesFindingsRow> collectivesFindings(CollectivesRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getCollectivesMethod(), request.toBuilder().setTable(CollectivesTable.COLLECTIVES_TABLE_FINDINGS).setPageToken(token).build(), answer -> answer),
         CollectivesResponse::getFindingsList,
@@ -820,7 +829,7 @@ abstract class ClientMethods {
    * @return the reads; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<ReadsRow> readsRows(ReadsRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getReadsMethod(), request.toBuilder().setTable(ReadsTable.READS_TABLE_READS).setPageToken(token).build(), answer -> answer),
         ReadsResponse::getReadsList,
@@ -836,7 +845,7 @@ abstract class ClientMethods {
    * @return the accesses; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<ReadsAccessesRow> readsAccesses(ReadsRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getReadsMethod(), request.toBuilder().setTable(ReadsTable.READS_TABLE_ACCESSES).setPageToken(token).build(), answer -> answer),
         ReadsResponse::getAccessesList,
@@ -851,7 +860,7 @@ abstract class ClientMethods {
    * @return the writes; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<ReadsWritesRow> readsWrites(ReadsRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getReadsMethod(), request.toBuilder().setTable(ReadsTable.READS_TABLE_WRITES).setPageToken(token).build(), answer -> answer),
         ReadsResponse::getWritesList,
@@ -866,7 +875,7 @@ abstract class ClientMethods {
    * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<ReadsByRow> readsBy(ReadsRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getReadsMethod(), request.toBuilder().setTable(ReadsTable.READS_TABLE_BY).setPageToken(token).build(), answer -> answer),
         ReadsResponse::getByList,
@@ -893,7 +902,7 @@ abstract class ClientMethods {
    * @return the rows; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<ProfileRow> profileRows(ProfileRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getProfileMethod(), request.toBuilder().setTable(ProfileTable.PROFILE_TABLE_ROWS).setPageToken(token).build(), answer -> answer),
         ProfileResponse::getRowsList,
@@ -908,7 +917,7 @@ abstract class ClientMethods {
    * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<ProfileByRow> profileBy(ProfileRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getProfileMethod(), request.toBuilder().setTable(ProfileTable.PROFILE_TABLE_BY).setPageToken(token).build(), answer -> answer),
         ProfileResponse::getByList,
@@ -924,7 +933,7 @@ abstract class ClientMethods {
    * @return the against; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<ProfileAgainstRow> profileAgainst(ProfileRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getProfileMethod(), request.toBuilder().setTable(ProfileTable.PROFILE_TABLE_AGAINST).setPageToken(token).build(), answer -> answer),
         ProfileResponse::getAgainstList,
@@ -949,7 +958,7 @@ abstract class ClientMethods {
    * @return the changes; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<DiffRow> diffRows(DiffRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getDiffMethod(), request.toBuilder().setTable(DiffTable.DIFF_TABLE_CHANGES).setPageToken(token).build(), answer -> answer),
         DiffResponse::getChangesList,
@@ -964,7 +973,7 @@ abstract class ClientMethods {
    * @return the measures; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<DiffMeasuresRow> diffMeasures(DiffRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getDiffMethod(), request.toBuilder().setTable(DiffTable.DIFF_TABLE_MEASURES).setPageToken(token).build(), answer -> answer),
         DiffResponse::getMeasuresList,
@@ -979,7 +988,7 @@ abstract class ClientMethods {
    * @return the peak; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<DiffPeakRow> diffPeak(DiffRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getDiffMethod(), request.toBuilder().setTable(DiffTable.DIFF_TABLE_PEAK).setPageToken(token).build(), answer -> answer),
         DiffResponse::getPeakList,
@@ -993,7 +1002,7 @@ abstract class ClientMethods {
    * @return the by; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<DiffByRow> diffBy(DiffRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getDiffMethod(), request.toBuilder().setTable(DiffTable.DIFF_TABLE_BY).setPageToken(token).build(), answer -> answer),
         DiffResponse::getByList,
@@ -1018,7 +1027,7 @@ abstract class ClientMethods {
    * @return the stages; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<EquivalentRow> equivalentRows(EquivalentRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getEquivalentMethod(), request.toBuilder().setPageToken(token).build(), answer -> answer),
         EquivalentResponse::getStagesList,
@@ -1043,7 +1052,7 @@ abstract class ClientMethods {
    * @return the tiles; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<TileRow> tileRows(TileRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getTileMethod(), request.toBuilder().setPageToken(token).build(), answer -> answer),
         TileResponse::getTilesList,
@@ -1070,7 +1079,7 @@ abstract class ClientMethods {
    * @return the problems; reading them throws {@link XlashapeException} if the server refuses, or cannot be reached
    */
   public Stream<VerifyRow> verifyRows(VerifyRequest request) {
-    return calls.pages(
+    return Answers.pages(
         request.getPageToken(),
         token -> calls.ask(ReportServiceGrpc.getVerifyMethod(), request.toBuilder().setPageToken(token).build(), answer -> answer),
         VerifyResponse::getProblemsList,
@@ -1121,40 +1130,124 @@ abstract class ClientMethods {
     return calls.ask(ViewServiceGrpc.getGraphMethod(), request, answer -> answer);
   }
 
-  /**
-   * The RPCs that are sent again while the server is unavailable, by their {@code idempotency_level}, as gRPC's
-   * service config names them.
-   */
-  static final List<Map<String, String>> RETRIED = List.of(
-      Map.of("service", "xlashape.v1.ShapeService", "method", "DescribeShape"),
-      Map.of("service", "xlashape.v1.ShapeService", "method", "ByteSize"),
-      Map.of("service", "xlashape.v1.ShapeService", "method", "LinearIndex"),
-      Map.of("service", "xlashape.v1.ShapeService", "method", "MultiIndex"),
-      Map.of("service", "xlashape.v1.HloService", "method", "PutModule"),
-      Map.of("service", "xlashape.v1.HloService", "method", "GetModule"),
-      Map.of("service", "xlashape.v1.HloService", "method", "ListInstructions"),
-      Map.of("service", "xlashape.v1.IndexingService", "method", "IndexingMaps"),
-      Map.of("service", "xlashape.v1.IndexingService", "method", "ParseMap"),
-      Map.of("service", "xlashape.v1.IndexingService", "method", "SimplifyMap"),
-      Map.of("service", "xlashape.v1.IndexingService", "method", "ComposeMaps"),
-      Map.of("service", "xlashape.v1.IndexingService", "method", "EvaluateMap"),
-      Map.of("service", "xlashape.v1.ReportService", "method", "Summary"),
-      Map.of("service", "xlashape.v1.ReportService", "method", "Why"),
-      Map.of("service", "xlashape.v1.ReportService", "method", "Size"),
-      Map.of("service", "xlashape.v1.ReportService", "method", "Memory"),
-      Map.of("service", "xlashape.v1.ReportService", "method", "Copies"),
-      Map.of("service", "xlashape.v1.ReportService", "method", "Cost"),
-      Map.of("service", "xlashape.v1.ReportService", "method", "Collectives"),
-      Map.of("service", "xlashape.v1.ReportService", "method", "Reads"),
-      Map.of("service", "xlashape.v1.ReportService", "method", "Profile"),
-      Map.of("service", "xlashape.v1.ReportService", "method", "Diff"),
-      Map.of("service", "xlashape.v1.ReportService", "method", "Equivalent"),
-      Map.of("service", "xlashape.v1.ReportService", "method", "Tile"),
-      Map.of("service", "xlashape.v1.ReportService", "method", "Verify"),
-      Map.of("service", "xlashape.v1.ViewService", "method", "Recognize"),
-      Map.of("service", "xlashape.v1.ViewService", "method", "Draw"),
-      Map.of("service", "xlashape.v1.ViewService", "method", "GetText"),
-      Map.of("service", "xlashape.v1.ViewService", "method", "Graph"));
+  /** gRPC's service config: calls go to all servers in turn, and are sent again as their {@code idempotency_level} allows. */
+  static Map<String, ?> serviceConfig(int attempts) {
+    Map<String, ?> policy = Map.of(
+        "maxAttempts", (double) Math.max(attempts, 2),
+        "initialBackoff", "0.1s",
+        "maxBackoff", "2s",
+        "backoffMultiplier", 2.0,
+        "retryableStatusCodes", List.of("UNAVAILABLE"));
+    List<Map<String, ?>> names = List.of(
+        Map.of("service", "xlashape.v1.ShapeService", "method", "DescribeShape"),
+        Map.of("service", "xlashape.v1.ShapeService", "method", "ByteSize"),
+        Map.of("service", "xlashape.v1.ShapeService", "method", "LinearIndex"),
+        Map.of("service", "xlashape.v1.ShapeService", "method", "MultiIndex"),
+        Map.of("service", "xlashape.v1.HloService", "method", "PutModule"),
+        Map.of("service", "xlashape.v1.HloService", "method", "GetModule"),
+        Map.of("service", "xlashape.v1.HloService", "method", "ListInstructions"),
+        Map.of("service", "xlashape.v1.IndexingService", "method", "IndexingMaps"),
+        Map.of("service", "xlashape.v1.IndexingService", "method", "ParseMap"),
+        Map.of("service", "xlashape.v1.IndexingService", "method", "SimplifyMap"),
+        Map.of("service", "xlashape.v1.IndexingService", "method", "ComposeMaps"),
+        Map.of("service", "xlashape.v1.IndexingService", "method", "EvaluateMap"),
+        Map.of("service", "xlashape.v1.ReportService", "method", "Summary"),
+        Map.of("service", "xlashape.v1.ReportService", "method", "Why"),
+        Map.of("service", "xlashape.v1.ReportService", "method", "Size"),
+        Map.of("service", "xlashape.v1.ReportService", "method", "Memory"),
+        Map.of("service", "xlashape.v1.ReportService", "method", "Copies"),
+        Map.of("service", "xlashape.v1.ReportService", "method", "Cost"),
+        Map.of("service", "xlashape.v1.ReportService", "method", "Collectives"),
+        Map.of("service", "xlashape.v1.ReportService", "method", "Reads"),
+        Map.of("service", "xlashape.v1.ReportService", "method", "Profile"),
+        Map.of("service", "xlashape.v1.ReportService", "method", "Diff"),
+        Map.of("service", "xlashape.v1.ReportService", "method", "Equivalent"),
+        Map.of("service", "xlashape.v1.ReportService", "method", "Tile"),
+        Map.of("service", "xlashape.v1.ReportService", "method", "Verify"),
+        Map.of("service", "xlashape.v1.ViewService", "method", "Recognize"),
+        Map.of("service", "xlashape.v1.ViewService", "method", "Draw"),
+        Map.of("service", "xlashape.v1.ViewService", "method", "GetText"),
+        Map.of("service", "xlashape.v1.ViewService", "method", "Graph"));
+    return Map.of(
+        "loadBalancingConfig", List.of(Map.of("round_robin", Map.of())),
+        "methodConfig", List.of(Map.of("name", names, "retryPolicy", policy)));
+  }
 
   abstract AsyncClientMethods async();
+
+  /**
+   * Stores a module. A module that the server has already is not sent again.
+   *
+   * @param content HLO text, or a serialized xla.HloModuleProto or xla.HloProto; it must not change meanwhile
+   * @return the module, and whether it was sent
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public Upload uploadModule(byte[] content) {
+    return Calls.await(async().uploadModule(content));
+  }
+
+  /**
+   * Stores a module of a file. A module that the server has already is not sent again.
+   *
+   * @param file a file of HLO text, or of a serialized xla.HloModuleProto or xla.HloProto
+   * @return the module, and whether it was sent
+   * @throws IOException if the file cannot be read
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public Upload uploadModule(Path file) throws IOException {
+    return uploadModule(Files.readAllBytes(file));
+  }
+
+  /**
+   * Stores a module that is sent while it is read, in parts of 1 MiB, whether or not the server has it.
+   *
+   * @param from where its content is read, to the end, by a thread of gRPC's; it is not closed
+   * @param progress is told by that thread how many bytes were sent, with each part
+   * @return the module
+   * @throws IOException if it cannot be read
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public Upload uploadModule(InputStream from, LongConsumer progress) throws IOException {
+    try {
+      return Calls.await(async().uploadModule(from, progress));
+    } catch (XlashapeException e) {
+      if (e.getCause() instanceof UncheckedIOException reading) {
+        throw reading.getCause();
+      }
+      throw e;
+    }
+  }
+
+  /**
+   * Stores a module. A module that the server has already is not sent again.
+   *
+   * @param text HLO text
+   * @return the module, and whether it was sent
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public Upload uploadModuleText(String text) {
+    return uploadModule(text.getBytes(StandardCharsets.UTF_8));
+  }
+
+  /**
+   * Writes the content of a stored module, as it was uploaded. It comes in parts of 1 MiB.
+   *
+   * @param name {@code modules/{sha256}}, the name of an uploaded module
+   * @param to where to write it; it is not closed
+   * @return the bytes that were written
+   * @throws IOException if they cannot be written
+   * @throws XlashapeException if the server refuses, or cannot be reached
+   */
+  public long downloadModule(String name, OutputStream to) throws IOException {
+    GetModuleRequest.Builder request = GetModuleRequest.newBuilder().setName(name).setIncludeContent(true).setContentLimit(AsyncClientMethods.PART_BYTES);
+    long written = 0;
+    while (true) {
+      GetModuleResponse answer = calls.ask(HloServiceGrpc.getGetModuleMethod(), request.setContentOffset(written).build(), part -> part);
+      answer.getContent().writeTo(to);
+      written += answer.getContent().size();
+      if (answer.getContent().isEmpty() || written >= answer.getModule().getSizeBytes()) {
+        return written;
+      }
+    }
+  }
 }

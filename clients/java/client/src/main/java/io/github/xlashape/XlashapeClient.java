@@ -1,24 +1,13 @@
 package io.github.xlashape;
 
 import io.github.xlashape.v1.ByteSizeRequest;
-import io.github.xlashape.v1.GetModuleRequest;
-import io.github.xlashape.v1.GetModuleResponse;
-import io.github.xlashape.v1.HloServiceGrpc;
 import io.github.xlashape.v1.ShapeServiceGrpc;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ManagedChannel;
 import io.grpc.Status;
-import java.io.IOException;
-import java.io.InputStream;
-import java.io.OutputStream;
-import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.locks.LockSupport;
-import java.util.function.LongConsumer;
 import java.util.function.UnaryOperator;
 
 /**
@@ -132,81 +121,5 @@ public final class XlashapeClient extends ClientMethods implements AutoCloseable
   @Override
   public void close() {
     disconnect.run();
-  }
-
-  /**
-   * Stores a module. A module that the server has already is not sent again.
-   *
-   * @param content HLO text, or a serialized xla.HloModuleProto or xla.HloProto; it must not change meanwhile
-   * @return the module, and whether it was sent
-   * @throws XlashapeException if the server refuses, or cannot be reached
-   */
-  public Upload uploadModule(byte[] content) {
-    return Calls.await(async().uploadModule(content));
-  }
-
-  /**
-   * Stores a module of a file. A module that the server has already is not sent again.
-   *
-   * @param file a file of HLO text, or of a serialized xla.HloModuleProto or xla.HloProto
-   * @return the module, and whether it was sent
-   * @throws IOException if the file cannot be read
-   * @throws XlashapeException if the server refuses, or cannot be reached
-   */
-  public Upload uploadModule(Path file) throws IOException {
-    return uploadModule(Files.readAllBytes(file));
-  }
-
-  /**
-   * Stores a module that is sent while it is read, in parts of 1 MiB, whether or not the server has it.
-   *
-   * @param from where its content is read, to the end, by a thread of gRPC's; it is not closed
-   * @param progress is told by that thread how many bytes were sent, with each part
-   * @return the module
-   * @throws IOException if it cannot be read
-   * @throws XlashapeException if the server refuses, or cannot be reached
-   */
-  public Upload uploadModule(InputStream from, LongConsumer progress) throws IOException {
-    try {
-      return Calls.await(async().uploadModule(from, progress));
-    } catch (XlashapeException e) {
-      if (e.getCause() instanceof UncheckedIOException reading) {
-        throw reading.getCause();
-      }
-      throw e;
-    }
-  }
-
-  /**
-   * Stores a module. A module that the server has already is not sent again.
-   *
-   * @param text HLO text
-   * @return the module, and whether it was sent
-   * @throws XlashapeException if the server refuses, or cannot be reached
-   */
-  public Upload uploadModuleText(String text) {
-    return uploadModule(text.getBytes(StandardCharsets.UTF_8));
-  }
-
-  /**
-   * Writes the content of a stored module, as it was uploaded. It comes in parts of 1 MiB.
-   *
-   * @param name {@code modules/{sha256}}, the name of an uploaded module
-   * @param to where to write it; it is not closed
-   * @return the bytes that were written
-   * @throws IOException if they cannot be written
-   * @throws XlashapeException if the server refuses, or cannot be reached
-   */
-  public long downloadModule(String name, OutputStream to) throws IOException {
-    GetModuleRequest.Builder request = GetModuleRequest.newBuilder().setName(name).setIncludeContent(true).setContentLimit(AsyncXlashapeClient.PART_BYTES);
-    long written = 0;
-    while (true) {
-      GetModuleResponse answer = calls.ask(HloServiceGrpc.getGetModuleMethod(), request.setContentOffset(written).build(), part -> part);
-      answer.getContent().writeTo(to);
-      written += answer.getContent().size();
-      if (answer.getContent().isEmpty() || written >= answer.getModule().getSizeBytes()) {
-        return written;
-      }
-    }
   }
 }

@@ -5,11 +5,8 @@ import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.rpc.ErrorInfo;
 import io.grpc.Status;
 import io.grpc.protobuf.StatusProto;
-import java.util.Collections;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
-import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -23,26 +20,12 @@ import org.jspecify.annotations.Nullable;
  * }
  * }</pre>
  */
-public final class XlashapeException extends RuntimeException {
+public final class XlashapeException extends ErrorParts {
   private static final long serialVersionUID = 1;
   private static final String DOMAIN = "xlashape";
 
-  private final Status.Code code;
-  private final String reason;
-  private final String description;
-  private final TreeMap<String, String> metadata;
-
   XlashapeException(Status.Code code, String reason, String description, Map<String, String> metadata, @Nullable Throwable cause) {
-    super(null, cause);
-    this.code = code;
-    this.reason = reason;
-    this.metadata = new TreeMap<>(metadata);
-    this.description = metadata.getOrDefault("message", description);
-  }
-
-  private int number(String name) {
-    String text = metadata.getOrDefault(name, "");
-    return text.matches("\\d{1,9}") ? Integer.parseInt(text) : 0;
+    super(code, reason, description, metadata, cause);
   }
 
   /** An error that this package finds by itself. */
@@ -74,13 +57,10 @@ public final class XlashapeException extends RuntimeException {
       message += ": " + status.getCause().getMessage(); // gRPC says "io exception", the cause that nobody listens
     }
     ErrorInfo info = errorInfo(error);
-    if (info == null) {
-      return new XlashapeException(status.getCode(), "", message, Map.of(), error);
-    }
     return new XlashapeException(status.getCode(), info.getReason(), message, info.getMetadataMap(), error);
   }
 
-  private static @Nullable ErrorInfo errorInfo(Throwable error) {
+  private static ErrorInfo errorInfo(Throwable error) {
     try {
       com.google.rpc.Status status = StatusProto.fromThrowable(error);
       for (Any detail : status == null ? List.<Any>of() : status.getDetailsList()) {
@@ -91,26 +71,7 @@ public final class XlashapeException extends RuntimeException {
     } catch (IllegalArgumentException | InvalidProtocolBufferException e) {
       // Not written by a server of xlashape: the status alone counts.
     }
-    return null;
-  }
-
-  /**
-   * Returns the status of the call.
-   *
-   * @return {@code INVALID_ARGUMENT}, {@code NOT_FOUND}, {@code RESOURCE_EXHAUSTED}, {@code DEADLINE_EXCEEDED}, {@code UNAVAILABLE}, …
-   */
-  public Status.Code getCode() {
-    return code;
-  }
-
-  /**
-   * Returns the server's name for what is wrong.
-   *
-   * @return {@code PARSE}, {@code INVALID_INDEX}, {@code NOT_FOUND}, {@code LIMIT_EXCEEDED}, …; empty if the error does not come from xlashape, but from
-   *     gRPC or from a proxy
-   */
-  public String getReason() {
-    return reason;
+    return ErrorInfo.getDefaultInstance();
   }
 
   /**
@@ -122,54 +83,6 @@ public final class XlashapeException extends RuntimeException {
   public String getMessage() {
     String place = getLine() > 0 ? "line " + getLine() + ", column " + getColumn() + ": " : "";
     String where = getField().isEmpty() ? place : getField() + ": " + place;
-    return where + description + " (" + (reason.isEmpty() ? code.name() : reason) + ")";
-  }
-
-  /**
-   * Returns what is wrong, alone.
-   *
-   * @return a sentence for people
-   */
-  public String getDescription() {
-    return description;
-  }
-
-  /**
-   * Returns the path of the wrong field in the request.
-   *
-   * @return such as {@code shapes[3].text}; empty if no field is to blame
-   */
-  public String getField() {
-    return metadata.getOrDefault("field", "");
-  }
-
-  /**
-   * Returns the line where text is wrong.
-   *
-   * @return the line from 1; 0 if the mistake is not in text
-   */
-  public int getLine() {
-    return number("line");
-  }
-
-  /**
-   * Returns the column where text is wrong.
-   *
-   * @return the column from 1, in characters; 0 if the mistake is not in text
-   */
-  public int getColumn() {
-    return number("column");
-  }
-
-  /**
-   * Returns all other details by name.
-   *
-   * @return {@code limit}, {@code maximum} and {@code value} of an exceeded limit, {@code kind} and {@code name} of what was not found, …; a map that
-   *     cannot be changed
-   */
-  public Map<String, String> getDetails() {
-    Map<String, String> details = new TreeMap<>(metadata);
-    details.keySet().removeAll(Set.of("message", "field", "line", "column"));
-    return Collections.unmodifiableMap(details);
+    return where + getDescription() + " (" + (getReason().isEmpty() ? getCode().name() : getReason()) + ")";
   }
 }
