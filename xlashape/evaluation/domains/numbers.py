@@ -1,8 +1,9 @@
 """Constants as elements of the field.
 
 A constant stands for the simplest rational number within 2⁻²² of it: 0.333333343 is 1/3, so that folding 1/3 changes
-nothing. A constant near √n or 1/√n for a small n is a root of n or 1/n, if there is one. Constants that differ by less
-than 2⁻²⁰ of their size are the same element, whichever program has them.
+nothing. A constant near √n or 1/√n for a small n is a root of n or 1/n, if there is one. The product of two constants
+stands for that of theirs, since compilers multiply constants. Constants that differ by less than 2⁻²⁰ of their size are
+the same element, whichever program has them.
 """
 
 # NumPy's stubs leave the types of many results unknown.
@@ -26,6 +27,10 @@ NAN: Final = P + 2
 
 _EXACT: Final = 1 << 20
 _ROOTS: Final = 1 << 12
+_FEW: Final = 1 << 8
+"""Constants, at most, among which factors of another one are looked for."""
+_FACTOR: Final = 1 << 4
+"""The largest integer that may be one of two factors."""
 _NEAR: Final = 2.0**-22
 _SAME: Final = 2.0**-20
 
@@ -74,6 +79,8 @@ class FieldNumbers:
         square = whole_or_inverse(v * v, _ROOTS)
         found = None if square is None else pow(square, 1 << 29, P)
         if found is None or found * found % P != square:
+            found = self._product(v)
+        if found is None:
             mantissa, exponent = math.frexp(v)
             n, d = simplest(2 * mantissa * (1 - _NEAR), 2 * mantissa * (1 + _NEAR))
             found = n * pow(d, P - 2, P) * pow(2, (exponent - 1) % (P - 1), P) % P
@@ -82,6 +89,19 @@ class FieldNumbers:
             self._elements[1 / v] = pow(found, P - 2, P)
             insort(self._sizes, 1 / v)
         return found
+
+    def _product(self, v: float) -> int | None:
+        """The product of two known constants, or of one and a small integer or its inverse, if v is one."""
+        for size in self._sizes if len(self._sizes) <= _FEW else ():
+            rest = v / size
+            factor = whole_or_inverse(rest, _FACTOR)
+            if factor is None:
+                at = bisect_left(self._sizes, rest * (1 - _NEAR))
+                if at < len(self._sizes) and self._sizes[at] <= rest * (1 + _NEAR):
+                    factor = self._elements[self._sizes[at]]
+            if factor is not None:
+                return self._elements[size] * factor % P
+        return None
 
 
 def whole_or_inverse(v: float, most: int) -> int | None:
