@@ -45,6 +45,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.reports.memory.suggestions", "xlashape.reports.copies"): "it needs maps, and few ask for suggestions",
     ("xlashape.cli.connection", "xlashape_client"): _CLIENT,
     ("xlashape.cli.commands", "xlashape.cli.reporting"): "few commands are reports",
+    ("xlashape.cli.commands", "xlashape.cli.unnamed"): "few inputs are named without a command",
     ("xlashape.cli.completing", "xlashape.hlo"): "few files have to be read to complete a name",
     ("xlashape.cli.converting", "xlashape.hlo"): _HLO_TEXT,
     ("xlashape.cli.converting", "xlashape.hlo.files.convert"): _HLO_TEXT,

@@ -220,6 +220,17 @@ def test_open_shows_a_long_profile(page: Any, tmp_path: Path) -> None:
         assert page.get_by_role("alert").count() == 0
 
 
+def test_open_shows_the_profile_of_a_directory(page: Any, tmp_path: Path) -> None:
+    run = tmp_path / "plugins" / "profile" / "2026_01_01_00_00_00"
+    run.mkdir(parents=True)
+    for host in ("a", "b"):  # each host of a run writes a file
+        content = PROFILE.with_name(PROFILE.name.replace(".trace.json.gz", ".xplane.pb")).read_bytes()
+        (run / f"{host}.xplane.pb").write_bytes(content)
+    with opened(str(tmp_path)) as (_, [address]):
+        page.goto(address)
+        shown(page, "of device time")
+
+
 def test_a_profile_without_instructions_says_so(page: Any, tmp_path: Path) -> None:
     path = tmp_path / "host.trace.json"
     host = {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "/host:CPU"}}

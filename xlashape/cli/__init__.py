@@ -9,6 +9,7 @@ agents       `mcp`: tools for agents
 documenting  `protos`, `schemas`: the schemas of messages and of JSON
 completing   `completion`, and the names that shells complete
 commands     the group of all commands: help, errors, exit codes
+unnamed      the command for a file that is named without one
 modules      modules from the arguments of commands: files, standard input, modules that a server keeps
 connection   the options --server, --timeout and --json, and the connection that they describe
 reporting    the commands of reports, made of their declarations

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
 
 import click
@@ -29,10 +28,6 @@ _GROUP: Final = "xlashape.commands"
 """The entry points that are commands. Those beside the server, such as `serve`, are found by them."""
 _NO_PROGRESS: Final = frozenset(["serve", "mcp", "demo", "completion", "open"])
 """Commands without a progress bar: they print while they run, or end at once."""
-
-
-_OF_A_FILE: Final = "summary"
-"""The command of a file that is named without one."""
 
 
 class CommandPlace(NamedTuple):
@@ -127,8 +122,9 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and self.get_command(ctx, args[0]) is None and _names_file(args[0]):
-            args = [_OF_A_FILE, *args]
+        if args and self.get_command(ctx, args[0]) is None:
+            words = import_module("xlashape.cli.unnamed").words_of(args[0])
+            args = [*(words or args[:1]), *args[1:]]
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             ctx.fail(f"there is no command {args[0]!r}{did_you_mean(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
@@ -148,14 +144,6 @@ class Commands(click.Group):
         known = self.places.get(name) or REPORTS.get(name)
         command = None if known else self.commands.get(name) or self._found(name)
         return known.short if known else command.get_short_help_str(100) if command else ""
-
-
-def _names_file(argument: str) -> bool:
-    """Whether an argument is standard input, a file, a directory, or FILE#NAME for a module of a file."""
-    try:
-        return argument == "-" or Path(argument).exists() or Path(argument.rpartition("#")[0] or "#").is_file()
-    except (OSError, ValueError):  # the text is too long for a file name, or has a NUL
-        return False
 
 
 def _entry_points(**chosen: Any) -> Any:

@@ -39,7 +39,9 @@ def program(
         if text is None:
             raise
         text, notes = searched(text)
-        module = None if is_report(text) else _mended(text)
+        if is_report(text):
+            raise DecodeError("this is a report about memory, which `why` explains") from None
+        module = _mended(text)
         if module is None:
             raise error
         module.notes = (*notes, *module.notes)

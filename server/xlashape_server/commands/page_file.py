@@ -35,10 +35,11 @@ from xlashape.errors import (
     XlashapeError,
 )
 from xlashape.hlo import HloComputation, HloInstruction, HloModule
-from xlashape.hlo.files.convert import MAX_BYTES
+from xlashape.hlo.files.convert import MAX_BYTES, decompressed
 from xlashape.page import PageFile
 from xlashape.proto import v1
 from xlashape.recognition import recognize
+from xlashape.reports.profile.sources import PLANES, files_of
 from xlashape.reports.report import report_of, rpc_of
 from xlashape.shape import Layout, Shape
 from xlashape.symbolic import IndexingMap
@@ -174,8 +175,12 @@ def _of_content(data: bytes, upload: Callable[[HloModule | bytes], Module]) -> P
 
 
 def _content_of(path: str) -> bytes | HloModule:
+    """The content of a file; of a directory, that of the profile in it. Serialized profiles of several hosts, joined,
+    are one."""
     try:
-        return Path(path).read_bytes()
+        found = files_of(path) if Path(path).is_dir() else [Path(path)]
+        parts = [decompressed(each.read_bytes()) if len(found) > 1 else each.read_bytes() for each in found]
+        return b"".join(parts if found[0].name.endswith(PLANES) else parts[:1])
     except FileNotFoundError:  # FILE#MODULE; or a mistake, of which this says what file was perhaps meant
         return HloModule.load(path)
     except OSError as error:

@@ -56,6 +56,8 @@ _NAMES: Final = tuple(
 )
 # Pattern of a file's first bytes → what the file is.
 _CONTENTS: Final = (
+    (re.compile(rb'\s*\{.{0,4000}?"(?:traceEvents|displayTimeUnit)"', re.DOTALL),
+     "a trace of the profiler, which holds no module: the report `profile` is about it"),
     (re.compile(rb"\s*\{\s*lambda\b"), f"a jaxpr, not HLO: {_GET_HLO}"),
     (re.compile(rb"\s*(?:strict\s+)?digraph\b"), f"a drawing of a module for Graphviz; {_OPEN_MODULE}"),
     (re.compile(rb"\s*(?:; ModuleID|source_filename\s*=|target (?:datalayout|triple)\s*=)"),

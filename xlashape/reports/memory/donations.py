@@ -122,12 +122,12 @@ class Donations:
     def _text(self, numbers: tuple[int, ...], argument: str, aliases: Aliases) -> str:
         first = self._module.entry.parameters[numbers[0]]
         if len(numbers) == 1:
-            takes = f"output {aliases[0][0][0]}" if aliases[0][0] else "the output"
+            takes = _named(aliases[0][0])
             which = f"{first.metadata.op_name or first.name} (parameter {numbers[0]})"
             return f"jax.jit(f, donate_argnums=…) with argument {which}: {takes} takes its memory"
         how = f"jax.jit(f, donate_argnames='{argument}')" if argument else "jax.jit(f, donate_argnums=…)"
         if len(numbers) <= _MOST_NAMED:
-            which = ", ".join([f"output {output[0]} of parameter {parameter}" for output, parameter in aliases])
+            which = ", ".join([f"{_named(output)} of parameter {parameter}" for output, parameter in aliases])
             return f"{how}, all of {argument or 'these arguments'}: outputs take their memory, {which}"
         parts: dict[str, int] = {}
         for number in numbers:
@@ -224,6 +224,10 @@ class Donations:
         if any(not _needs_no_copy(*self._pair(*each)) for each in aliases):
             return False
         return self._plan.bounds is None or self._module.head.HasField("schedule")
+
+
+def _named(output: Index) -> str:
+    return f"output {output[0]}" if output else "the output"
 
 
 def hands_on(instruction: HloInstruction) -> bool:

@@ -27,7 +27,8 @@ from xlashape.reports.profile.xplane import HeldProgram, read_xspace
 
 _GZIP: Final = b"\x1f\x8b"
 _TRACES: Final = (".trace.json.gz", ".trace.json")
-_PLANES: Final = (".xplane.pb", ".xplane.pb.gz")
+PLANES: Final = (".xplane.pb", ".xplane.pb.gz")
+"""The ends of the names of serialized profiles."""
 _MOST_FILES: Final = 100_000
 _MOST_MODULES: Final = 1 << 16
 
@@ -150,7 +151,7 @@ def files_of(path: str) -> list[Path]:
         return [place]
     found: list[Path] = []
     for each in place.rglob("*"):
-        if each.name.endswith((*_PLANES, *_TRACES)) and each.is_file():
+        if each.name.endswith((*PLANES, *_TRACES)) and each.is_file():
             found.append(each)
             if len(found) > _MOST_FILES:
                 raise InvalidArgumentError(f"{path!r} has more than {_MOST_FILES:,} profiles", field="x")
@@ -163,4 +164,4 @@ def files_of(path: str) -> list[Path]:
     # Runs are named by their time.
     newest = max(each.parent for each in found)
     run = sorted([each for each in found if each.parent == newest])
-    return [each for each in run if each.name.endswith(_PLANES)] or run
+    return [each for each in run if each.name.endswith(PLANES)] or run
