@@ -106,7 +106,7 @@ def test_a_search_says_how_many_nodes_it_found(page, address, attention):
 
 
 def test_the_list_of_a_graph_has_every_node_with_its_neighbours(page, address, attention):
-    graph(page, address, m=attention, g="all")
+    graph(page, address, m=attention)
     items = listed(page)
     module = xs.HloModule.from_bytes(MODULE.read_bytes())
     assert len(items) == len(module.entry.instructions)
@@ -151,18 +151,32 @@ def layered(layers: int) -> str:
             f'  t{n} = f32[8,8] tanh(d{n}), metadata={{op_name="jit(f)/layer_{n}/tanh"}}',
             f'  x{n + 1} = f32[8,8] add(t{n}, x{n}), metadata={{op_name="jit(f)/layer_{n}/add"}}',
         ]
-    return "\n".join([*lines, f"  ROOT out = f32[8,8] negate(x{layers})", "}"])
+    return "\n".join([*lines, f'  ROOT out = f32[8,8] negate(x{layers}), metadata={{op_name="jit(f)/head/neg"}}', "}"])
 
 
-def test_repeated_layers_are_one_with_a_count(page, address, stored):
-    name = stored(layered(20))
-    graph(page, address, m=name, g="layers")
-    items = listed(page)
-    assert len(items) < 12
-    assert any("×20 dot" in item for item in items)
-    graph(page, address, m=name, g="operations")
-    items = listed(page)
-    assert any("layer_0…19" in item and "×20" in item for item in items), items
+def test_repeated_layers_are_one_with_a_count_and_open_in_place(page, address, stored):
+    graph(page, address, m=stored(layered(20)))
+    assert any(item.startswith("layer_0…19 ×20 ") for item in listed(page))
+    page.locator(".graph-list").get_by_role("button", name="layer_0…19").first.click()
+    page.get_by_role("link", name="open this layer").click()
+    page.get_by_role("link", name="close layer_0…19").wait_for()
+    opened = page.locator(".graph-list li").all_inner_texts()
+    assert [sum(f"×20 {opcode}" in text for text in opened) for opcode in ("dot", "tanh", "add")] == [1, 1, 1]
+    page.get_by_role("link", name="close layer_0…19").click()
+    page.wait_for_function("document.querySelector('.graph-list').textContent.includes('layer_0…19')")
+
+
+def test_a_click_opens_a_layer(page, address, stored):
+    graph(page, address, m=stored(layered(20)))
+    box = page.locator(".graph-canvas").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2 - 45)  # the layers, above the head
+    page.get_by_role("link", name="close layer_0…19").wait_for()
+
+
+def test_a_link_to_an_instruction_opens_the_layers_around_it(page, address, stored):
+    graph(page, address, m=stored(layered(20)), i="d7")
+    assert page.get_by_role("link", name="close layer_0…19").count() == 1
+    assert "dot" in page.locator(".graph-focus").inner_text()
 
 
 def test_hostile_names_are_text(page, address, stored):

@@ -27,7 +27,7 @@ export function byOpcode(nodes: readonly GraphNode[]): Colouring {
   const fills = nodes.map(({ opcode }) => (opcode === "group" ? GROUP : (KIND_OF.get(opcode) ?? KINDS.at(-1)![0])));
   const used = new Set(fills);
   const legend = KINDS.filter(([colour]) => used.has(colour)).map(([colour, text]) => ({ colour, text }));
-  return { fills, legend: used.has(GROUP) ? [...legend, { colour: GROUP, text: "groups" }] : legend };
+  return { fills, legend: used.has(GROUP) ? [...legend, { colour: GROUP, text: "layers" }] : legend };
 }
 
 /** By a number of each node, on a scale of logarithms. */

@@ -1,7 +1,7 @@
-/** The nodes and edges that a graph shows: instructions, with constants and tuples folded, and repeated layers or operations of the framework as one node. */
+/** The nodes and edges that a graph shows: parts of a computation, or instructions, with constants and tuples folded. */
 
 import type { Row } from "../program.js";
-import { repeats } from "./repeats.js";
+import { arrayText, type Flow, isResult, MOST_BOXES, type Part, Parts } from "./parts.js";
 
 export interface GraphNode {
   /** Stays the same when the graph is made again: what is selected is known by it. */
@@ -17,7 +17,7 @@ export interface GraphNode {
   rows: Row[];
   /** How many copies of it are folded into this node. */
   times: number;
-  /** Of a group: the way to it through the names of operations. Of a computation: its name. */
+  /** Of a group: its key. Of a computation: its name. */
   path: string;
   /** Constants that it takes, which are not drawn. */
   constants: Row[];
@@ -39,26 +39,26 @@ export interface GraphEdge {
 export interface Graph {
   nodes: GraphNode[];
   edges: GraphEdge[];
-  /** The names of the groups around what is shown, from the outside. */
-  path: string[];
+  /** The parts that are open, from the outside, by what the scope calls them. */
+  opened: ReadonlyMap<string, Part>;
   /** The instructions that it was made of. */
   count: number;
 }
 
 /** What to show. */
 export interface Scope {
-  /** `layers`: repeated layers folded; `operations`: by the names of operations; `all`: every instruction; `computations`: which computation calls which. */
-  grouping: "layers" | "operations" | "all" | "computations";
+  /** `layers`: the parts of a computation; `computations`: which computation calls which. */
+  grouping: "layers" | "computations";
   computation: string;
-  /** Of `operations`: the group whose parts are shown, with `/` between names. */
-  group?: string;
   /** The instruction whose surroundings are shown. */
   center?: Row | undefined;
   distance?: number;
+  /** The instruction that is selected: while nothing is opened, the parts around it are. */
+  row?: Row | undefined;
   /** Everything between `center` and this one. */
   to?: Row | undefined;
-  /** Fusions and calls whose instructions are shown in their place. */
-  opened?: ReadonlySet<string>;
+  /** The keys of parts, and the names of fusions, calls and loops, whose parts are shown in their place, in the order in which they were opened. */
+  opened?: readonly string[];
 }
 
 /** What the model needs of a program. */
@@ -68,21 +68,11 @@ export interface Source {
   callsOf(row: Row): readonly string[];
 }
 
-export function arrayText(shape: string): string {
-  return shape.length > 60 && shape.startsWith("(") ? "tuple" : shape.replace(/\{[^{}]*\}/g, "");
-}
-
 export function sizeText(bytes: number): string {
   for (const [unit, size] of [["EiB", 2 ** 60], ["PiB", 2 ** 50], ["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]] as const) {
     if (bytes >= size) return `${(bytes / size).toPrecision(3)} ${unit}`;
   }
   return `${bytes} B`;
-}
-
-interface Flow {
-  from: Row;
-  to: Row;
-  shape: string;
 }
 
 /** The instructions of a scope, and the values that pass between them. */
@@ -97,7 +87,6 @@ class Selection {
 
   constructor(
     private readonly source: Source,
-    private readonly isFolded: boolean,
     computation: string,
     opened: ReadonlySet<string>,
   ) {
@@ -112,7 +101,7 @@ class Selection {
     const shown: Row[] = [];
     const hidden = new Set<Row>();
     for (const row of this.rows) {
-      if (this.isFolded && this.isHidden(row)) hidden.add(row);
+      if (this.isHidden(row)) hidden.add(row);
       else shown.push(row);
     }
     for (const row of shown) {
@@ -123,8 +112,8 @@ class Selection {
 
   private add(computation: string, opened: ReadonlySet<string>, depth: number): void {
     for (const row of this.byComputation.get(computation) ?? []) {
-      const called = this.source.callsOf(row)[0];
-      if (called === undefined || !opened.has(row.name) || depth > 8 || row.opcode === "while" || row.opcode === "conditional") {
+      const called = opened.has(row.name) && depth <= 8 ? this.called(row) : undefined;
+      if (called === undefined) {
         this.rows.push(row);
         continue;
       }
@@ -137,6 +126,12 @@ class Selection {
       this.add(called, opened, depth + 1);
     }
     this.rows.splice(0, this.rows.length, ...this.rows.filter((row) => !this.parameters.has(row)));
+  }
+
+  /** The computation whose instructions stand for a call: of a loop the body, which has more of them than the condition. */
+  called(row: Row): string | undefined {
+    const size = (name: string) => this.byComputation.get(name)?.length ?? 0;
+    return row.opcode === "conditional" ? undefined : this.source.callsOf(row).toSorted((a, b) => size(b) - size(a))[0];
   }
 
   private isHidden(row: Row): boolean {
@@ -207,42 +202,15 @@ class Selection {
   }
 }
 
-/** Three or more instructions of one opcode that read from the same nodes and are read by the same nodes get one place together, such as parameters. */
-function withAlike(selection: Selection, places: Map<Row, Place>): Map<Row, Place> {
-  const around = new Map<Row, [above: Set<string>, below: Set<string>]>();
-  const keyOf = (row: Row) => places.get(row)?.key ?? row.name;
-  for (const { from, to } of selection.flows) {
-    for (const [row, other, side] of [[from, to, 1], [to, from, 0]] as const) {
-      if (places.has(row)) continue;
-      let sides = around.get(row);
-      if (!sides) around.set(row, (sides = [new Set(), new Set()]));
-      sides[side].add(keyOf(other));
-    }
-  }
-  const alike = new Map<string, Row[]>();
-  for (const [row, sides] of around) {
-    const word = [row.opcode, ...sides.map((side) => [...side].sort().join("\n"))].join("\n\n");
-    const all = alike.get(word);
-    all ? all.push(row) : alike.set(word, [row]);
-  }
-  for (const all of alike.values()) {
-    const first = all[0]!;
-    if (all.length < 3) continue;
-    const isParameters = first.opcode === "parameter";
-    const place: Place = { key: `alike ${first.name}`, kind: isParameters ? "parameters" : "instruction", title: isParameters ? `${all.length} parameters` : first.name, path: "", times: isParameters ? 1 : all.length };
-    for (const row of all) places.set(row, place);
-  }
-  return places;
-}
-
 export function graphOf(source: Source, scope: Scope): Graph {
   if (scope.grouping === "computations") return computationsOf(source);
-  const selection = new Selection(source, scope.grouping !== "all", scope.computation, scope.opened ?? new Set());
-  const { center, to } = scope;
-  let isPart = false;
+  const { center, to, opened = [] } = scope;
+  const whole = new Selection(source, scope.computation, new Set());
+  const names = new Set(opened.filter((each) => !each.startsWith("/")));
+  const selection = names.size > 0 ? new Selection(source, scope.computation, names) : whole;
+  let parts: Parts;
   if (center) {
-    isPart = true;
-    const middle = selection.rows.filter((row) => row === center || (scope.opened?.has(center.name) && source.callsOf(center).includes(row.computation)));
+    const middle = selection.rows.filter((row) => row === center || (names.has(center.name) && selection.called(center) === row.computation));
     if (to) {
       const between = (a: Row, b: Row) => {
         const above = selection.reach([b], false);
@@ -254,49 +222,40 @@ export function graphOf(source: Source, scope: Scope): Graph {
       const distance = scope.distance ?? 2;
       selection.limit(new Set([...selection.reach(middle, true, distance), ...selection.reach(middle, false, distance)]));
     }
+    parts = new Parts(selection.rows, selection.flows, new Map(), MOST_BOXES);
+  } else {
+    const inside = new Map<string, Row[]>();
+    const base = new Set(whole.rows);
+    for (const row of source.rows) {
+      const called = names.has(row.name) ? selection.called(row) : undefined;
+      if (called !== undefined) inside.set(row.name, selection.rows.filter((each) => each.computation === called && !base.has(each)));
+    }
+    parts = new Parts(whole.rows, [...whole.flows, ...selection.flows.filter((flow) => !base.has(flow.from) && !base.has(flow.to))], inside);
   }
   const count = selection.rows.length;
-  if (scope.grouping === "operations") {
-    const { places, path } = operationsOf(selection, scope.group ?? "");
-    return { ...merged(selection, withAlike(selection, places)), path, count };
-  }
-  const places = new Map<Row, Place>();
-  if (scope.grouping === "layers" && !isPart) {
-    const words = selection.rows.map((row) => `${row.opcode} ${arrayText(row.shape)}`);
-    for (const { start, period, copies } of repeats(words)) {
-      for (let i = 0; i < period * copies; i++) {
-        const first = selection.rows[start + (i % period)]!;
-        places.set(selection.rows[start + i]!, { key: `${first.name} ×`, kind: "instruction", title: first.name, path: "", times: copies });
-      }
-    }
-  }
-  if (scope.grouping === "layers") withAlike(selection, places);
-  return { ...merged(selection, places), path: [], count };
+  const { boxes, open } = parts.boxes(opened.length > 0 || !scope.row ? opened : parts.wayTo(scope.row));
+  // A call that is drawn as one with others, or was closed again, is not open.
+  const left = opened.filter((each) => each.startsWith("/") || open.has(each));
+  if (!center && left.length < opened.length) return graphOf(source, { ...scope, row: undefined, opened: left });
+  const places = new Map<Row, Part>();
+  for (const box of boxes) for (const row of box.units.flat()) places.set(row, box);
+  return { ...merged(selection, places), opened: open, count };
 }
 
-/** The node that an instruction belongs to; instructions without one are nodes of their own. */
-interface Place {
-  key: string;
-  kind: GraphNode["kind"];
-  title: string;
-  path: string;
-  times: number;
-}
-
-function merged(selection: Selection, places: ReadonlyMap<Row, Place>): Pick<Graph, "nodes" | "edges"> {
+function merged(selection: Selection, places: ReadonlyMap<Row, Part>): Pick<Graph, "nodes" | "edges"> {
   const nodes: GraphNode[] = [];
   const numbers = new Map<string, number>();
   const numberOf = new Map<Row, number>();
   for (const row of selection.rows) {
     const place = places.get(row);
-    const key = place?.key ?? row.name;
+    if (!place) continue; // of a loop that is closed
+    const { key, kind, title, times } = place;
     let number = numbers.get(key);
     if (number === undefined) {
       number = nodes.length;
       numbers.set(key, number);
       nodes.push({
-        key, kind: place?.kind ?? "instruction", title: place?.title ?? row.name, about: "", opcode: row.opcode, row, rows: [], times: place?.times ?? 1,
-        path: place?.path ?? "", constants: [], bytes: 0, padding: 0,
+        key, kind, title, about: "", opcode: row.opcode, row, rows: [], times, path: key, constants: [], bytes: 0, padding: 0,
       });
     }
     const node = nodes[number]!;
@@ -308,15 +267,17 @@ function merged(selection: Selection, places: ReadonlyMap<Row, Place>): Pick<Gra
   }
   for (const node of nodes) {
     if (node.rows.length > 1 && node.kind !== "instruction") node.opcode = node.rows.every(({ opcode }) => opcode === node.opcode) ? node.opcode : "group";
-    const size = node.bytes > 0 ? ` · ${sizeText(node.bytes)}` : "";
+    const size = node.bytes > 0 ? [sizeText(node.bytes)] : [];
     const several = node.times > 1 ? `×${node.times} ` : "";
-    const range = `${node.rows[0]!.name} … ${node.rows.at(-1)!.name}`;
-    node.about = node.kind === "parameters" ? `${range}${size}` : node.kind === "instruction" ? `${several}${node.opcode}${size}` : `${several}${node.rows.length.toLocaleString("en")} instructions${size}`;
+    const what = node.kind === "parameters" ? [`${node.rows[0]!.name} … ${node.rows.at(-1)!.name}`, ...size]
+      : node.kind === "instruction" ? [node.opcode, ...size] : [...size, `${node.rows.length.toLocaleString("en")} instructions`];
+    node.about = several + what.join(" · ");
   }
   const edges = new Map<number, GraphEdge>();
   for (const { from, to, shape } of selection.flows) {
-    const [a, b] = [numberOf.get(from)!, numberOf.get(to)!];
-    if (a === b) continue;
+    const [a, b] = [numberOf.get(from), numberOf.get(to)];
+    if (a === undefined || b === undefined || a === b) continue;
+    if (from.opcode === "parameter" && nodes[a]!.kind === "group" && isResult(to)) continue; // handed on as it is, beside what the layer makes of it
     const key = a * nodes.length + b;
     const edge = edges.get(key);
     const text = arrayText(shape);
@@ -327,88 +288,6 @@ function merged(selection: Selection, places: ReadonlyMap<Row, Place>): Pick<Gra
     }
   }
   return { nodes, edges: [...edges.values()] };
-}
-
-/** Names of operations, such as `jit(f)/layer_3/dot_general`; an instruction without one has that of the first one it is used by, or of an operand. */
-function namesOf(selection: Selection): Map<Row, string[]> {
-  const names = new Map<Row, string[]>();
-  const of = (row: Row) => names.get(row);
-  for (const row of selection.rows) if (row.opName) names.set(row, row.opName.split("/").filter(Boolean));
-  for (const { from, to } of selection.flows.toReversed()) {
-    const name = of(to);
-    if (!of(from) && name && from.opcode !== "parameter") names.set(from, name);
-  }
-  for (const { from, to } of selection.flows) {
-    const name = of(from);
-    if (!of(to) && name && from.opcode !== "parameter") names.set(to, name);
-  }
-  return names;
-}
-
-function operationsOf(selection: Selection, group: string): { places: Map<Row, Place>; path: string[] } {
-  const names = namesOf(selection);
-  const wanted = group ? group.split("/") : [];
-  const isInside = (name: readonly string[] | undefined, path: readonly string[]) => name !== undefined && path.every((part, i) => name[i] === part);
-  const inside = selection.rows.filter((row) => isInside(names.get(row), wanted));
-  // A group with nothing but one group in it is that one.
-  const path = [...wanted];
-  for (;;) {
-    const next = inside.find((row) => row.opcode !== "parameter") && names.get(inside.find((row) => row.opcode !== "parameter")!)?.[path.length];
-    if (next === undefined || !inside.every((row) => row.opcode === "parameter" || (names.get(row)?.[path.length] === next && names.get(row)!.length > path.length + 1))) break;
-    path.push(next);
-  }
-  const depth = path.length;
-  // Groups that differ in a number alone and hold the same operations are layers.
-  const parts = new Map<string, Row[]>();
-  for (const row of inside) {
-    const part = names.get(row)?.[depth];
-    if (part === undefined || names.get(row)!.length <= depth + 1) continue;
-    const all = parts.get(part);
-    all ? all.push(row) : parts.set(part, [row]);
-  }
-  const layers = new Map<string, string[]>();
-  for (const [part, rows] of parts) {
-    const counts = new Map<string, number>();
-    for (const { opcode } of rows) counts.set(opcode, (counts.get(opcode) ?? 0) + 1);
-    const main = [...counts].filter(([opcode]) => opcode === "dot" || opcode === "convolution" || opcode === "fusion" || opcode === "custom-call").sort();
-    const word = `${part.replace(/\d+/g, "#")} ${JSON.stringify(main)}`;
-    const all = layers.get(word);
-    all ? all.push(part) : layers.set(word, [part]);
-  }
-  const layerOf = new Map<string, string[]>();
-  for (const all of layers.values()) if (all.length >= 3) for (const part of all) layerOf.set(part, all);
-  const places = new Map<Row, Place>();
-  const prefix = path.join("/");
-  for (const row of selection.rows) {
-    const name = names.get(row);
-    if (!name || row.opcode === "parameter") {
-      if (wanted.length > 0) continue;
-      continue;
-    }
-    if (!isInside(name, path)) {
-      let shared = 0;
-      while (shared < depth && name[shared] === path[shared]) shared++;
-      const outer = name.slice(0, shared + 1).join("/");
-      places.set(row, { key: `outside ${outer}`, kind: "outside", title: name[shared] ?? row.name, path: name.slice(0, shared).join("/"), times: 1 });
-      continue;
-    }
-    const part = name[depth];
-    if (part === undefined || !parts.has(part) || parts.get(part)!.length < 2) continue;
-    const all = layerOf.get(part) ?? [part];
-    const first = all[0]!;
-    const title = all.length > 1 ? rangeText(all) : part;
-    places.set(row, { key: `group ${prefix}/${first}`, kind: "group", title, path: [...path, first].join("/"), times: all.length });
-  }
-  return { places, path };
-}
-
-/** `layer_0`, `layer_1`, `layer_2` → `layer_0…2`. */
-export function rangeText(names: readonly string[]): string {
-  const found = names.map((name) => /^(.*?)(\d+)(\D*)$/.exec(name));
-  const first = found[0];
-  if (!first || found.some((each) => !each || each[1] !== first[1] || each[3] !== first[3])) return `${names[0]}…`;
-  const numbers = found.map((each) => Number(each![2])).sort((a, b) => a - b);
-  return `${first[1]}${numbers[0]}…${numbers.at(-1)}${first[3]}`;
 }
 
 /** The computations of a module, each with the instructions that call it. */
@@ -422,9 +301,14 @@ function computationsOf(source: Source): Graph {
   const nodes: GraphNode[] = [];
   const edges = new Map<number, GraphEdge>();
   const numberOf = new Map<string, number>();
+  const wordOf = (name: string, all: readonly Row[]) => (all.length <= 12 ? all.map((row) => `${row.opcode} ${arrayText(row.shape)}`).join() : name);
+  const sizes = new Map<string, number>();
+  for (const [name, all] of rows) sizes.set(wordOf(name, all), (sizes.get(wordOf(name, all)) ?? 0) + all.length);
+  // The largest ones each have a node, the others one together.
+  const large = new Set([...sizes].sort((a, b) => b[1] - a[1]).slice(0, MOST_BOXES - 1).map(([word]) => word));
   // Computations with equal instructions and callers are one: the hundreds of sums that reductions call.
   for (const [name, all] of rows) {
-    const word = all.length <= 12 ? all.map((row) => `${row.opcode} ${arrayText(row.shape)}`).join() : name;
+    const word = large.has(wordOf(name, all)) ? wordOf(name, all) : "";
     const same = shapes.get(word);
     if (same !== undefined) {
       numberOf.set(name, same);
@@ -456,17 +340,5 @@ function computationsOf(source: Source): Graph {
     node.padding = node.rows.reduce((sum, row) => sum + (row.paddingBytes ?? 0), 0);
     node.about = `${node.times > 1 ? `×${node.times} ` : ""}${node.rows.length.toLocaleString("en")} instructions`;
   }
-  return { nodes, edges: [...edges.values()], path: [], count: source.rows.length };
-}
-
-/** Whether names of operations make groups here. */
-export function hasOperations(rows: readonly Row[], computation: string): boolean {
-  let named = 0;
-  let all = 0;
-  for (const row of rows) {
-    if (row.computation !== computation || row.opcode === "parameter" || row.opcode === "constant") continue;
-    all++;
-    if (row.opName.includes("/")) named++;
-  }
-  return named * 2 > all;
+  return { nodes, edges: [...edges.values()], opened: new Map(), count: source.rows.length };
 }

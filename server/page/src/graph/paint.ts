@@ -33,6 +33,7 @@ export interface Marks {
 const BUCKET = 400;
 const READABLE = 0.42;
 const STUB = 16;
+const MOST_TEXTS = 2; // below a node that is not selected
 /** The most lines, points of lines, and nodes that are drawn: at rest, and while the view moves. */
 const AT_REST = { lines: 2500, points: 9000, nodes: 40_000, texts: 400 } as const;
 const MOVING = { lines: 500, points: 1500, nodes: 3000, texts: 120 } as const;
@@ -207,14 +208,15 @@ export class Painting {
       const text = edge.shape || (edge.count > 1 ? `${edge.count} values` : "");
       if (!text) continue;
       const word = `${edge.from} ${text}`;
-      if (done.has(word)) continue;
+      const above = [...done].filter((each) => each.startsWith(`${edge.from} `)).length;
+      if (done.has(word) || (above >= MOST_TEXTS && !marks.edges.has(e))) continue;
       const start = starts[e]!;
       const [x, y] = [points[2 * start]!, points[2 * start + 1]!];
       if (x < view.left - 100 || x > view.right || y < view.top - 20 || y > view.low) continue;
       done.add(word);
       const label = text.length > 26 ? `${text.slice(0, 25)}…` : text;
       const isUp = (points[2 * start + 3] ?? y) < y;
-      const at = [x + 5, y + (isUp ? -9 : 9) + 11 * [...done].filter((each) => each !== word && each.startsWith(`${edge.from} `)).length] as const;
+      const at = [x + 5, y + (isUp ? -9 : 9) + 11 * above] as const;
       context.fillStyle = theme.ground;
       context.globalAlpha = 0.8;
       context.fillRect(at[0] - 1, at[1] - 6, label.length * 6.05 + 2, 12);
@@ -355,6 +357,6 @@ const MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono',
 
 /** The widths and heights of nodes. */
 export function sizesOf(graph: Graph): { widths: Float32Array; heights: Float32Array } {
-  const widths = Float32Array.from(graph.nodes, ({ title, about }) => Math.max(72, Math.min(240, Math.max(title.length, about.length) * 6.7 + 14)));
+  const widths = Float32Array.from(graph.nodes, ({ title, about }) => Math.max(72, Math.min(300, Math.max(title.length, about.length) * 6.7 + 14)));
   return { widths, heights: new Float32Array(graph.nodes.length).fill(38) };
 }

@@ -1,21 +1,19 @@
-/** The instructions of a module as a graph: a computation, the surroundings of an instruction, or all between two; by layers, by operations of the framework, or whole. */
+/** The instructions of a module as a graph: the layers of a computation, which open in place; the surroundings of an instruction, or all between two. */
 
 import { Target, TargetSchema } from "@xlashape/client/gen/xlashape/v1/report_service_pb";
 import type { Context, Mount, View } from "../context.js";
 import { h, replace } from "../dom.js";
 import { byNumber, byOpcode, type Colouring } from "../graph/colours.js";
 import { Layouter } from "../graph/layouter.js";
-import { type Graph, graphOf, hasOperations, type Scope, sizeText } from "../graph/model.js";
+import { type Graph, graphOf, type Scope, sizeText } from "../graph/model.js";
 import { type Camera, Painting, sizesOf, type Theme } from "../graph/paint.js";
 import type { Program, Row } from "../program.js";
 import { enumNumber } from "../reports.js";
 import type { State } from "../state.js";
 
 const GROUPINGS = [
-  ["layers", "repeated layers folded"],
-  ["operations", "grouped by operation"],
+  ["layers", "layers"],
   ["computations", "computations and calls"],
-  ["all", "every instruction"],
 ] as const;
 
 const COLOURS = [
@@ -25,8 +23,9 @@ const COLOURS = [
   ["waste", "wasted bytes"],
 ] as const;
 
-const MOST_SHOWN = 1500; // nodes that are laid out without asking for groups
 const LISTED = 100;
+const READABLE = 0.6; // the scale from which texts are read without effort
+const NOTHING = "/"; // nothing is open, not even what is around the selection
 
 class GraphView implements View {
   private readonly program: Program;
@@ -78,9 +77,9 @@ class GraphView implements View {
     this.program = context.program(context.module.name);
     const select = (label: string, options: readonly (readonly [string, string])[], change: (value: string) => void) =>
       h("select", { "aria-label": label, onchange: (event: Event) => change((event.target as HTMLSelectElement).value) }, options.map(([value, text]) => h("option", { value }, text)));
-    this.grouping = select("grouping", GROUPINGS, (g) => context.setState({ g, gp: undefined }));
+    this.grouping = select("grouping", GROUPINGS, (g) => context.setState({ g }));
     this.colours = select("colours", COLOURS, (w) => context.setState({ w }, { replace: true }));
-    this.computation = select("computation", [], (c) => context.setState({ c, gi: undefined, u: undefined, gp: undefined }));
+    this.computation = select("computation", [], (c) => context.setState({ c, gi: undefined, u: undefined, gx: undefined }));
     this.search.oninput = () => this.find();
     this.search.onkeydown = (event) => {
       if (event.key === "Enter") this.next(event.shiftKey ? -1 : 1);
@@ -115,7 +114,7 @@ class GraphView implements View {
       return;
     }
     const scope = this.scopeOf(state);
-    const key = JSON.stringify([scope.grouping, scope.computation, scope.group, scope.center?.name, scope.distance, scope.to?.name, [...(scope.opened ?? [])]]);
+    const key = JSON.stringify([scope.grouping, scope.computation, scope.center?.name, scope.distance, scope.to?.name, scope.opened, state.h, state.r]);
     if (key !== this.shownScope) {
       this.shownScope = key;
       void this.make(scope);
@@ -131,13 +130,9 @@ class GraphView implements View {
     const entry = this.entry();
     const chosen = this.program.find(state.i, state.c);
     const computation = center?.computation ?? state.c ?? (state.gi ? entry : (chosen?.computation ?? entry));
-    const rows = this.program.rows;
-    const size = rows.reduce((sum, row) => sum + (row.computation === computation ? 1 : 0), 0);
-    const automatic = size > MOST_SHOWN && hasOperations(rows, computation) ? "operations" : "layers";
-    const grouping = (GROUPINGS.find(([each]) => each === state.g)?.[0] ?? (center ? "layers" : automatic)) as Scope["grouping"];
     return {
-      grouping, computation, group: state.gp ?? "", center, distance: Math.min(20, Number(distance ?? 2) || 0), to: center && this.program.find(state.u, computation),
-      opened: new Set((state.gx ?? "").split(",").filter(Boolean)),
+      grouping: GROUPINGS.find(([each]) => each === state.g)?.[0] ?? "layers", computation, center, distance: Math.min(20, Number(distance ?? 2) || 0),
+      to: center && this.program.find(state.u, computation), opened: (state.gx ?? "").split(",").filter(Boolean), row: chosen,
     };
   }
 
@@ -153,6 +148,8 @@ class GraphView implements View {
     await later();
     if (generation !== this.generation) return;
     const graph = graphOf(this.program, scope);
+    await this.addTimes(graph);
+    if (generation !== this.generation) return;
     const { widths, heights } = sizesOf(graph);
     const made = await this.layouter.layout({
       widths, heights, from: Int32Array.from(graph.edges, ({ from }) => from), to: Int32Array.from(graph.edges, ({ to }) => to),
@@ -201,17 +198,11 @@ class GraphView implements View {
     const shown = graph.nodes.length.toLocaleString("en");
     const all = graph.count.toLocaleString("en");
     this.count.textContent = `${shown} node${graph.nodes.length === 1 ? "" : "s"}${graph.nodes.length !== graph.count ? ` of ${all} instructions` : ""}, ${graph.edges.length.toLocaleString("en")} edges`;
-    const crumbs: (readonly [string, string | undefined, string?])[] = [];
-    if (scope.center) {
-      crumbs.push([scope.computation, undefined]);
-      crumbs.push([scope.to ? `between ${scope.center.name} and ${scope.to.name}` : `around ${scope.center.name}`, this.state.gp]);
-    } else if (graph.path.length > 0) {
-      crumbs.push([scope.computation, undefined]);
-      graph.path.forEach((part, i) => crumbs.push([part, graph.path.slice(0, i + 1).join("/")]));
-    }
-    const places = crumbs.map(([text, gp], i) =>
-      i === crumbs.length - 1 ? h("span", { "aria-current": "page" }, text) : h("a", { href: this.context.link({ gp, gi: undefined, u: undefined }) }, text));
-    replace(this.crumbs, places.flatMap((each, i) => (i === 0 ? [each] : [" › ", each])));
+    const opened = [...graph.opened];
+    replace(this.crumbs,
+      scope.center ? [h("a", { href: this.context.link({ gi: undefined, u: undefined }) }, scope.computation), " › ", scope.to ? `between ${scope.center.name} and ${scope.to.name}` : `around ${scope.center.name}`]
+      : opened.length > 0 ? ["open: ", opened.map(([key, { title }]) => [h("a", { href: this.context.link({ gx: this.without(key), i: undefined }), title: `close ${title}`, "aria-label": `close ${title}` }, `${title} ×`), " "])]
+      : graph.nodes.some(({ kind }) => kind === "group") && "Click a layer to open it.");
     if (scope.center && !scope.to) {
       const step = (change: number) => this.context.setState({ gi: `${scope.center!.name}~${Math.max(1, Math.min(20, (scope.distance ?? 2) + change))}` });
       this.crumbs.append(" ", h("button", { type: "button", onclick: () => step(-1), "aria-label": "fewer neighbours" }, "−"), ` ${scope.distance === 1 ? "1 edge" : `${scope.distance} edges`} `,
@@ -220,21 +211,33 @@ class GraphView implements View {
     if (graph.nodes.length === 0) this.crumbs.append(h("p", {}, scope.to ? `No edges lead from one to the other.` : "There is nothing to show."));
   }
 
-  /** The whole graph if it can be read so; else what is selected, or the beginning. */
+  /** The whole graph if it can be read so; else what was opened last, what is selected, or the beginning. */
   private startView(scope: Scope): void {
     this.resized();
     this.fit();
-    const middle = this.selected >= 0 ? this.selected : scope.center ? this.nodeOf(scope.center.name) : -1;
-    if (this.camera.scale >= 0.45) return;
-    const { made } = this.painting!;
-    const scale = Math.max(this.camera.scale, 0.7);
-    // The beginning of what is folded most, as the first of many layers; else of everything.
-    const { nodes } = this.graph!;
-    const size = (n: number) => (nodes[n]!.kind === "parameters" ? 0 : nodes[n]!.rows.length);
-    const first = nodes.reduce((best, _, n) => (size(n) > size(best) || (size(n) === size(best) && made.y[n]! < made.y[best]!) ? n : best), 0);
-    const node = middle >= 0 ? middle : first;
-    if (made.y.length > 0) this.camera = { x: made.x[node]!, y: made.y[node]! + (middle >= 0 ? 0 : this.height / 2 / scale - 60), scale };
+    if (this.camera.scale >= READABLE) return;
+    const { nodes, opened } = this.graph!;
+    const { made, widths, heights } = this.painting!;
+    const inside = `${[...opened.keys()].findLast((each) => each.startsWith("/")) ?? ""}/`;
+    const chosen = this.selected >= 0 ? this.selected : scope.center ? this.nodeOf(scope.center.name) : -1;
+    const seen = nodes.map((_, n) => n).filter((n) => (chosen >= 0 ? n === chosen : inside.length > 1 && nodes[n]!.key.startsWith(inside)));
+    const side = (of: (n: number) => number) => [Math.min(...seen.map((n) => of(n) - widths[n]! / 2)), Math.max(...seen.map((n) => of(n) + widths[n]! / 2))] as const;
+    if (seen.length === 0) {
+      this.camera = { ...this.camera, y: this.height / 2 / READABLE - heights[0]!, scale: READABLE };
+    } else {
+      const [[left, right], [top, low]] = [side((n) => made.x[n]!), side((n) => made.y[n]!)];
+      const scale = Math.min(1, (this.width - 40) / (right - left), (this.height - 40) / (low - top));
+      this.camera = { x: (left + right) / 2, y: (top + low) / 2, scale: Math.max(scale, READABLE) };
+    }
     this.paint();
+  }
+
+  /** What is open without one part and those in it. */
+  private without(key: string): string {
+    const { opened } = this.graph!;
+    const outer = opened.get(key)!.key;
+    const left = [...opened].filter(([each, part]) => each !== key && !part.key.startsWith(`${outer}/`));
+    return left.map(([each]) => each).join(",") || NOTHING;
   }
 
   private nodeOf(name: string | undefined): number {
@@ -278,10 +281,21 @@ class GraphView implements View {
     return content?.kind === "profile" ? content.bytes : undefined;
   }
 
-  private async sums(what: string): Promise<number[]> {
+  /** Adds to what nodes say of themselves their times in the profile, or else their least times on the target. */
+  private async addTimes(graph: Graph): Promise<void> {
+    if (!this.measured() && !this.state.h) return;
+    try {
+      const times = await this.sums("time", graph);
+      graph.nodes.forEach((node, n) => times[n]! > 0 && (node.about = `${timeText(times[n]!)} · ${node.about}`));
+    } catch (error) {
+      this.context.say(error);
+    }
+  }
+
+  private async sums(what: string, graph = this.graph!): Promise<number[]> {
     const known = what === "bytes" && this.program.rows.some((row) => row.bytes !== undefined);
     const numbers = known ? undefined : await (this.numbers.get(`${what} ${this.state.h} ${this.state.r}`) ?? this.remember(what));
-    return this.graph!.nodes.map((node) => node.rows.reduce((sum, row) => sum + (numbers ? (numbers.get(row.name) ?? 0) : (row.bytes ?? 0)), 0));
+    return graph.nodes.map((node) => node.rows.reduce((sum, row) => sum + (numbers ? (numbers.get(row.name) ?? 0) : (row.bytes ?? 0)), 0));
   }
 
   private remember(what: string): Promise<Map<string, number>> {
@@ -385,7 +399,7 @@ class GraphView implements View {
   private fit(): void {
     if (!this.painting || this.width === 0) return;
     const { made } = this.painting;
-    const scale = Math.min(1, (this.width - 40) / Math.max(1, made.width), (this.height - 60) / Math.max(1, made.height));
+    const scale = Math.min(1.5, (this.width - 40) / Math.max(1, made.width), (this.height - 60) / Math.max(1, made.height));
     this.camera = { x: made.width / 2, y: made.height / 2, scale };
     this.paint();
   }
@@ -447,7 +461,10 @@ class GraphView implements View {
     canvas.onpointerup = (event) => {
       const point = pointers.get(event.pointerId);
       pointers.delete(event.pointerId);
-      if (point && travelled < 5) this.select(nodeAt(point), true);
+      if (!point || travelled >= 5) return;
+      const node = nodeAt(point);
+      if (this.graph?.nodes[node]?.kind === "group") this.enter(node);
+      else this.select(node, true);
     };
     canvas.onpointercancel = (event) => void pointers.delete(event.pointerId);
     canvas.onpointerleave = () => {
@@ -486,7 +503,7 @@ class GraphView implements View {
     else if (event.key === "n" || event.key === "N") this.next(event.key === "n" ? 1 : -1);
     else if (event.key === "Enter") this.enter(this.selected);
     else if (event.key === "Escape") this.select(-1, true);
-    else if (event.key === "Backspace" && this.graph.path.length > 0) this.context.setState({ gp: this.graph.path.slice(0, -1).join("/") || undefined });
+    else if (event.key === "Backspace" && this.graph.opened.size > 0) this.context.setState({ gx: this.without([...this.graph.opened.keys()].at(-1)!), i: undefined });
     else return;
     event.preventDefault();
   }
@@ -543,18 +560,17 @@ class GraphView implements View {
     const { context, state } = this;
     const made: HTMLElement[] = [];
     const link = (text: string, patch: Parameters<Context["link"]>[0]) => made.push(h("a", { href: context.link(patch) }, text));
-    if (node.kind === "group") link("open this group", { gp: node.path, g: "operations" });
-    if (node.kind === "outside") link("go there", { gp: node.path || undefined });
-    if (node.kind === "computation") link("open this computation", { c: node.path, g: undefined, gi: undefined });
+    const opened = [...(this.graph?.opened.keys() ?? [])];
+    if (node.kind === "group") link("open this layer", { gx: [...opened, node.path].join(","), i: undefined });
+    if (node.kind === "outside") link("close what is open", { gx: NOTHING, i: undefined });
+    if (node.kind === "computation") link("open this computation", { c: node.path, g: undefined, gi: undefined, gx: undefined });
     if (node.kind !== "instruction") return made;
     const called = this.program.callsOf(node.row)[0];
-    const opened = (state.gx ?? "").split(",").filter(Boolean);
     if (called !== undefined) {
-      if (!["while", "conditional"].includes(node.opcode)) link("show its instructions here", { gx: [...opened, node.row.name].join(","), gi: state.gi ?? `${node.row.name}~2` });
-      link(`open ${called}`, { c: called, gi: undefined, gp: undefined, u: undefined, i: undefined });
+      if (node.opcode !== "conditional" && node.rows.length === 1) link("show its instructions here", { gx: [...opened, node.row.name].join(",") });
+      link(`open ${called}`, { c: called, gi: undefined, gx: undefined, u: undefined, i: undefined });
     }
-    if (opened.length > 0) link("close what was opened", { gx: undefined });
-    link("only its surroundings", { gi: `${node.row.name}~2`, u: undefined, g: "layers" });
+    link("only its surroundings", { gi: `${node.row.name}~2`, u: undefined, g: undefined, gx: undefined });
     const [center] = (state.gi ?? "").split("~");
     if (center && center !== node.row.name && !state.u) link(`everything between ${center} and this`, { u: node.row.name });
     if (state.gi) link("the whole computation", { gi: undefined, u: undefined, gx: undefined });
