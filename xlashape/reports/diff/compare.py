@@ -18,6 +18,7 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import INT64_MAX
 from xlashape.reports import vocabularies
+from xlashape.reports.copies.times import copied_bytes
 from xlashape.reports.diff.graph import Side, are_equal, sides
 from xlashape.reports.diff.matching import match
 from xlashape.reports.diff.measures import ModuleMeasures
@@ -26,6 +27,7 @@ from xlashape.reports.diff.rows import Change, changes
 from xlashape.reports.diff.text import answer_text, beside, measure_lines, peak_lines, verdict
 from xlashape.reports.diff.units import Member, Units
 from xlashape.reports.memory import ProgramMemory
+from xlashape.reports.reads.find_reads import fused_copies
 from xlashape.reports.report import FRAMES, Computed, Option, Report, Section, by_section
 from xlashape.reports.text import short_bytes
 
@@ -191,8 +193,8 @@ class Diff(Computed[Change], Frozen):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """The numbers of both modules. The first access computes the peak of memory, which takes as long as the
-        comparison.
+        """The numbers of both modules. The first access computes the peak of memory and the copies inside fusions, which
+        takes as long as the comparison.
         """
         return tuple(self._measured().values())
 
@@ -200,7 +202,8 @@ class Diff(Computed[Change], Frozen):
         try:
             return self._by_name
         except AttributeError:
-            by_name = {each.name: each for each in (*self.sums, peak_of(*self._memories()))}
+            every = (*self.sums, *_fused_copies(*self.modules), peak_of(*self._memories()))
+            by_name = {each.name: each for each in every}
             set_field(self, "_by_name", by_name)
             return by_name
 
@@ -452,9 +455,20 @@ def measures_of(module: HloModule) -> dict[str, int | None]:
     """
     known = ModuleMeasures(module)
     return {
-        **{each.name: each.a for each in _measures(known, known)},
+        **{each.name: each.a for each in (*_measures(known, known), *_fused_copies(module, module))},
         "peak_bytes": peak_of(*memories(module, module)).a,
     }
+
+
+def _fused_copies(*modules: HloModule) -> tuple[Measure, Measure]:
+    """The copies inside loop fusions that compute, and the bytes that they read. Fusions that compute nothing are
+    `copies`."""
+    found: dict[HloModule, list[int]] = {}
+    for module in modules:
+        copies = {each for each, _ in copied_bytes(module)}
+        found[module] = [size for each, size in fused_copies(module).items() if each not in copies]
+    (a, b) = [found[module] for module in modules]
+    return Measure("fused_copies", "", len(a), len(b)), Measure("fused_copies.bytes", "bytes", sum(a), sum(b))
 
 
 def peak_of(one: ProgramMemory | None, other: ProgramMemory | None) -> Measure:

@@ -13,7 +13,8 @@ of its own, unlike this excerpt, so that versions of it can be merged:
 
 Limits have the names of measures (`Diff.measures`), with `_` for dots, and may begin with `new_`. They say by how much
 a measure may grow: `new_copies=0` allows no more copies than before, `copy_bytes="+1MiB"` and `peak_bytes="+2%"` so
-many bytes more. `peak` is another name of `peak_bytes`. `same=True` allows no change at all.
+many bytes more. `peak` is another name of `peak_bytes`. `same=True` allows no change at all. A copy that XLA fuses into
+a loop that computes is none of `copies`: `fused_copies` counts those of 64 KiB or more that `reads` calls strided.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class ModuleSummary(NamedTuple):
                 if limit and now.fingerprint != self.fingerprint:
                     found.append(f"same: {self._changes(now)}")
                 continue
-            condition = _condition(name, limit, self.measures)
+            condition = _condition(name, limit, {**now.measures, **self.measures})
             before, after = self.measures.get(condition.measure), now.measures.get(condition.measure)
             if before is None or after is None:
                 found.append(f"{name}={limit!r}: {condition.measure} is not known")

@@ -9,7 +9,7 @@ from typing import Any, cast
 from xlashape.base.caches import cached
 from xlashape.base.math import ceil_div, product
 from xlashape.errors import InvalidArgumentError, XlashapeError
-from xlashape.hlo import HloInstruction, HloModule
+from xlashape.hlo import HloInstruction, HloModule, Opcode
 from xlashape.hlo.files.module_of import compiled
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.indexing.answers.leaves import is_unbounded, leaves, map_bytes
@@ -42,6 +42,10 @@ _COALESCED = 2.0
 """A warp that touches at most this many times the ideal number of segments reads well: data need not begin at a
 segment.
 """
+
+_MOVES = frozenset({Opcode.TRANSPOSE, Opcode.REVERSE, Opcode.COPY})
+_LEAST_COPY = 64 << 10
+"""A read of fewer bytes is no copy inside a fusion."""
 
 
 def reads(
@@ -124,6 +128,33 @@ def wasted_by(
     return {by_name[name]: sum(of_operands.values()) for name, of_operands in worst.items()}
 
 
+def fused_copies(module: HloModule) -> dict[HloInstruction, int]:
+    """The loop fusions that transpose, reverse or copy what they read, and read at least 64 KiB of it so that
+    neighbouring outputs are not neighbours in memory: each with the bytes that it reads so in a run of the program.
+
+    >>> text = '''HloModule m f { q = f32[256,256] parameter(0) t = f32[256,256] transpose(q), dimensions={1,0}
+    ... ROOT n = f32[256,256] negate(t) } ENTRY e { p = f32[256,256] parameter(0)
+    ... ROOT fusion = f32[256,256] fusion(p), kind=kLoop, calls=f }'''
+    >>> [(each.name, size) for each, size in fused_copies(HloModule.parse(text)).items()]
+    [('fusion', 262144)]
+    """
+    finder = _Finder(module, device_of(module, "", None, None, None), None, is_one=False)
+    found: dict[HloInstruction, int] = {}
+    for instruction in executed_readers(module):
+        if instruction.details.fusion_kind != "kLoop" or not any(
+            each.opcode in _MOVES for called in instruction.called_computations for each in called.instructions
+        ):
+            continue
+        strided: dict[int | None, int] = {}
+        for row in finder.rows(instruction, finder.alike(instruction)):
+            is_strided = row.stride not in (None, 0, 1) or (row.efficiency or 1.0) * _COALESCED < 1.0
+            if is_strided and "streamed" in row.access and (row.distinct_bytes or 0) >= _LEAST_COPY:
+                strided[row.operand] = max(strided.get(row.operand, 0), row.distinct_bytes or 0)
+        if strided:
+            found[instruction] = sum(strided.values()) * (finder.runs_of(instruction) or 1)
+    return found
+
+
 def each_read(module: HloModule) -> Iterator[Read]:
     """The rows of `reads` about a module, in the order of its instructions, one by one. None is kept, since each takes
     about a kilobyte.
@@ -197,6 +228,10 @@ class _Finder:
         if are_alike:
             self._alike[key] = found
         return found
+
+    def runs_of(self, instruction: HloInstruction) -> int | None:
+        """How often an instruction runs in one run of the program; None where that is not known."""
+        return self._runs.get(instruction.computation)
 
     def rows(self, instruction: HloInstruction, alike: Alike) -> Iterator[Read]:
         """The rows of an instruction that reads so."""

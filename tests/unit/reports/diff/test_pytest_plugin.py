@@ -10,7 +10,7 @@ import pytest
 
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloModule
-from xlashape.reports.diff import summary
+from xlashape.reports.diff import diff, summary
 
 pytest_plugins = ["pytester"]
 
@@ -108,3 +108,40 @@ def test_summaries_of_several_tests_are_sorted(tmp_path):
         "same: copy 0 → 1, instructions 2 → 3, copies 0 → 1, copies.bytes 0 → 2,048, buffer_bytes 2,048 → 3,072,"
         " bytes_read 1,024 → 2,048, bytes_written 1,024 → 2,048",
     ]
+
+
+def fused(body: str, shape: str = "f32[256,256]") -> str:
+    return (
+        f"HloModule m\nf {{\n  q = {shape} parameter(0)\n  {body}\n}}\nENTRY e {{\n  p = {shape} parameter(0)\n"
+        f"  ROOT fusion = {shape} fusion(p), kind=kLoop, calls=f\n}}\n"
+    )
+
+
+NEGATED = "ROOT n = f32[256,256] negate(t)"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        (fused(f"t = f32[256,256] transpose(q), dimensions={{1,0}}\n  {NEGATED}"), 1),
+        (fused(f"t = f32[256,256] reverse(q), dimensions={{1}}\n  {NEGATED}"), 1),
+        # Rows that change places are read as they lie.
+        (fused("t = f32[4,4,64,64] transpose(q), dimensions={1,0,2,3}\n  ROOT n = f32[4,4,64,64] negate(t)", "f32[4,4,64,64]"), 0),
+        (fused("t = f32[100,100] transpose(q), dimensions={1,0}\n  ROOT n = f32[100,100] negate(t)", "f32[100,100]"), 0),  # below 64 KiB
+        (fused("ROOT t = f32[256,256] transpose(q), dimensions={1,0}"), 0),  # computes nothing: `copies` counts it
+        (fused("ROOT n = f32[256,256] negate(q)"), 0),
+    ],
+)  # fmt: skip
+def test_a_copy_inside_a_fusion_that_computes_is_counted(text, count):
+    before = summary.ModuleSummary.of(HloModule.parse(fused("ROOT n = f32[256,256] negate(q)")))
+    now = summary.ModuleSummary.of(HloModule.parse(text))
+    assert (now.measures["fused_copies"], now.measures["fused_copies.bytes"]) == (count, count * 256 * 256 * 4)
+    told = [f"new_fused_copies=0: fused_copies 0 → {count} (+{count})"] if count else []
+    assert before.broken(now, {"new_fused_copies": 0}) == told
+    assert diff(fused("ROOT n = f32[256,256] negate(q)"), text).measure("fused_copies").b == count
+
+
+def test_a_summary_without_a_measure_says_so():
+    now = summary.ModuleSummary.of(HloModule.parse(ONE))
+    before = now._replace(measures={name: each for name, each in now.measures.items() if name != "fused_copies"})
+    assert before.broken(now, {"new_fused_copies": 0}) == ["new_fused_copies=0: fused_copies is not known"]
