@@ -151,6 +151,8 @@ def test_a_profile(new_page: NewPage) -> None:
     page.wait_for_selector("[data-view=profile] .hero strong")
     page.wait_for_selector(ROWS)
     assert page.query_selector(f"{ROWS} a") is None
+    page.wait_for_selector(".timeline svg[aria-label='the time of 8 instructions, the longest first']")
+    assert page.inner_text(".timeline .readout").startswith("call.5 · 16.9 µs")
 
 
 def test_a_profile_beside_its_module_has_links_into_it(new_page: NewPage, tmp_path: Path) -> None:
@@ -159,6 +161,8 @@ def test_a_profile_beside_its_module_has_links_into_it(new_page: NewPage, tmp_pa
     page = new_page()
     page.set_input_files("input[type=file]", [str(module), str(VECTORS / "profiles" / "scan_grad.xplane.pb")])
     page.wait_for_selector("[data-view=profile]")
+    page.wait_for_selector(".timeline svg[aria-label='the time of 8 instructions, in the order of the program']")
+    assert page.inner_text(".timeline .readout").endswith("24 B live")  # the parameter and the result of call.5
     page.click(f"{ROWS} a:text-is('call.5')")
     page.wait_for_selector(".inspector h2:text-is('call.5')")
     page.click("nav a:text-is('Instructions')")

@@ -187,6 +187,27 @@ def test_hostile_names_are_text(page, address, stored):
     assert page.locator("img").count() == 0
 
 
+def test_elements_begin_with_the_result(page, address, attention):
+    page.goto(f"{address}#v=element&m={attention}")
+    root = xs.HloModule.from_bytes(MODULE.read_bytes()).entry.root
+    page.get_by_role("heading", name=f"{root.name} ({root.opcode})").first.wait_for()
+    page.wait_for_selector("section[data-operand]")
+
+
+def test_make_it_fit_says_whether_it_fits_and_keeps_what_was_typed(page, address, attention):
+    page.goto(f"{address}#v=memory&m={attention}&t=fit")
+    limit = page.get_by_placeholder("such as 16GiB")
+    limit.fill("2MiB")
+    limit.press("Enter")
+    page.wait_for_selector(".verdict:has-text('limit of 2.00 MiB')")
+    assert limit.input_value() == "2MiB"
+    memory = xs.memory(MODULE)
+    texts = [each.text for each in memory.suggest(limit=2 << 20)]
+    shown = page.locator(".fit li").all_inner_texts()
+    assert len(texts) == len(shown) > 1
+    assert all(text in each for text, each in zip(texts, shown, strict=True))
+
+
 # -- shapes ------------------------------------------------------------------------------------
 
 

@@ -56,10 +56,11 @@ def response_of(
     message: Any = response()
     report = answer.report
     _fill(message.totals, report.totals, row_values(report.totals, answer))
-    message.headline = answer.headline()
     last = first + min(most or MOST_ROWS, MOST_ROWS)
     columns = report.columns_of(section)
     rows = answer.objects_of(section, argument)
+    of_section = report.section(section).headline if section and section != "totals" else None
+    message.headline = of_section(answer, rows, argument) if of_section else answer.headline()
     message.row_count = len(rows)
     structures = report.structures_of(section) if structured else ()
     _add(getattr(message, section or report.rows), columns, structures, rows[first:last])

@@ -60,6 +60,13 @@ export class Program {
     return this.ordered;
   }
 
+  /** What makes the result of the program: the root of the entry computation, or of a tuple the first part that is computed. */
+  result(): Row | undefined {
+    const [first] = this.entryFirst();
+    const root = this.entryFirst().find((row) => row.isRoot && row.computation === first?.computation);
+    return root?.opcode === "tuple" ? (this.operandsOf(root).find(({ opcode }) => opcode !== "parameter") ?? root) : root;
+  }
+
   /** The instruction of this name; of several, the one in this computation. */
   find(name: string | undefined, computation?: string): Row | undefined {
     const found = name === undefined ? undefined : this.byName.get(name);

@@ -235,11 +235,13 @@ class _Recorder:
             self._shape(text)
 
     def _elements(self, named: dict[str, Any], graph: Any) -> None:
-        """Records, for each of the worst reads, the elements that its first output element reads."""
+        """Records, for the result of the program and each of the worst reads, the elements that the first output element
+        reads."""
         numbers = zip(graph.computations, graph.names, graph.shapes, strict=True)
         shapes = {(graph.computation_names[c], name): graph.shape_texts[shape] for c, name, shape in numbers}
         answer = self._ask("Reads", page_size=_PAGE_ROWS, **named)
         worst = dict.fromkeys((row.computation, row.instruction, row.output) for row in answer.reads) if answer else {}
+        worst = dict.fromkeys([*_result(graph), *worst])
         for computation, name, output in itertools.islice(worst, _MOST_ELEMENTS):
             place: dict[str, Any] = {**named, "instruction": name, "computation": computation}
             maps = self._ask("IndexingMaps", output=output, structured=True, page_size=_PAGE_ROWS, **place)
@@ -311,6 +313,19 @@ class _Recorder:
             for part in (rpc.encode(), request, answer):
                 made += struct.pack("<I", len(part)) + part
         return gzip.compress(bytes(made), 9, mtime=0)
+
+
+def _result(graph: Any) -> list[tuple[str, str, int]]:
+    """What makes the result of the program, as the page chooses it (`result` of `server/page/src/program.ts`)."""
+    root = graph.roots[graph.entry - 1] - 1 if graph.entry else -1
+    if root < 0:
+        return []
+    opcode = [graph.opcode_names[each] for each in graph.opcodes]
+    if opcode[root] == "tuple":
+        edges = zip(graph.edge_operands, graph.edge_sources, graph.edge_targets, strict=True)
+        operands = [source for _, source, target in sorted(edges) if target == root]
+        root = next((each for each in operands if opcode[each] != "parameter"), root)
+    return [(graph.computation_names[graph.computations[root]], graph.names[root], 0)]
 
 
 def _is_path(text: str) -> bool:

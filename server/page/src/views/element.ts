@@ -63,9 +63,10 @@ class ReadsView implements View {
   }
 
   update(state: State): void {
-    this.state = state;
-    this.body.hidden = this.bar.hidden = !this.isMap && !state.i;
-    const key = JSON.stringify([state.i, state.c, state.p, state.e, state.z]);
+    const begin = this.isMap || state.i ? undefined : this.context.program(this.context.module.name).result();
+    this.state = begin ? { ...state, i: begin.name, c: begin.computation } : state;
+    this.body.hidden = this.bar.hidden = !this.isMap && !this.state.i;
+    const key = JSON.stringify([this.state.i, this.state.c, state.p, state.e, state.z]);
     if (key === this.shown) return;
     if (!this.isMap && !this.context.program(this.context.module.name).isComplete) {
       replace(this.head, h("p.soft", {}, "loading…"));
@@ -146,8 +147,7 @@ class ReadsView implements View {
     const program = this.context.program(this.context.module.name);
     const row = program.find(this.state.i, this.state.c);
     if (!row) {
-      const root = program.entryFirst().findLast((each) => each.isRoot && each.computation === program.entryFirst()[0]?.computation);
-      replace(this.head, h("p", {}, "Choose an instruction in the list, the graph or the text", root && [", such as the root ", h("a", { href: this.context.link({ i: root.name, e: undefined, z: undefined }) }, root.name)], "."));
+      replace(this.head, h("p", {}, "Choose an instruction in the list, the graph or the text."));
       replace(this.side);
       this.picture.clear();
       return undefined;

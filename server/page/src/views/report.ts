@@ -10,6 +10,7 @@ import { type About, type Message, type Option, REPORTS, type ReportName, report
 import { amountOf, filterOf, filtersOf, isAmount, SelectionError, sorted } from "../selection.js";
 import type { State } from "../state.js";
 import { Table } from "../table.js";
+import { timeAxis } from "../timeaxis.js";
 import { timeline } from "../timeline.js";
 
 /** What a report's page begins with: the first of these totals that is known and not 0, else the first known one, and what that is. */
@@ -31,6 +32,7 @@ const FIRST: Readonly<Record<ReportName, readonly (readonly [total: string, what
 /** Tables that stand whole above the others, since they say what to do. */
 const LEADING: Partial<Record<ReportName, string>> = { why: "suggestions", copies: "suggestions" };
 const LED = 4;
+const LISTED = 12;
 
 /** The view of a report. */
 export function reportView(name: ReportName): Mount {
@@ -44,7 +46,7 @@ class ReportView implements View {
   private readonly advice = h("div.advice");
   private readonly tabs = h("div.tabs", { role: "group", "aria-label": "tables" });
   private readonly argument = h("span.argument");
-  private readonly about = h("p.about");
+  private readonly about = h("div.about");
   private readonly filter: FilterBox;
   private readonly tools = h("div.tools");
   private readonly place = h("div.place");
@@ -175,6 +177,10 @@ class ReportView implements View {
           this.showAdvice(table);
         }
       }
+      if (this.name === "profile" && main.total > 1) {
+        await main.loadAll();
+        await this.drawTime(main, asked);
+      }
       if (this.name === "memory") {
         const table = this.tableOf("timeline", "");
         await table.load(0, 1);
@@ -189,6 +195,28 @@ class ReportView implements View {
         this.lead.replaceChildren();
         this.context.say(error);
       }
+    }
+  }
+
+  /** The time of a profile, in the order of the program and with its memory where its module is open. */
+  private async drawTime(main: ReportTable, asked: string): Promise<void> {
+    const { m } = this.context.state;
+    const name = main.columns.find((column) => column.name === "name")!;
+    const nameOf = (row: Message): string => String(main.get(row, name) ?? "");
+    let place: ((row: Message) => number) | undefined;
+    let live: ((row: Message) => number | undefined) | undefined;
+    if (m) {
+      const program = this.context.program(this.context.module.name);
+      await program.ready;
+      place = (row) => program.find(nameOf(row))?.number ?? Infinity;
+      const steps = reportTable(this.context.client, "memory", "timeline", "", { module: { source: { case: "name", value: this.context.module.name } } }, {});
+      await steps.loadAll();
+      const [step, bytes] = ["name", "bytes"].map((each) => steps.columns.find((column) => column.name === each)!) as [Column, Column];
+      const held = new Map((steps.rows as Message[]).map((row) => [String(steps.get(row, step)), Number(steps.get(row, bytes) ?? 0)]));
+      live = (row) => held.get(nameOf(row));
+    }
+    if (asked === this.asked) {
+      replace(this.figure, timeAxis(main.rows as Message[], main.get, main.columns, place, live, (row) => this.open(main, row)));
     }
   }
 
@@ -254,13 +282,20 @@ class ReportView implements View {
     replace(this.advice, h("h2", {}, "What would help"), h("ol", {}, rows.map((row) => {
       const after = shape && cellText(shape, table.get(row, shape));
       const before = this.context.state.s ?? "";
-      return h("li", {}, saved && h("b", {}, cellText(saved, table.get(row, saved))), h("span", {}, cellText(text, table.get(row, text)).slice(0, 600),
-        jax && cellText(jax, table.get(row, jax)) && h("code", {}, cellText(jax, table.get(row, jax)).slice(0, 300))),
+      return h("li", {}, saved && h("b", {}, cellText(saved, table.get(row, saved))), h("span", {}, cellText(text, table.get(row, text)),
+        jax && cellText(jax, table.get(row, jax)) && h("code", {}, cellText(jax, table.get(row, jax)))),
         after && h("a", { href: this.context.link({ v: "shape", s: before || after, b: before ? after : undefined }) }, "Show"));
     })));
     if (table.total > LED) {
       this.advice.append(h("a", { href: this.context.link({ t: table.section, j: undefined, o: undefined, f: undefined }) }, `All ${table.total} suggestions`));
     }
+  }
+
+  /** Whether the program fits, and each change in full. */
+  private showFit(table: ReportTable): void {
+    const [text, saved] = ["text", "saved_bytes"].map((name) => table.columns.find((column) => column.name === name));
+    const of = (row: Message | undefined, column: Column | undefined): string => (row && column ? cellText(column, table.get(row, column)) : "");
+    replace(this.about, h("p.verdict", { role: "status" }, table.headline), h("ol.fit", {}, table.rows.slice(0, LISTED).map((row) => h("li", {}, h("b", {}, of(row, saved)), ` ${of(row, text)}`))));
   }
 
   private argumentOf(state: State): string[] {
@@ -281,7 +316,7 @@ class ReportView implements View {
     this.about.textContent = section ? sentence(section.meaning) : "";
     this.filter.set(state.f ?? "");
     const isAsked = !section?.argument || argument !== "";
-    const table = isAsked ? this.tableOf(section?.name ?? "", argument) : undefined;
+    const table = isAsked ? this.tableOf(section?.name ?? "", section?.argument ? bytesOf(section.argument, argument) : argument) : undefined;
     if (table !== this.table || !table) {
       this.table = table;
       this.grid?.dispose();
@@ -313,7 +348,7 @@ class ReportView implements View {
     if (argument.choices.length > 0) {
       return h("label", {}, "by ", select(argument.meaning, argument.choices.map((each) => [each, each.replace("_", " ")] as const), value, changed));
     }
-    const input = h("input", { type: "text", value, "aria-label": argument.meaning, placeholder: argument.name === "fit" ? "such as 16GiB" : argument.name, onchange: () => changed(bytesOf(argument, input.value.trim())) });
+    const input = h("input", { type: "text", value, "aria-label": argument.meaning, placeholder: argument.name === "fit" ? "such as 16GiB" : argument.name, onchange: () => changed(input.value.trim()) });
     return input;
   }
 
@@ -339,6 +374,9 @@ class ReportView implements View {
       const test = filterOf(f, table.columns, table.get);
       this.filter.mistake("");
       await table.load(0, 1);
+      if (table === this.table && table.section === "fit") {
+        this.showFit(table);
+      }
       if (j !== undefined && Number(j) < table.total) {
         await table.load(Number(j), Number(j) + 1);
       }
