@@ -60,7 +60,7 @@ export class Intake {
       this.authorize();
     } }, h("label", {}, "This server wants a token. It stays in this page's memory. ", this.tokenBox), h("button", { type: "submit" }, "Use"));
     const examples = h("p.examples", {}, "Try ", EXAMPLES.map(([label, text], i) => [i > 0 && " · ", h("button.text", { type: "button", onclick: () => this.example(text) }, label)]),
-      ", or a program: ", PROGRAMS.map(([label, file], i) => [i > 0 && " · ", h("button.text", { type: "button", onclick: () => void this.program(file) }, label)]));
+      " or a program: ", PROGRAMS.map(([label, file], i) => [i > 0 && " · ", h("button.text", { type: "button", onclick: () => void this.program(file) }, label)]));
     this.element = h("section.intake", { "aria-label": "what to look at" },
       h("h1", {}, "What do you want to look at?"),
       h("p.about", {}, "Where elements of an XLA program lie in memory, how large its buffers are, what makes its peak, and what it reads, copies, computes and sends."), this.pinned, this.box, this.wrong,

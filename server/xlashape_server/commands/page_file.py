@@ -235,7 +235,7 @@ class _Recorder:
             self._shape(text)
 
     def _elements(self, named: dict[str, Any], graph: Any) -> None:
-        """Records, for the result of the program and each of the worst reads, the elements that the first output element
+        """Records, for the result of the program and each of the worst reads, what the first element of the output
         reads."""
         numbers = zip(graph.computations, graph.names, graph.shapes, strict=True)
         shapes = {(graph.computation_names[c], name): graph.shape_texts[shape] for c, name, shape in numbers}

@@ -462,10 +462,10 @@ def measures_of(module: HloModule) -> dict[str, int | None]:
 
 def _fused_copies(*modules: HloModule) -> tuple[Measure, Measure]:
     """The copies inside loop fusions that compute, and the bytes that they read. Fusions that compute nothing are
-    `copies`."""
+    `copies` with bytes."""
     found: dict[HloModule, list[int]] = {}
     for module in modules:
-        copies = {each for each, _ in copied_bytes(module)}
+        copies = {each for each, size in copied_bytes(module) if size}
         found[module] = [size for each, size in fused_copies(module).items() if each not in copies]
     (a, b) = [found[module] for module in modules]
     return Measure("fused_copies", "", len(a), len(b)), Measure("fused_copies.bytes", "bytes", sum(a), sum(b))

@@ -36,6 +36,8 @@ _WORDS: Final = {
     "bytes_read": "read",
     "bytes_written": "written",
     "copies.bytes": "copied",
+    "fused_copies": "fused copies",
+    "fused_copies.bytes": "copied in fusions",
     "collectives.bytes": "exchanged",
     "flops": "FLOPs",
     "peak_bytes": "peak memory",
