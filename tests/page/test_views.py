@@ -187,6 +187,25 @@ def test_hostile_names_are_text(page, address, stored):
     assert page.locator("img").count() == 0
 
 
+IDLE = """() => new Promise((resolve) => {
+  const called = [];
+  for (const name of ["requestAnimationFrame", "setTimeout", "setInterval", "fetch"]) window[name] = () => called.push(name);
+  new MutationObserver(() => called.push("change")).observe(document.body, {subtree: true, childList: true, attributes: true, characterData: true});
+  performance.clearResourceTimings();
+  const clock = new Worker(URL.createObjectURL(new Blob(["setInterval(postMessage, 1500, 0)"])));
+  clock.onmessage = () => resolve([...called, ...performance.getEntriesByType("resource").map(({name}) => name).filter((name) => !name.startsWith("blob:"))]);
+})"""
+"""What a page does of itself in a second and a half. The clock is that of a worker, since the page's own is counted."""
+
+
+@pytest.mark.parametrize("view", ["summary", "graph", "memory", "element", "text"])
+def test_a_page_that_nobody_touches_does_nothing(page, address, attention, view):
+    page.goto(f"{address}#v={view}&m={attention}")
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(1000)
+    assert page.evaluate(IDLE) == []
+
+
 def test_elements_begin_with_the_result(page, address, attention):
     page.goto(f"{address}#v=element&m={attention}")
     root = xs.HloModule.from_bytes(MODULE.read_bytes()).entry.root

@@ -235,6 +235,7 @@ class ReportView implements View {
     } }, "Cancel");
     replace(this.lead, h("p.busy", {}, text, " ", cancel));
     const timer = setInterval(() => {
+      if (document.hidden) return;
       text.textContent = `Computing… ${Math.floor((Date.now() - began) / 1000)} s`;
       cancel.hidden = false;
     }, 1000);
