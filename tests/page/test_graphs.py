@@ -1,4 +1,5 @@
-"""The graph of every program of the vectors, and of whole models where they are at hand, has few boxes at any moment."""
+"""The graph of every program of the vectors, and of whole models where they are at hand, has few boxes at any
+moment."""
 
 from __future__ import annotations
 

@@ -193,8 +193,8 @@ class Diff(Computed[Change], Frozen):
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """The numbers of both modules. The first access computes the peak of memory and the copies inside fusions, which
-        takes as long as the comparison.
+        """The numbers of both modules. The first access computes the peak of memory and the copies inside fusions,
+        which takes as long as the comparison.
         """
         return tuple(self._measured().values())
 
