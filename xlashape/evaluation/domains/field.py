@@ -103,12 +103,21 @@ class Field(FloatDomain):
 
     @lifted
     def integer(self, x: Array, dtype: np.dtype[Any]) -> Array:
-        """Small integers are themselves; anything else is an integer below 8."""
-        size, is_negative = half(np.where(x < P, x, 0))
-        found = np.where(
-            size < _SMALL, np.where(is_negative, -size, size), mixed(x, self._key("integer")).astype(np.int64) & 7
-        )
+        """Small integers are themselves; anything else is a hash."""
+        found = self._whole(np.where(x < P, x, 0), "integer", "integer")
         return self.values.integer(np.where(x < P, found.astype(np.float64), self._shadow(x)), dtype)
+
+    def _whole(self, x: Array, up: str, down: str) -> Array:
+        """Integers for finite elements: small ones are themselves. Of others three in four are in the range of what
+        indexes small arrays, and those of negative elements are negative, by another hash."""
+        size, is_upper = half(x)
+        is_negative = self._sign(x) < 0
+        drawn = np.where(is_negative, mixed(size, self._key(down)), mixed(size, self._key(up)))
+        sizes = np.where(
+            drawn & np.uint64(3) == 0, drawn >> np.uint64(8) & np.uint64(_SMALL - 1), drawn >> np.uint64(60)
+        )
+        found = np.where(is_negative, -1, 1) * sizes.astype(np.int64)
+        return np.where(size < _SMALL, np.where(is_upper, -size, size), found)
 
     @lifted
     def bits(self, x: Array, dtype: np.dtype[Any]) -> Array:
@@ -367,8 +376,9 @@ class Field(FloatDomain):
         size, is_negative = half(finite)
         found = hashed(size, self._key(name))
         if name in _WHOLE:
-            whole = np.where(size < _SMALL, finite, hashed(finite, self._key(name)) & (_SMALL - 1))
-            return np.where(x < P, whole, x)
+            # The upper integer of −x is the negative of the lower one of x.
+            names = {"ceil": ("ceil", "floor"), "floor": ("floor", "ceil")}.get(name, (name, name))
+            return np.where(x < P, self._whole(finite, *names) % P, x)
         if name in _EVEN:
             found = np.where(size == 0, 1, found)
         elif name in _ODD:

@@ -46,6 +46,8 @@ _SHOWN: Final = 5
 """The most draws in which ordinary numbers are tried, of those whose elements differ."""
 _FURTHER: Final = (4, 6, 8)
 """Further draws of ordinary numbers of both signs, for a difference that no other draw shows."""
+_MIXED: Final = 1 << 17
+"""Elements that are computed for draws of which the integers are those of one, and the floats those of another."""
 _TRIED: Final = 2
 """As _SHOWN, for large programs: numbers of both signs, and positive ones."""
 _TOLERANCE: Final = 1e-4
@@ -242,6 +244,9 @@ class Comparison:
         tried = [self.draws[d] for d in draws[:: -(-len(draws) // _SHOWN) or 1]]
         others = [draw for draw in self.draws if not draw.corners]
         others += [self.draws[0]._replace(number=n, base=n) for n in _FURTHER]
+        # Integers with which formulas differ, beside other floats, for as long as that costs little.
+        mixed = [self.draws[d]._replace(base=n) for n in (1, *_FURTHER) for d in draws]
+        others += mixed[: int(_MIXED // max(_elements(a.module), 1))]
         parting = draws[0] if draws else 0
         for draw in dict.fromkeys([*tried, *others] if draws else []):
             if reasons and draw not in tried:

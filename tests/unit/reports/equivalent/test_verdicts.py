@@ -102,3 +102,21 @@ def test_stages_have_the_values_that_running_the_program_gave(row: dict[str, Any
         like = before(row["program"]) if re.search(r"^ENTRY \S+_spmd", text, re.MULTILINE) else None  # partitioned
         for x, value in zip(evaluate(text, inputs, like=like), expected, strict=True):
             np.testing.assert_allclose(x[0] if isinstance(x, list) else x, np.array(value), rtol=1e-4, err_msg=name)
+
+
+def test_floats_that_index_reach_both_ends_and_what_lies_between() -> None:
+    """Integers made of floats, beside the constants that they are compared with and the ends that they are clamped to."""
+    text = """ENTRY e { x = f32[9] parameter(0)  y = f32[6,3] parameter(1)  w = f32[9] floor(x)  i = s32[9] convert(w)
+  z = s32[] constant(0)  l = s32[9] broadcast(z), dimensions={}  n = s32[] constant(6)  m = s32[9] broadcast(n), dimensions={}
+  p = pred[9] compare(i, l), direction=LT  a = s32[9] add(i, m)  s = s32[9] select(p, a, i)  t = s32[] constant(4)
+  u = s32[9] broadcast(t), dimensions={}  c = s32[9] clamp(l, s, u)
+  ROOT g = f32[9,3] gather(y, c), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,3} }"""
+    assert verdict(text, text).verdict == "equal"
+    for old, new in (
+        ("direction=LT", "direction=LE"),
+        ("constant(6)", "constant(5)"),
+        ("select(p, a, i)", "select(p, i, a)"),
+        ("floor(x)", "ceil(x)"),
+        ("constant(4)", "constant(5)"),
+    ):
+        assert verdict(text, text.replace(old, new)).verdict == "differs", (old, new)
