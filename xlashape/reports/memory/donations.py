@@ -110,13 +110,15 @@ class Donations:
             if number in given or parameter.shape.is_tuple or not self.aliases([number]):
                 continue
             full = parameter.metadata.op_name
-            named.setdefault(full if _VARIADIC.fullmatch(full) else _ARGUMENT.split(full, 1)[0], []).append(number)
-            if len(groups) < _MOST_DONORS:
+            argument = full if _VARIADIC.fullmatch(full) else _ARGUMENT.split(full, 1)[0]
+            named.setdefault(argument, []).append(number)
+            # A part of an argument cannot be donated alone.
+            if argument == full and len(groups) < _MOST_DONORS:
                 groups[number,] = ""
         for name, numbers in named.items():
-            if len(numbers) > 1:
-                is_argument = len({parameters[number].metadata.op_name for number in numbers}) == len(numbers)
-                groups[tuple(numbers)] = name if is_argument else ""
+            paths = {parameters[number].metadata.op_name for number in numbers}
+            if paths != {name} or len(numbers) > 1:
+                groups[tuple(numbers)] = name if len(paths) == len(numbers) else ""
         return {numbers: name for numbers, name in groups.items() if self._bytes_of(numbers) >= least}
 
     def _text(self, numbers: tuple[int, ...], argument: str, aliases: Aliases) -> str:
@@ -124,6 +126,8 @@ class Donations:
         if len(numbers) == 1:
             takes = _named(aliases[0][0])
             which = f"{first.metadata.op_name or first.name} (parameter {numbers[0]})"
+            if argument:  # an array of an argument, whose other arrays no output can take
+                return f"jax.jit(f, donate_argnames='{argument}'): {takes} takes the memory of {which}"
             return f"jax.jit(f, donate_argnums=…) with argument {which}: {takes} takes its memory"
         how = f"jax.jit(f, donate_argnames='{argument}')" if argument else "jax.jit(f, donate_argnums=…)"
         if len(numbers) <= _MOST_NAMED:

@@ -1,5 +1,6 @@
 """Changes that would make a program's peak smaller."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -83,8 +84,17 @@ def test_copies_that_an_edit_removes():
     assert any("as jnp.transpose(" in each.text for each in found)
 
 
-def test_a_limit_makes_a_list_that_is_certain_to_fit():
-    answer = memory(VECTORS / "mlp_loss_grad.hlo.pb")
+def test_a_part_of_an_argument_is_not_donated_alone():
+    """JAX donates an argument with all arrays of its tree."""
+    for path in [*VECTORS.glob("*.hlo.pb"), *(VECTORS / "programs").glob("*.gz")]:
+        for each in memory(path).suggest():
+            assert each.change != "donate" or not re.search(r"with argument \w+[.\[]", each.text), (path, each.text)
+
+
+def test_a_limit_makes_a_list_that_is_certain_to_fit(tmp_path: Path):
+    apart = tmp_path / "apart.hlo.pb"
+    apart.write_bytes(re.sub(rb"ws\[(\d)\]", rb"ws_\1_", (VECTORS / "mlp_loss_grad.hlo.pb").read_bytes()))
+    answer = memory(apart)
     assert all(each.together_bytes is None for each in answer.suggest(answer.peak_bytes))
     limit = answer.peak_bytes - 150_000
     listed = [each for each in answer.suggest(limit) if each.together_bytes is not None]
