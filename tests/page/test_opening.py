@@ -275,7 +275,7 @@ def test_report_writes_a_file_and_says_so(tmp_path: Path) -> None:
     assert command_line.run("report", "f32[8]", "-o", "-").stdout.startswith(b"<!doctype html>")
 
 
-def test_what_the_page_is_about() -> None:
+def test_what_the_page_is_about(tmp_path: Path) -> None:
     kept: list[object] = []
 
     def upload(module: Any) -> Any:
@@ -298,7 +298,7 @@ def test_what_the_page_is_about() -> None:
     assert subject_of("%a = f32[8] add(f32[8] %x, f32[8] %y)", upload).state["i"] == "a"
     with pytest.raises(ParseError):
         subject_of("f32[3,", upload)
-    for missing in (Path("/no/such/file"), "missing.hlo", "/"):
+    for missing in (Path("/no/such/file"), "missing.hlo", tmp_path):
         with pytest.raises(NotFoundError):
             subject_of(missing, upload)
     with pytest.raises(DecodeError):
