@@ -57,9 +57,9 @@ def _stages(directory: Any, seed: int) -> Equivalent:
     last = one_of(path) if path.is_dir() else path
     dumps = dumps_beside(last)
     if len(dumps) < 2:
-        raise InvalidArgumentError(
-            f"{str(path)!r} has no dumps of passes: compile with --xla_dump_hlo_pass_re=.*", field="a"
-        )
+        what = "has no dumps of passes" if path.is_dir() else "is one file, without dumps of passes beside it"
+        how = "compile with --xla_dump_hlo_pass_re=.*, or unpack the archive that has them"
+        raise InvalidArgumentError(f"{str(path)!r} {what}: {how}", field="a")
     if dumps[-1].path != last:
         dumps.append(Dump(last, dumps[-1].number + 1, "", "the last pass", ""))
     texts = [content(Input(str(dump.path), str(dump.path))) for dump in dumps]
