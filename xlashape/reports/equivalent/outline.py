@@ -194,7 +194,7 @@ class Outline(Terms):
             return False
         branches = [made.instruction.called_computations for made in (a, b) if made.instruction is not None]
         return all(
-            self._same_after(one, leaves_of(x), other, leaves_of(y), [(a.leaf, b.leaf)])
+            self._same_after(one, leaves_of(x), other, leaves_of(y), [(a.leaf, b.leaf)]) == [True]
             for one, other, x, y in zip(*branches, a.terms[1:], b.terms[1:], strict=True)
         )
 
@@ -220,9 +220,9 @@ class Outline(Terms):
             states.append([start if x == y else x for x, y, start in zip(state, after, starts[side], strict=True)])
         related: dict[int, int] = {}
         for j, start in enumerate(starts[1]):
-            same = [i for i, x in enumerate(starts[0]) if x == start and i not in related.values()]
-            if same:
-                related[j] = j if j in same else same[0]
+            alike = [i for i, x in enumerate(starts[0]) if x == start and i not in related.values()]
+            if alike:
+                related[j] = j if j in alike else alike[0]
         while related:
             other = [states[0][related[j]] if j in related else x for j, x in enumerate(states[1])]
             # Conditions must be the same expression: for how long they hold, some numbers do not show.
@@ -232,9 +232,9 @@ class Outline(Terms):
             ]
             if not self.are_same(tests[0][0], tests[1][0]):
                 return {}
-            kept = {
-                j: i for j, i in related.items() if self._same_after(bodies[0], states[0], bodies[1], other, [(i, j)])
-            }
+            pairs = [(i, j) for j, i in related.items()]
+            same = self._same_after(bodies[0], states[0], bodies[1], other, pairs)
+            kept = {j: i for (i, j), is_same in zip(pairs, same, strict=True) if is_same}
             if kept == related:
                 self._loops[key] = related
                 break
@@ -242,14 +242,9 @@ class Outline(Terms):
         return related
 
     def _same_after(
-        self,
-        one: HloComputation,
-        x: Iterable[int],
-        other: HloComputation,
-        y: Iterable[int],
-        pairs: Iterable[tuple[int, int]],
-    ) -> bool:
-        """Whether arrays of the results of two computations are equal for these arguments."""
+        self, one: HloComputation, x: Iterable[int], other: HloComputation, y: Iterable[int], pairs: Sequence[Pair]
+    ) -> list[bool]:
+        """Whether arrays of the results of two computations, by their numbers, are equal for these arguments."""
         logs: tuple[list[Ran], list[Ran]] = ([], [])
         roots = [
             leaves_of(self.run(computation, arguments_of(computation, flat), log))
@@ -258,7 +253,8 @@ class Outline(Terms):
         names = [by_name(log) for log in logs]
         alike = [(names[0][name], value) for name, value in names[1].items() if name in names[0]]
         first, second = ([root[at[side]] for at in pairs] for side, root in enumerate(roots))
-        return self.unequal(first, second, alike) is None
+        self.unequal(first, second, alike)
+        return list(map(self.are_same, first, second))
 
     def _made_of(self, value: int) -> set[int]:
         """The value and all that it is made of."""
