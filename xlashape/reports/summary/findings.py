@@ -160,9 +160,9 @@ def of_collectives(collectives: Collectives, cost: Cost, *, is_optimized: bool) 
         found.append(Finding(time / whole, "least time", "collectives", text, None, sent, runs, "", None, None))
     elif sent:
         group = collectives.by("layer" if any(row.op_name for row in collectives.rows) else "kind")[0]
-        text += f", {short_bytes(group.sent_bytes)} of it in {group.group}"
-        share = group.sent_bytes / sent
-        found.append(Finding(share, "communication", "collectives", text, None, sent, runs, group.group, None, None))
+        text = f"{short_bytes(group.sent_bytes)} of {text}, in {group.group}"
+        share, size = group.sent_bytes / sent, group.sent_bytes
+        found.append(Finding(share, "communication", "collectives", text, None, size, runs, group.group, None, None))
     return found
 
 
