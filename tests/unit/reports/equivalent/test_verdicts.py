@@ -105,7 +105,7 @@ def test_stages_have_the_values_that_running_the_program_gave(row: dict[str, Any
 
 
 def test_floats_that_index_reach_both_ends_and_what_lies_between() -> None:
-    """Integers made of floats, beside the constants that they are compared with and the ends that they are clamped to."""
+    """Integers made of floats, beside constants that they are compared with, and ends that they are clamped to."""
     text = """ENTRY e { x = f32[9] parameter(0)  y = f32[6,3] parameter(1)  w = f32[9] floor(x)  i = s32[9] convert(w)
   z = s32[] constant(0)  l = s32[9] broadcast(z), dimensions={}  n = s32[] constant(6)  m = s32[9] broadcast(n), dimensions={}
   p = pred[9] compare(i, l), direction=LT  a = s32[9] add(i, m)  s = s32[9] select(p, a, i)  t = s32[] constant(4)
