@@ -83,7 +83,7 @@ def _fields(options: Iterable[Option], values: dict[str, Any]) -> dict[str, Any]
     found: dict[str, Any] = {}
     for option in options:
         value = values.get(option.name)
-        if value is None or value == "" or (value is False and option.default is False):
+        if value is None or value == "" or (option.default is False and not value):
             continue
         choices = vocabulary_of(option)
         if choices is not None:
