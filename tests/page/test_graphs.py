@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from optional import SHARED
 
 import xlashape as xs
 from xlashape.errors import XlashapeError
@@ -16,7 +17,7 @@ from xlashape.proto import v1
 from xlashape_server.commands.local import Local
 
 ROOT = Path(__file__).resolve().parents[2]
-MODELS = Path(os.environ.get("XLASHAPE_SHARED", "/work/shared")) / "hlo" / "models"
+MODELS = SHARED / "hlo" / "models"
 
 
 def _programs() -> list[Path]:

@@ -11,12 +11,13 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
-import large  # noqa: F401 - each file declares programs
-import networks  # noqa: F401
-import operations  # noqa: F401
 from declared import PROGRAMS
+
+for declaring in ("large", "networks", "operations"):
+    import_module(declaring)
 
 DUMPS = {"xla_dump_hlo_pass_re": ".*", "xla_dump_hlo_as_text": True, "xla_dump_large_constants": True}
 

@@ -14,11 +14,12 @@ import time
 from collections import Counter
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import xlashape as xs
 
 
-def counted(folder: str) -> dict[str, object]:
+def counted(folder: str) -> dict[str, Any]:
     """What is said of the stages of one program."""
     began = time.process_time()
     try:
@@ -47,7 +48,7 @@ def main() -> int:
     with get_context("spawn").Pool(maxtasksperchild=8) as pool:
         for row in pool.imap(counted, sys.argv[1:]):
             programs += 1
-            total.update(row["counts"])  # type: ignore[arg-type]
+            total.update(row["counts"])
             failed += "error" in row
             print(json.dumps(row), flush=True)
     pairs = sum(total.values())

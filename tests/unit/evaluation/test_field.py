@@ -135,7 +135,7 @@ def test_constants_are_the_rationals_that_rounding_has_hidden() -> None:
     assert element(0.7978845608)[0] == element(0.79788458)[0] != element(0.79789)[0]
     assert element(3 * 0.7978845608 / 4)[0] != element(0.7978845608)[0]
     assert element(0.79788456, 4 * 0.79788456)[0] * 4 % P == element(4 * 0.79788456)[0]
-    # Products and quotients of constants, as a compiler folds them: those of the elements, in any order.
+    # A compiler folds the product of two constants: it is the product of their elements, whichever comes first.
     a, b = np.float32(0.7978846), np.float32(0.134145)
     for values in ((a, b, a * b), (a * b, b, a), (b, a / b, a), (a, a * 2, b), (a, a * b, b)):
         m = FieldNumbers()

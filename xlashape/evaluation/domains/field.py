@@ -376,7 +376,7 @@ class Field(FloatDomain):
         size, is_negative = half(finite)
         found = hashed(size, self._key(name))
         if name in _WHOLE:
-            # The upper integer of −x is the negative of the lower one of x.
+            # ceil(−x) = −floor(x).
             names = {"ceil": ("ceil", "floor"), "floor": ("floor", "ceil")}.get(name, (name, name))
             return np.where(x < P, self._whole(finite, *names) % P, x)
         if name in _EVEN:

@@ -26,7 +26,7 @@ _EQUAL: Final = 2
 _CORNERS: Final = 14
 """Draws with integers at corners."""
 _BRANCHES: Final = 8
-"""Branches of a conditional that are looked for by their number."""
+"""The most branches of a conditional whose numbers are drawn as the integer that chooses one."""
 _COMPARING: Final = (Opcode.COMPARE, Opcode.CLAMP, Opcode.MAXIMUM)
 
 

@@ -35,7 +35,7 @@ _WIDER: Final = 3
 _ENOUGH: Final = 1 << 12
 """Elements of which one draw is enough: the chance that all agree by accident is small."""
 _OF_SCALARS: Final = 6
-"""Draws where an integer is chosen by a draw."""
+"""Draws, where a part takes a scalar integer of the parameters: each draw has one value of it."""
 _STEPS: Final = 40_000
 """The most steps that the comparison of two modules takes."""
 _WHOLE: Final = 1 << 17

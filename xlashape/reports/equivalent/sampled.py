@@ -34,7 +34,9 @@ class SampledOutputs:
         numbers_of: Callable[[int], Array],
         seed: int,
     ) -> None:
-        """`whole` says how what is `divided` is divided, `numbers_of` gives the parameters as numbers."""
+        """`divided` says which of the two programs is partitioned, and `whole` has the shardings. `numbers_of` gives
+        the array of a parameter as ordinary numbers.
+        """
         self._outline = outline
         self._whole = whole
         self._devices = devices

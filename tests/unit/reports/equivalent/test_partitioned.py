@@ -19,7 +19,7 @@ import xlashape as xs
 
 FOLDER = Path(__file__).parents[3] / "vectors" / "partitioned"
 with tarfile.open(FOLDER / "programs.tar.xz") as archive:
-    TEXTS = {each.name: io.TextIOWrapper(archive.extractfile(each), "utf-8").read() for each in archive}  # type: ignore[arg-type]
+    TEXTS = {each.name: io.TextIOWrapper(archive.extractfile(each), "utf-8").read() for each in archive}  # type: ignore[arg-type]  # all members are files
 ROWS = [json.loads(line) for line in (FOLDER / "mutants.jsonl").read_text(encoding="utf-8").splitlines()]
 PROGRAMS = sorted({name.split(".")[0] for name in TEXTS})
 MUTATED = sorted({row["program"] for row in ROWS})
