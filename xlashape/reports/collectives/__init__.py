@@ -14,6 +14,7 @@ shrink it.
 The files. Each imports only from those above it:
 
     schedule.py      what the schedule puts between the begin and the end of an asynchronous collective
+    parts.py         collectives of whose result each device uses a part alone
     findings.py      what sends more than it has to, and what removes that
     rematerialized.py  which pairs of shardings XLA cannot turn into each other without gathering the array
     answer.py        `Collectives`, the answer: its rows, and the declaration of their columns

@@ -20,7 +20,7 @@ from xlashape.hlo.collectives import (
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.hlo.ops.exchange import Exchanged
 from xlashape.reports.collectives.answer import CollectiveFinding, CollectiveRow, Collectives
-from xlashape.reports.collectives.findings import Found, Sent, cause_of, findings_of
+from xlashape.reports.collectives.findings import Found, Sent, cause_of, findings_of, is_spmd
 from xlashape.reports.collectives.rematerialized import rematerializations
 from xlashape.reports.collectives.schedule import windows_of
 from xlashape.reports.cost.links import Topology, link_seconds
@@ -98,12 +98,12 @@ class _Finder:
         module, notes = self._module, [*self._module.notes]
         runs = runs_of(module) if self._found else Runs({}, set())
         sent = [
-            Sent(each, known.moved, known.groups.size, runs.times.get(each.instruction.computation, 0))
+            Sent(each, known.moved, known.groups, runs.times.get(each.instruction.computation, 0))
             for each in self._found
             for known in [self._known(each)]
         ]
         target = self._roof.target
-        findings = findings_of(module, sent, runs, sends_floats=target is not None and target.kind != "cpu")
+        findings = findings_of(module, sent, runs, self._grid, sends_floats=target is not None and target.kind != "cpu")
         fixes = {each: finding.fix for finding in reversed(findings) for each in finding.collectives}
         rows = [self._row(each, runs, fixes.get(each.collective)) for each in sent]
         rows.sort(key=lambda row: -row.sent_bytes * row.times)
@@ -180,7 +180,7 @@ class _Finder:
             between_time=window.seconds if window is not None else None,
             least_time=known.seconds,
             exposed=exposed,
-            spmd=instruction.details.frontend_attributes.map.get("is_spmd_generated") == "true",
+            spmd=is_spmd(instruction),
             cause=cause_of(each, known.axes),
             suggestion=fix,
             source=metadata.source,

@@ -7,6 +7,7 @@ the module:
                   uses either
     wide          the operand is a conversion to a wider type, or a fusion that ends in one. Of floats only with a
                   target that is no CPU, since the CPU's compiler converts by itself
+    sliced        each device uses a part of the result alone, and another collective brings it that part
     small         all-reduces of less than 1 MiB with the same groups, none of which needs another one
 """
 
@@ -18,12 +19,12 @@ from typing import Final, NamedTuple
 
 from xlashape.base.math import counted
 from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
-from xlashape.hlo.collectives import Collective
-from xlashape.hlo.flow import Flow
-from xlashape.hlo.flow.steps import Value
-from xlashape.hlo.ops.exchange import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, Exchanged
+from xlashape.hlo.collectives import Collective, DeviceGrid, DeviceGroups
+from xlashape.hlo.flow import Flow, Role, Value
+from xlashape.hlo.ops.exchange import ALL_GATHER, ALL_REDUCE, COLLECTIVE_PERMUTE, REDUCE_SCATTER, Exchanged
 from xlashape.hlo.ops.operation import ResultSource
 from xlashape.limits import spend
+from xlashape.reports.collectives.parts import PartFinder
 from xlashape.reports.cost.program import Runs
 from xlashape.reports.text import short_bytes
 
@@ -37,7 +38,7 @@ class Sent(NamedTuple):
 
     collective: Collective
     moved: Exchanged
-    group_size: int
+    groups: DeviceGroups
     times: int
 
 
@@ -51,7 +52,9 @@ class Found(NamedTuple):
     fix: str
 
 
-def findings_of(module: HloModule, sent: Sequence[Sent], runs: Runs, *, sends_floats: bool) -> list[Found]:
+def findings_of(
+    module: HloModule, sent: Sequence[Sent], runs: Runs, grid: DeviceGrid, *, sends_floats: bool
+) -> list[Found]:
     """The findings, those first that save the most. `sends_floats`: whether the device is known to exchange floats of
     16 bits and less as they are. XLA's CPU backend widens them first.
     """
@@ -59,12 +62,13 @@ def findings_of(module: HloModule, sent: Sequence[Sent], runs: Runs, *, sends_fl
     if not sending:
         return []
     flow = Flow(module)
+    parts = PartFinder(flow, grid)
     found = [*_repeated(sending), *_small(sending, is_optimized=module.head.HasField("schedule"))]
     for each in sending:
         if each.collective.begin is each.collective.instruction and each.times:
             loop = _loop_of(each.collective.instruction.computation, flow, runs)
-            finding = None if loop is None else _invariant(each, loop, flow) or _accumulated(each, loop)
-            finding = finding or _wide(each, sends_floats)
+            finding = None if loop is None else _invariant(each, loop, flow) or _accumulated(each, loop, flow)
+            finding = finding or _sliced(each, parts) or _wide(each, sends_floats)
             found += [finding] if finding is not None else []
     return sorted(found, key=lambda each: -each.saved_bytes)
 
@@ -82,13 +86,13 @@ def _repeated(sent: Sequence[Sent]) -> Iterable[Found]:
             groups[key].append(each)
     for same in groups.values():
         if len(same) > 1:
-            again = same[1:]
+            again, kept = same[1:], same[0].collective.result_bytes
             yield Found(
                 "repeated",
                 sum([each.moved.sent * each.times for each in again]),
                 tuple([each.collective for each in again]),
                 f"{', '.join(map(_name, same[:4]))}{', …' if len(same) > 4 else ''} exchange the same operand.",
-                f"Use the result of {_name(same[0])} for all.",
+                f"Use the result of {_name(same[0])} for all, which then holds {short_bytes(kept)} until the last use.",
             )
 
 
@@ -123,6 +127,28 @@ def _small(sent: Sequence[Sent], *, is_optimized: bool) -> Iterable[Found]:
                 f"together, need only {counted(rounds, 'round')}.",
                 fix,
             )
+
+
+def _sliced(each: Sent, parts: PartFinder) -> Found | None:
+    """A collective of whose result each device uses a part alone."""
+    collective = each.collective
+    instead = parts.instead(collective, each.groups)
+    if instead is None:
+        return None
+    exchange, part = instead.exchange, collective.operand_bytes // each.groups.size
+    saved = each.moved.sent - exchange.moved(instead.devices, collective.operand_bytes, part).sent
+    if exchange is REDUCE_SCATTER:
+        fix = "One reduce-scatter does both (lax.psum_scatter). XLA's compilers for GPUs and TPUs often make it."
+    elif is_spmd(collective.instruction):
+        fix = "The partitioner gathers it to get from one sharding to another: divide both alike, or constrain the "
+        fix += "array to a sharding on the way (xs.sharding.reshard names some)."
+    elif instead.devices:
+        made = "lax.ppermute" if exchange is COLLECTIVE_PERMUTE else "lax.all_to_all"
+        fix = f"{exchange.kind.capitalize()} ({made}) brings each device what it uses."
+    else:
+        fix = "Each device has the part that it uses: nothing has to be sent."
+    text = f"{_name(each)} gives each device all, of which it uses part: 1 of {each.groups.size}."
+    return Found("sliced", saved * each.times, (collective,), text, fix) if saved > 0 else None
 
 
 def _reduction(instruction: HloInstruction) -> object:
@@ -206,26 +232,12 @@ def _is_invariant(value: HloInstruction, flow: Flow) -> bool:
     return True
 
 
-def _accumulated(each: Sent, loop: _Loop) -> Found | None:
-    """An all-reduce that adds up, of which the only user adds it to an element of the loop's state that has no other
-    use."""
+def _accumulated(each: Sent, loop: _Loop, flow: Flow) -> Found | None:
+    """An all-reduce that adds up, and each array of which is only added to an element of the loop's state."""
     instruction = each.collective.instruction
     is_sum = each.collective.exchange is ALL_REDUCE and _reduction(instruction) is Opcode.ADD
-    if not is_sum or len(instruction.users) != 1 or instruction.is_root:
-        return None
-    (user,) = instruction.users
-    root = instruction.computation.root
-    others = [operand for operand in user.operands if operand is not instruction]
-    if user.opcode is not Opcode.ADD or len(others) != 1 or root.opcode is not Opcode.TUPLE:
-        return None
-    (state,) = others
-    is_part = state.opcode is Opcode.GET_TUPLE_ELEMENT and state.operands[0].opcode is Opcode.PARAMETER
-    if not is_part or state.users != (user,) or user.users != (root,):
-        return None
-    number = state.details.tuple_index
-    uses = [use for use in state.operands[0].users if use.opcode is not Opcode.GET_TUPLE_ELEMENT]
-    uses += [use for use in state.operands[0].users if use is not state and use.details.tuple_index == number]
-    if uses or [place for place, operand in enumerate(root.operands) if operand is user] != [number]:
+    parts = [(n,) for n in range(len(instruction.shape.tuple_shapes))] if instruction.shape.is_tuple else [()]
+    if not is_sum or instruction.is_root or not all(_is_summand(Value(instruction, part), flow) for part in parts):
         return None
     return Found(
         "accumulated",
@@ -234,6 +246,53 @@ def _accumulated(each: Sent, loop: _Loop) -> Found | None:
         f"{_name(each)} is reduced in each of {loop.trips:,} iterations, and only the sum is used.",
         "Add up what each device has, and reduce the sum once after the loop; floats may differ in the last bits.",
     )
+
+
+def _is_summand(value: Value, flow: Flow) -> bool:
+    """Whether the only use of a value of a loop's body is that it, or a constant multiple of it, is added to an element
+    of the loop's state that has no other use. The sum may be in a fusion."""
+    uses = flow.uses(*value)
+    if len(uses) != 1 or uses[0].role is not Role.OPERAND:
+        return False
+    user, number = uses[0].user, uses[0].operand
+    is_fused = user.kind.row.fuses_called_computation and bool(user.called_computations)
+    added = _added(user.called_computations[0].parameters[number] if is_fused else user.operands[number])
+    if added is None:
+        return False
+    made, state = added
+    returned = Value(made, ())
+    if is_fused:
+        root = made.computation.root
+        places = [place for place, part in enumerate(root.operands) if part is made]
+        if state.opcode is not Opcode.PARAMETER or state.users != (made,) or not (made is root or len(places) == 1):
+            return False
+        returned = Value(user, () if made is root else (places[0],))
+        made, state = user, user.operands[state.number]
+    before = flow.definition(state)
+    if before.instruction not in value.instruction.computation.parameters[:1]:
+        return False
+    carried = [(use.role, use.at) for use in flow.uses(*returned)] == [(Role.CARRY, before.at)]
+    return carried and [use.user for use in flow.uses(*before)] == [made]
+
+
+def _added(value: HloInstruction) -> tuple[HloInstruction, HloInstruction] | None:
+    """The sum that is the only use of a value or of a constant multiple of it, and the other summand."""
+    while len(value.users) == 1 and not value.is_root:
+        (user,) = value.users
+        others = [operand for operand in user.operands if operand is not value]
+        if user.opcode is Opcode.ADD:
+            return (user, others[0]) if others else None
+        is_multiple = user.opcode is Opcode.MULTIPLY or (user.opcode is Opcode.DIVIDE and user.operands[0] is value)
+        if not (is_multiple and len(others) == 1 and _is_constant(others[0])):
+            return None
+        value = user
+    return None
+
+
+def _is_constant(value: HloInstruction) -> bool:
+    while value.opcode in (Opcode.BROADCAST, Opcode.CONVERT):
+        value = value.operands[0]
+    return value.opcode is Opcode.CONSTANT
 
 
 # -- types -----------------------------------------------------------------------------------
@@ -267,6 +326,11 @@ def _wide(each: Sent, sends_floats: bool) -> Found | None:
     )
 
 
+def is_spmd(instruction: HloInstruction) -> bool:
+    """Whether an instruction says that the partitioner made it."""
+    return instruction.details.frontend_attributes.map.get("is_spmd_generated") == "true"
+
+
 def cause_of(collective: Collective, axes: tuple[str, ...] | None) -> str:
     """What a collective exchanges, in words."""
     instruction, kind = collective.instruction, collective.exchange.kind
@@ -281,6 +345,6 @@ def cause_of(collective: Collective, axes: tuple[str, ...] | None) -> str:
         said = f"each device has a summand{over}, and wants the sum"
     else:
         said = f"{kind}{over}"
-    if instruction.details.frontend_attributes.map.get("is_spmd_generated") == "true":
+    if is_spmd(instruction):
         said += "; the partitioner made it"
     return said

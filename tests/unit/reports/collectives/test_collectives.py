@@ -327,6 +327,57 @@ def test_a_sum_that_only_its_sum_uses():
     assert findings(body(adding, returned="(j, k, g)")) == []
 
 
+CHANGING = "f = f32[] convert(i) v = f32[8] broadcast(f), dimensions={} m = f32[8] multiply(y, v)"
+
+
+def test_a_sum_in_a_fusion():
+    fused = """inside { a = f32[8] parameter(0) h = f32[] constant(0.5) w = f32[8] broadcast(h), dimensions={}
+      b = f32[8] parameter(1) c = f32[8] multiply(b, w) ROOT d = f32[8] add(a, c) }"""
+    adding = f"{CHANGING} g = f32[8] all-reduce(m), {AR} k = f32[8] fusion(x, g), kind=kLoop, calls=inside"
+    summed = body(adding, returned="(j, k, y)")
+    assert findings(f"{fused}\n{summed}") == [("accumulated", 48 * 4, ("g",))]
+    for other in ("add(a, a)", "subtract(a, c)", "multiply(a, c)"):
+        assert findings(f"{fused.replace('add(a, c)', other)}\n{summed}") == [], other
+    assert findings(f"{fused}\n{body(adding.replace('multiply(y', 'multiply(x'), returned='(j, k, y)')}") == []
+
+
+def test_a_sum_of_several_arrays():
+    made = f"""{CHANGING} g = (f32[8], f32[8]) all-reduce(v, v), {AR} a = f32[8] get-tuple-element(g), index=0
+      b = f32[8] get-tuple-element(g), index=1 k = f32[8] add(x, a) l = f32[8] add(b, y)"""
+    made = made.replace("m = f32[8] multiply(y, v)", "")
+    assert findings(body(made, returned="(j, k, l)")) == [("accumulated", 96 * 4, ("g",))]
+    assert findings(body(made.replace("add(b, y)", "add(b, b)"), returned="(j, k, l)")) == []
+    assert findings(body(made.replace("add(b, y)", "add(b, k)"), returned="(j, k, l)")) == []
+
+
+PARTS = """p = f32[8,16] parameter(0) id = u32[] partition-id() i = s32[] convert(id) n = s32[] constant(4)
+  z = s32[] constant(0) o = s32[] multiply(i, n)"""
+
+
+@pytest.mark.parametrize(
+    ("made", "saved"),
+    [
+        ("g = f32[8,16] all-reduce(p), {AR} ROOT d = f32[8,4] dynamic-slice(g, z, o), dynamic_slice_sizes={8,4}", 384),
+        ("g = f32[32,16] all-gather(p), {AG} ROOT d = f32[32,4] dynamic-slice(g, z, o), dynamic_slice_sizes={32,4}", 1152),
+        ("e = s32[] constant(8) h = s32[] multiply(i, e) g = f32[32,16] all-gather(p), {AG}"
+         " ROOT d = f32[8,16] dynamic-slice(g, h, z), dynamic_slice_sizes={8,16}", 1536),
+        ("e = s32[] constant(8) t = s32[] constant(24) h = s32[] multiply(i, e) k = s32[] subtract(t, h)"
+         " g = f32[32,16] all-gather(p), {AG} ROOT d = f32[8,16] dynamic-slice(g, k, z), dynamic_slice_sizes={8,16}", 1024),
+        ("g = f32[8,16] all-reduce(p), {AR} ROOT d = f32[8,4] dynamic-slice(g, z, z), dynamic_slice_sizes={8,4}", None),
+        ("g = f32[8,16] all-reduce(p), {AR} ROOT d = f32[8,8] dynamic-slice(g, z, o), dynamic_slice_sizes={8,8}", None),
+        ("q = s32[] parameter(1) g = f32[8,16] all-reduce(p), {AR}"
+         " ROOT d = f32[8,4] dynamic-slice(g, z, q), dynamic_slice_sizes={8,4}", None),
+        ("g = f32[8,16] all-reduce(p), {AR} d = f32[8,4] dynamic-slice(g, z, o), dynamic_slice_sizes={8,4}"
+         " ROOT t = (f32[8,16], f32[8,4]) tuple(g, d)", None),
+    ],
+    ids=["reduce-scatter", "all-to-all", "own part", "reversed", "same part", "overlapping", "argument", "used whole"],
+)  # fmt: skip
+def test_a_result_of_which_each_device_uses_a_part(made: str, saved: int | None):
+    made = made.replace("{AR}", AR).replace("{AG}", AG)
+    found = [(kind, bytes_) for kind, bytes_, _ in findings(f"ENTRY e {{ {PARTS} {made} }}")]
+    assert found == ([] if saved is None else [("sliced", saved)])
+
+
 def test_a_conversion_that_could_come_after():
     wide = f"""ENTRY e {{ p = bf16[8] parameter(0) c = f32[8] convert(p) ROOT g = f32[32] all-gather(c), {AG} }}"""
     assert findings(wide) == [("wide", 48, ("g",))]
