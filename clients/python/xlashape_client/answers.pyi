@@ -339,6 +339,8 @@ class ReceivedCollectivesRow(ReceivedRow):
     least_time: float | None
     exposed: float | None
     spmd: bool
+    before: str | None
+    after: str | None
     cause: str
     suggestion: str | None
     source: str

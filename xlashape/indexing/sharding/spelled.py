@@ -112,16 +112,34 @@ def spec_of(sharding: Sharding, mesh: DeviceMesh) -> str | None:
     >>> spec_of(of("{devices=[1,8]<=[2,4]T(1,0)}"), DeviceMesh.of("x=2,y=4"))
     "P(None, ('y', 'x'))"
     """
+    axes = axes_of_dimensions(sharding, mesh)
+    if axes is None:
+        return None
+    texts = [repr(names[0]) if len(names) == 1 else repr(names) if names else "None" for names in axes]
+    return f"P({', '.join(texts)})"
+
+
+def axes_of_dimensions(sharding: Sharding, mesh: DeviceMesh) -> tuple[tuple[str, ...], ...] | None:
+    """The axes of a mesh that divide each dimension, the major one first; none at all for a replicated array of any
+    rank. None where no axes of the mesh give the sharding.
+
+    >>> axes_of_dimensions(of("{devices=[1,8]<=[2,4]T(1,0)}"), DeviceMesh.of("x=2,y=4"))
+    ((), ('y', 'x'))
+    """
+    if sharding.kind == "replicated":
+        return ()
+    if sharding.kind not in ("tiled", "named") or len(mesh.names) > _MOST_AXES:
+        return None
     counts = sharding.tile_counts
-    if sharding.kind == "replicated" or counts is None or len(mesh.names) > _MOST_AXES:
-        return "P()" if sharding.kind == "replicated" else None
+    if counts is None:
+        named = sharding.to_proto().named_sharding
+        return None if named.manual_axes or named.unreduced_axes else ()
     for axes in _divided(counts, tuple(zip(mesh.names, mesh.sizes, strict=True))):
         dims = ", ".join([f"{{{', '.join([repr(name) for name in names])}}}" for names in axes])
         spelled = Sharding.parse(f"{{{_mesh_text(mesh)}, [{dims}]}}")
         holders = [list(map(sorted, each.holders or [])) for each in (spelled, sharding)]
         if holders[0] == holders[1]:
-            texts = [repr(names[0]) if len(names) == 1 else repr(names) if names else "None" for names in axes]
-            return f"P({', '.join(texts)})"
+            return axes
     return None
 
 

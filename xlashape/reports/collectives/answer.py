@@ -54,6 +54,8 @@ REPORT: Final = Report(
         Column("least_time", ColumnKind.NUMBER, "the least time of one execution on the links of the target, without latency", "seconds", rank=3),
         Column("exposed", ColumnKind.NUMBER, "an estimate of the part of the least time behind which nothing else runs: without `between_time`, and all of it where the collective is not asynchronous", "seconds", rank=4),
         Column("spmd", ColumnKind.BOOLEAN, "whether the partitioner made it, as the instruction says; otherwise the program, or a pass that lost the mark"),
+        Column("before", ColumnKind.TEXT, "how the array is divided before: the axes of each dimension, `{?}` where they are not known, and the axes over which summands are still to be added; empty where no mesh is known, and for exchanges between pairs", rank=6),
+        Column("after", ColumnKind.TEXT, "how the array is divided after", rank=6),
         Column("cause", ColumnKind.TEXT, "what is exchanged and why, in words"),
         Column("suggestion", ColumnKind.TEXT, "what would remove or shrink it"),
         Column("source", ColumnKind.TEXT, "the line of the program that the instruction names", rank=3),
@@ -122,6 +124,8 @@ class CollectiveRow(NamedTuple):
     least_time: float | None
     exposed: float | None
     spmd: bool
+    before: str | None
+    after: str | None
     cause: str
     suggestion: str | None
     source: str

@@ -17,10 +17,12 @@ from xlashape.hlo.collectives import (
     groups_of,
     mesh_of,
 )
+from xlashape.hlo.flow import Flow
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.hlo.ops.exchange import Exchanged
 from xlashape.reports.collectives.answer import CollectiveFinding, CollectiveRow, Collectives
 from xlashape.reports.collectives.findings import Found, Sent, cause_of, findings_of, is_spmd
+from xlashape.reports.collectives.pairs import ShardingPairs
 from xlashape.reports.collectives.rematerialized import rematerializations
 from xlashape.reports.collectives.schedule import windows_of
 from xlashape.reports.cost.links import Topology, link_seconds
@@ -93,6 +95,8 @@ class _Finder:
         self._windows = windows_of(module, self._found)
         self._program: Program | None = program_of(module, roof, as_xla=False) if any(self._windows.values()) else None
         self._costs = _costs(self._program)
+        self._flow = Flow(module)
+        self._pairs = None if self._mesh is None else ShardingPairs(module, self._flow, self._mesh)
 
     def answer(self) -> Collectives:
         module, notes = self._module, [*self._module.notes]
@@ -103,7 +107,9 @@ class _Finder:
             for known in [self._known(each)]
         ]
         target = self._roof.target
-        findings = findings_of(module, sent, runs, self._grid, sends_floats=target is not None and target.kind != "cpu")
+        findings = findings_of(
+            self._flow, sent, runs, self._grid, sends_floats=target is not None and target.kind != "cpu"
+        )
         fixes = {each: finding.fix for finding in reversed(findings) for each in finding.collectives}
         rows = [self._row(each, runs, fixes.get(each.collective)) for each in sent]
         rows.sort(key=lambda row: -row.sent_bytes * row.times)
@@ -155,6 +161,7 @@ class _Finder:
             exposed = max(0.0, exposed - window.seconds)
         elif each.is_asynchronous:
             exposed = None
+        pair = self._pairs.pair(each, known.axes) if self._pairs is not None and known.axes else None
         metadata = instruction.metadata
         return CollectiveRow(
             name=instruction.name,
@@ -181,7 +188,9 @@ class _Finder:
             least_time=known.seconds,
             exposed=exposed,
             spmd=is_spmd(instruction),
-            cause=cause_of(each, known.axes),
+            before=pair[0] if pair is not None else None,
+            after=pair[1] if pair is not None else None,
+            cause=cause_of(each, known.axes, pair),
             suggestion=fix,
             source=metadata.source,
             op_name=metadata.op_name,

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from xlashape.base.math import counted
-from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
+from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.hlo.collectives import Collective, DeviceGrid, DeviceGroups
 from xlashape.hlo.flow import Flow, Role, Value
 from xlashape.hlo.ops.exchange import ALL_GATHER, ALL_REDUCE, COLLECTIVE_PERMUTE, REDUCE_SCATTER, Exchanged
@@ -52,25 +52,35 @@ class Found(NamedTuple):
     fix: str
 
 
-def findings_of(
-    module: HloModule, sent: Sequence[Sent], runs: Runs, grid: DeviceGrid, *, sends_floats: bool
-) -> list[Found]:
+def findings_of(flow: Flow, sent: Sequence[Sent], runs: Runs, grid: DeviceGrid, *, sends_floats: bool) -> list[Found]:
     """The findings, those first that save the most. `sends_floats`: whether the device is known to exchange floats of
     16 bits and less as they are. XLA's CPU backend widens them first.
     """
     sending = [each for each in sent if any(each.moved)]
     if not sending:
         return []
-    flow = Flow(module)
     parts = PartFinder(flow, grid)
-    found = [*_repeated(sending), *_small(sending, is_optimized=module.head.HasField("schedule"))]
+    found = [*_repeated(sending), *_small(sending, is_optimized=flow.module.head.HasField("schedule"))]
     for each in sending:
         if each.collective.begin is each.collective.instruction and each.times:
             loop = _loop_of(each.collective.instruction.computation, flow, runs)
             finding = None if loop is None else _invariant(each, loop, flow) or _accumulated(each, loop, flow)
             finding = finding or _sliced(each, parts) or _wide(each, sends_floats)
             found += [finding] if finding is not None else []
-    return sorted(found, key=lambda each: -each.saved_bytes)
+    return sorted(_alike(found), key=lambda each: -each.saved_bytes)
+
+
+def _alike(found: Iterable[Found]) -> Iterable[Found]:
+    """The findings, of which those with the same fix are one."""
+    groups: dict[tuple[str, str], list[Found]] = defaultdict(list)
+    for each in found:
+        groups[each.kind, each.fix].append(each)
+    for same in groups.values():
+        first = max(same, key=lambda each: each.saved_bytes)
+        more = f" {counted(len(same) - 1, 'other')} like it." if len(same) > 1 else ""
+        every = tuple([collective for each in same for collective in each.collectives])
+        saved = sum([each.saved_bytes for each in same])
+        yield first._replace(saved_bytes=saved, collectives=every, text=first.text + more)
 
 
 def _name(each: Sent) -> str:
@@ -331,20 +341,18 @@ def is_spmd(instruction: HloInstruction) -> bool:
     return instruction.details.frontend_attributes.map.get("is_spmd_generated") == "true"
 
 
-def cause_of(collective: Collective, axes: tuple[str, ...] | None) -> str:
+def cause_of(collective: Collective, axes: tuple[str, ...] | None, pair: tuple[str, str] | None) -> str:
     """What a collective exchanges, in words."""
-    instruction, kind = collective.instruction, collective.exchange.kind
+    instruction, exchange = collective.instruction, collective.exchange
     over = f" over {', '.join(axes)}" if axes else ""
     dimensions = list(instruction.details.dimensions)
     where = f"dimension {dimensions[0]}" if dimensions else "parts"
-    if collective.exchange is ALL_GATHER:
-        said = f"{where} is divided{over}, and each device wants it whole"
-    elif collective.exchange is REDUCE_SCATTER:
-        said = f"each device has a summand{over}, and wants its part of the sum"
-    elif collective.exchange is ALL_REDUCE:
-        said = f"each device has a summand{over}, and wants the sum"
-    else:
-        said = f"{kind}{over}"
-    if is_spmd(instruction):
-        said += "; the partitioner made it"
-    return said
+    wanted = {
+        ALL_GATHER: f"{where} is divided{over}, and each device wants it whole",
+        REDUCE_SCATTER: f"each device has a summand{over}, and wants its part of the sum",
+        ALL_REDUCE: f"each device has a summand{over}, and wants the sum",
+    }
+    said = wanted.get(exchange, f"{exchange.kind}{over}")
+    if pair is not None:
+        said += f": from {pair[0]} to {pair[1]}"
+    return f"{said}; the partitioner made it" if is_spmd(instruction) else said

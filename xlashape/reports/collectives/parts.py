@@ -58,6 +58,8 @@ class PartFinder:
     def __init__(self, flow: Flow, grid: DeviceGrid) -> None:
         self._flow, self._devices = flow, grid.device_count
         self._machine = Machine(PlainNumbers(), grid.device_count, partitioned=grid.replicas == 1)
+        self._values: dict[tuple[HloInstruction, HloInstruction | None], Spread | None] = {}
+        """The value of an instruction in a fusion, or in none, on each device."""
         self._is_known = min(grid.replicas, grid.partitions) == 1
 
     def instead(self, collective: Collective, groups: DeviceGroups) -> Instead | None:
@@ -91,11 +93,10 @@ class PartFinder:
 
     def _begins(self, part: HloInstruction, fusion: HloInstruction | None) -> tuple[tuple[int, ...], ...] | None:
         """Where a slice begins on each device."""
-        known: dict[tuple[HloInstruction, HloInstruction | None], Spread | None] = {}
         whole, sizes = part.operands[0].shape.dimensions, part.shape.dimensions
         offsets: list[Spread] = []
         for operand in part.operands[1:]:
-            offset = self._evaluated(operand, fusion, known)
+            offset = self._evaluated(operand, fusion)
             if offset is None:
                 return None
             offsets.append(offset)
@@ -112,12 +113,7 @@ class PartFinder:
             ]
         )
 
-    def _evaluated(
-        self,
-        value: HloInstruction,
-        fusion: HloInstruction | None,
-        known: dict[tuple[HloInstruction, HloInstruction | None], Spread | None],
-    ) -> Spread | None:
+    def _evaluated(self, value: HloInstruction, fusion: HloInstruction | None, depth: int = 0) -> Spread | None:
         """The value on each device of a small array that depends on the number of the device alone; None for others.
         `fusion`: the fusion that the value is in."""
         if value.opcode is Opcode.PARAMETER and fusion is not None:
@@ -125,14 +121,14 @@ class PartFinder:
         if fusion is None:
             made = self._flow.definition(value)
             value = value if made.at else made.instruction
-        key = value, fusion
+        key, known = (value, fusion), self._values
         if key not in known:
             known[key] = None
             row = value.kind.row
             is_small = value.shape.is_array and product(value.shape.dimensions) <= _MOST_ELEMENTS
             is_made = row.exchange is None and not row.has_effect and value.opcode is not Opcode.PARAMETER
-            if is_small and is_made and len(known) < _MOST_STEPS:
-                operands = [self._evaluated(operand, fusion, known) for operand in value.operands]
+            if is_small and is_made and depth < _MOST_STEPS:
+                operands = [self._evaluated(operand, fusion) for operand in value.operands]
                 given = [operand for operand in operands if operand is not None]
                 if len(given) == len(operands):
                     try:

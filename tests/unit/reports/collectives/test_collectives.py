@@ -53,6 +53,62 @@ def test_given_programs(file: str):
     assert report.devices == len(about["devices"])
 
 
+@pytest.mark.parametrize(
+    ("program", "pairs"),
+    [
+        ("fsdp_scan", {("[{'fsdp'}, {}]", "[{}, {}]")}),
+        ("tensor_parallel_mlp", {("[{'dp'}, {}], unreduced={'tp'}", "[{'dp'}, {}]")}),
+        ("reshard_rows_to_columns", {("[{'x'}, {}]", "[{}, {'x'}]")}),
+        ("scatter_sum", {("[{}, {'x'}], unreduced={'x'}", "[{'x'}, {'x'}]")}),
+    ],
+)
+def test_how_arrays_are_divided_before_and_after(program: str, pairs: set[tuple[str, str]]):
+    report = xs.collectives(given(f"{program}.pb.gz"))
+    assert {(row.before, row.after) for row in report} == pairs
+    assert all(f"from {row.before} to {row.after}" in row.cause for row in report)
+
+
+def test_weights_that_a_tpu_gathers_beside_computation():
+    """The scanned weights of a decoder: the layers' dimension is not divided, the others as its program says."""
+    rows = [row for row in xs.collectives(given("tpu_decoder_step.pb.gz")) if row.kind == "all-gather"]
+    whole = {(row.before, row.after) for row in rows}
+    assert whole == {
+        ("[{}, {'fsdp'}, {'tensor'}]", "[{}, {}, {'tensor'}]"),
+        ("[{}, {'tensor'}, {'fsdp'}]", "[{}, {'tensor'}, {}]"),
+        ("[{}, {'fsdp'}, {'tensor'}, {}]", "[{}, {}, {'tensor'}, {}]"),
+        ("[{}, {'tensor'}, {}, {'fsdp'}]", "[{}, {'tensor'}, {}, {}]"),
+    }
+
+
+DIVIDED = "p = f32[4,6]{1,0} parameter(0), sharding={mesh['x'=2,'y'=4], [{'x'}, {'y'}]}"
+
+
+@pytest.mark.parametrize(
+    ("made", "divided"),
+    [
+        ("a = f32[4,6] negate(p)", "[{'x'}, {'y'}]"),
+        ("a = f32[6,4] transpose(p), dimensions={1,0}", "[{'y'}, {'x'}]"),
+        ("a = f32[6,4]{0,1} bitcast(p)", "[{'y'}, {'x'}]"),
+        ("a = f32[4,1,6] reshape(p)", "[{'x'}, {}, {'y'}]"),
+        ("a = f32[4,2,3] reshape(p)", "[{'x'}, {'y'}, {}]"),
+        ("a = f32[24] reshape(p)", "[{?}]"),
+        ("a = f32[3,4,6] broadcast(p), dimensions={1,2}", "[{?}, {'x'}, {'y'}]"),
+        ("a = f32[2,6] slice(p), slice={[0:2], [0:6]}", "[{?}, {'y'}]"),
+        ("q = f32[4,5] broadcast(p0), dimensions={} a = f32[6,5] dot(p, q), lhs_contracting_dims={0}, "
+         "rhs_contracting_dims={0}", "[{'y'}, {?}]"),
+        ("a = f32[4] reduce(p, p0), dimensions={1}, to_apply=add", "[{'x'}]"),
+        ("t = (f32[4,6], f32[]) tuple(p, p0) a = f32[4,6] get-tuple-element(t), index=0", "[{'x'}, {'y'}]"),
+    ],
+)  # fmt: skip
+def test_what_divides_an_array_is_followed(made: str, divided: str):
+    shape = made.split("a = ")[-1].split("]")[0] + "]"
+    text = f"""HloModule m, num_partitions=8
+      {ADD} ENTRY e {{ {DIVIDED} p0 = f32[] constant(0) {made}
+      ROOT r = {shape} all-reduce(a), {GLOBAL}, replica_groups=[2,4]<=[8] }}"""
+    (row,) = xs.collectives(text)
+    assert (row.before, row.after) == (f"{divided}, unreduced={{'y'}}", divided)
+
+
 def test_sums_of_groups():
     report = xs.collectives(given("tpu_decoder_step.pb.gz"), target="tpu-v5e")
     by_axes = report.by("mesh_axes")
