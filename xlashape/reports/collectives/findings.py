@@ -18,18 +18,17 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from xlashape.base.math import counted
-from xlashape.hlo import HloComputation, HloInstruction, Opcode
+from xlashape.hlo import HloInstruction, Opcode
 from xlashape.hlo.collectives import Collective, DeviceGrid, DeviceGroups
-from xlashape.hlo.flow import Flow, Role, Value
+from xlashape.hlo.flow import Flow, Value
 from xlashape.hlo.ops.exchange import ALL_GATHER, ALL_REDUCE, COLLECTIVE_PERMUTE, REDUCE_SCATTER, Exchanged
-from xlashape.hlo.ops.operation import ResultSource
 from xlashape.limits import spend
+from xlashape.reports.collectives.loops import Loop, is_invariant, is_summand, loop_of
 from xlashape.reports.collectives.parts import PartFinder
 from xlashape.reports.cost.program import Runs
 from xlashape.reports.text import short_bytes
 
 _SMALL: Final = 1 << 20
-_MOST_STEPS: Final = 400
 _PROMOTED: Final = "promoted"
 
 
@@ -63,7 +62,7 @@ def findings_of(flow: Flow, sent: Sequence[Sent], runs: Runs, grid: DeviceGrid, 
     found = [*_repeated(sending), *_small(sending, is_optimized=flow.module.head.HasField("schedule"))]
     for each in sending:
         if each.collective.begin is each.collective.instruction and each.times:
-            loop = _loop_of(each.collective.instruction.computation, flow, runs)
+            loop = loop_of(each.collective.instruction.computation, flow, runs)
             finding = None if loop is None else _invariant(each, loop, flow) or _accumulated(each, loop, flow)
             finding = finding or _sliced(each, parts) or _wide(each, sends_floats)
             found += [finding] if finding is not None else []
@@ -108,8 +107,8 @@ def _repeated(sent: Sequence[Sent]) -> Iterable[Found]:
 
 def _small(sent: Sequence[Sent], *, is_optimized: bool) -> Iterable[Found]:
     """All-reduces of one computation that are small and do not need each other, so that one of a tuple would do."""
-    fix = "A higher threshold combines them, such as --xla_gpu_all_reduce_combine_threshold_bytes; the bytes stay, and "
-    fix += "less may run beside them."
+    fix = "One all-reduce of all of them, such as lax.psum of a tuple, waits once; the bytes stay, and less may run "
+    fix += "beside it. On GPUs --xla_gpu_all_reduce_combine_threshold_bytes says what XLA combines."
     if not is_optimized:
         fix = f"XLA's optimizations, which are still to come, combine some. If others are left: {fix}"
     groups: dict[tuple[object, ...], list[Sent]] = defaultdict(list)
@@ -181,28 +180,9 @@ def _rounds(members: Sequence[HloInstruction]) -> int:
 # -- loops -------------------------------------------------------------------------------------
 
 
-class _Loop(NamedTuple):
-    """The only loop that runs a computation as its body."""
-
-    begins: int
-    """How often the loop begins in one run of the program."""
-    trips: int
-    """How many iterations it has each time."""
-
-
-def _loop_of(body: HloComputation, flow: Flow, runs: Runs) -> _Loop | None:
-    """The loop of a body, if it has several iterations."""
-    loop = flow.caller(body)
-    if loop is None or loop.kind.row.source is not ResultSource.STATE or loop.called_computations[:1] != (body,):
-        return None
-    begins = runs.times.get(loop.computation, 0)
-    is_known = body in runs.exact and begins > 0 and runs.times[body] > begins
-    return _Loop(begins, runs.times[body] // begins) if is_known else None
-
-
-def _invariant(each: Sent, loop: _Loop, flow: Flow) -> Found | None:
+def _invariant(each: Sent, loop: Loop, flow: Flow) -> Found | None:
     operands = each.collective.instruction.operands
-    if each.collective.exchange.is_one_sided or not all(_is_invariant(operand, flow) for operand in operands):
+    if each.collective.exchange.is_one_sided or not all(is_invariant(operand, flow) for operand in operands):
         return None
     held = short_bytes(each.collective.result_bytes)
     return Found(
@@ -214,40 +194,12 @@ def _invariant(each: Sent, loop: _Loop, flow: Flow) -> Found | None:
     )
 
 
-def _is_invariant(value: HloInstruction, flow: Flow) -> bool:
-    """Whether a value of a loop's body is the same in every iteration: made of parts of the state that no iteration
-    changes, and of constants."""
-    body = value.computation
-    outside = set[HloComputation]()
-    loop = flow.caller(body)
-    while loop is not None:
-        outside.add(loop.computation)
-        loop = flow.caller(loop.computation)
-    pending, seen = [Value(value, ())], set[Value]()
-    while pending:
-        spend()
-        here = pending.pop()
-        if here in seen:
-            continue
-        seen.add(here)
-        made = flow.definition(*here).instruction
-        if made.computation in outside:
-            continue
-        row = made.kind.row
-        changes = row.source is ResultSource.ARGUMENT or row.has_effect or made.opcode is Opcode.RNG
-        calls = made.called_computations and not row.fuses_called_computation and row.runs_called_instructions
-        if made.computation is not body or changes or calls or len(seen) > _MOST_STEPS:
-            return False
-        pending += [Value(operand, ()) for operand in made.operands]
-    return True
-
-
-def _accumulated(each: Sent, loop: _Loop, flow: Flow) -> Found | None:
+def _accumulated(each: Sent, loop: Loop, flow: Flow) -> Found | None:
     """An all-reduce that adds up, and each array of which is only added to an element of the loop's state."""
     instruction = each.collective.instruction
     is_sum = each.collective.exchange is ALL_REDUCE and _reduction(instruction) is Opcode.ADD
     parts = [(n,) for n in range(len(instruction.shape.tuple_shapes))] if instruction.shape.is_tuple else [()]
-    if not is_sum or instruction.is_root or not all(_is_summand(Value(instruction, part), flow) for part in parts):
+    if not is_sum or instruction.is_root or not all(is_summand(Value(instruction, part), flow) for part in parts):
         return None
     return Found(
         "accumulated",
@@ -256,53 +208,6 @@ def _accumulated(each: Sent, loop: _Loop, flow: Flow) -> Found | None:
         f"{_name(each)} is reduced in each of {loop.trips:,} iterations, and only the sum is used.",
         "Add up what each device has, and reduce the sum once after the loop; floats may differ in the last bits.",
     )
-
-
-def _is_summand(value: Value, flow: Flow) -> bool:
-    """Whether the only use of a value of a loop's body is that it, or a constant multiple of it, is added to an element
-    of the loop's state that has no other use. The sum may be in a fusion."""
-    uses = flow.uses(*value)
-    if len(uses) != 1 or uses[0].role is not Role.OPERAND:
-        return False
-    user, number = uses[0].user, uses[0].operand
-    is_fused = user.kind.row.fuses_called_computation and bool(user.called_computations)
-    added = _added(user.called_computations[0].parameters[number] if is_fused else user.operands[number])
-    if added is None:
-        return False
-    made, state = added
-    returned = Value(made, ())
-    if is_fused:
-        root = made.computation.root
-        places = [place for place, part in enumerate(root.operands) if part is made]
-        if state.opcode is not Opcode.PARAMETER or state.users != (made,) or not (made is root or len(places) == 1):
-            return False
-        returned = Value(user, () if made is root else (places[0],))
-        made, state = user, user.operands[state.number]
-    before = flow.definition(state)
-    if before.instruction not in value.instruction.computation.parameters[:1]:
-        return False
-    carried = [(use.role, use.at) for use in flow.uses(*returned)] == [(Role.CARRY, before.at)]
-    return carried and [use.user for use in flow.uses(*before)] == [made]
-
-
-def _added(value: HloInstruction) -> tuple[HloInstruction, HloInstruction] | None:
-    """The sum that is the only use of a value or of a constant multiple of it, and the other summand."""
-    while len(value.users) == 1 and not value.is_root:
-        (user,) = value.users
-        others = [operand for operand in user.operands if operand is not value]
-        if user.opcode is Opcode.ADD:
-            return (user, others[0]) if others else None
-        is_multiple = user.opcode is Opcode.MULTIPLY or (user.opcode is Opcode.DIVIDE and user.operands[0] is value)
-        if not (is_multiple and len(others) == 1 and _is_constant(others[0])):
-            return None
-        value = user
-    return None
-
-
-def _is_constant(value: HloInstruction) -> bool:
-    while value.opcode in (Opcode.BROADCAST, Opcode.CONVERT):
-        value = value.operands[0]
-    return value.opcode is Opcode.CONSTANT
 
 
 # -- types -----------------------------------------------------------------------------------

@@ -397,6 +397,19 @@ def test_a_sum_in_a_fusion():
     assert findings(f"{fused}\n{body(adding.replace('multiply(y', 'multiply(x'), returned='(j, k, y)')}") == []
 
 
+def test_a_sum_whose_first_iteration_takes_a_constant():
+    """As compilers for TPUs begin a sum."""
+    fused = """inside { p = pred[] parameter(2) q = pred[8] broadcast(p), dimensions={} h = f32[] constant(0)
+      w = f32[8] broadcast(h), dimensions={} a = f32[8] parameter(0) s = f32[8] select(q, w, a)
+      b = f32[8] parameter(1) ROOT d = f32[8] add(s, b) }"""
+    adding = f"""{CHANGING} g = f32[8] all-reduce(m), {AR} y0 = s32[] constant(0) o = s32[] copy(i)
+      e = pred[] compare(o, y0), direction=EQ k = f32[8] fusion(x, g, e), kind=kLoop, calls=inside"""
+    assert findings(f"{fused}\n{body(adding, returned='(j, k, y)')}") == [("accumulated", 48 * 4, ("g",))]
+    for other in ("constant(0)", "direction=EQ"):
+        changed = adding.replace(other, {"constant(0)": "constant(1)", "direction=EQ": "direction=NE"}[other])
+        assert findings(f"{fused}\n{body(changed, returned='(j, k, y)')}") == [], other
+
+
 def test_a_sum_of_several_arrays():
     made = f"""{CHANGING} g = (f32[8], f32[8]) all-reduce(v, v), {AR} a = f32[8] get-tuple-element(g), index=0
       b = f32[8] get-tuple-element(g), index=1 k = f32[8] add(x, a) l = f32[8] add(b, y)"""
