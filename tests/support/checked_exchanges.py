@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from math import prod
 from typing import Any
 
 from simulated_collectives import groups_along, simulate
@@ -23,10 +24,10 @@ def check(program: dict[str, Any], form: str) -> None:
     # The proto names the axes. The text does not, but for what the program's shardings spell.
     report = xs.collectives(source, mesh=mesh if form == "text" else None)
     (row,) = report.rows
-    width = program["width"]
-    sent = [counted.sent[device] * width for device in range(8)]
-    lacked = [counted.lacked.get(device, 0) * width for device in range(8)]
-    most = sum(sent) // 8 if program["kind"] == "all-reduce" else max(sent)
+    width, devices = program["width"], prod(mesh.values())
+    sent = [counted.sent[device] * width for device in range(devices)]
+    lacked = [counted.lacked.get(device, 0) * width for device in range(devices)]
+    most = sum(sent) // devices if program["kind"] == "all-reduce" else max(sent)
     if program["kind"] == "all-reduce":
         assert max(sent) - min(sent) <= 2 * (len(groups[0]) - 1) * width * len(groups[0])
     size = max(
@@ -39,7 +40,7 @@ def check(program: dict[str, Any], form: str) -> None:
     } == {
         "kind": program["kind"], "times": program["times"], "exact": True, "mesh_axes": sorted(axes),
         "members": sorted(map(sorted, members)), "bytes": size, "sent": most, "sent_all": sum(sent),
-        "received": max(lacked), "received_all": sum(lacked), "devices": 8,
+        "received": max(lacked), "received_all": sum(lacked), "devices": devices,
     }  # fmt: skip
 
 

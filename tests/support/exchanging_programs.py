@@ -1,6 +1,7 @@
 """JAX programs with one collective each, on 8 devices of the CPU: random meshes, axes, kinds, types and loops. Run it
 as a program with a number and a seed; it prints a line of JSON for each program: what was asked for, and the text and
-the proto (base64) that XLA made of it. It needs JAX.
+the proto (base64) that XLA made of it. With a topology as third argument, such as `v5e:4x4`, they are compiled for
+TPUs ahead of time. It needs JAX, and libtpu for TPUs.
 """
 
 import os
@@ -19,14 +20,18 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, PartitionSpec
 
-SIZES = [(8,), (2, 4), (4, 2), (2, 2, 2), (1, 8), (2, 1, 4)]
+SIZES = {
+    8: [(8,), (2, 4), (4, 2), (2, 2, 2), (1, 8), (2, 1, 4)],
+    16: [(16,), (2, 8), (4, 4), (2, 2, 4)],
+    256: [(16, 16), (4, 64), (8, 8, 4)],
+}
 KINDS = ["all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute"]
 
 
-def made(rng: random.Random) -> dict:
-    sizes = rng.choice(SIZES)
+def made(rng: random.Random, devices: list) -> dict:
+    sizes = rng.choice(SIZES[len(devices)])
     names = tuple(rng.sample(["data", "model", "stage"], len(sizes)))
-    mesh = Mesh(np.array(jax.devices()).reshape(sizes), names)
+    mesh = Mesh(np.array(devices).reshape(sizes), names)
     kind = rng.choice(KINDS)
     usable = [name for name in names if mesh.shape[name] > 1]
     axes = rng.sample(usable, 1 if kind in ("collective-permute", "all-to-all") else rng.randint(1, len(usable)))
@@ -67,7 +72,7 @@ def made(rng: random.Random) -> dict:
 
     everywhere = PartitionSpec(names)
     mapped = jax.shard_map(body, mesh=mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False)
-    compiled = jax.jit(mapped).lower(jax.ShapeDtypeStruct((8 * rows, columns), dtype)).compile()
+    compiled = jax.jit(mapped).lower(jax.ShapeDtypeStruct((len(devices) * rows, columns), dtype)).compile()
     (module,) = compiled.runtime_executable().hlo_modules()
     return {
         "kind": kind,
@@ -83,9 +88,14 @@ def made(rng: random.Random) -> dict:
 
 
 def main() -> None:
+    devices = jax.devices()
+    if len(sys.argv) > 3:
+        from jax.experimental import topologies
+
+        devices = topologies.get_topology_desc(platform="tpu", topology_name=sys.argv[3]).devices
     rng = random.Random(int(sys.argv[2]))
     for _ in range(int(sys.argv[1])):
-        print(json.dumps(made(rng)), flush=True)
+        print(json.dumps(made(rng, devices)), flush=True)
 
 
 if __name__ == "__main__":

@@ -145,6 +145,8 @@ def _sliced(each: Sent, parts: PartFinder) -> Found | None:
     if instead is None:
         return None
     exchange, part = instead.exchange, collective.operand_bytes // each.groups.size
+    if exchange is REDUCE_SCATTER and collective.size < _SMALL and _is_of_tpu(collective.instruction):
+        return None  # the compiler made an all-reduce of the reduce-scatter
     saved = each.moved.sent - exchange.moved(instead.devices, collective.operand_bytes, part).sent
     if exchange is REDUCE_SCATTER:
         fix = "One reduce-scatter does both (lax.psum_scatter). XLA's compilers for GPUs and TPUs often make it."
@@ -158,6 +160,11 @@ def _sliced(each: Sent, parts: PartFinder) -> Found | None:
         fix = "Each device has the part that it uses: nothing has to be sent."
     text = f"{_name(each)} gives each device all, of which it uses part: 1 of {each.groups.size}."
     return Found("sliced", saved * each.times, (collective,), text, fix) if saved > 0 else None
+
+
+def _is_of_tpu(instruction: HloInstruction) -> bool:
+    """Whether an instruction has a layout with tiles, as those of TPUs have."""
+    return any(leaf.layout is not None and bool(leaf.layout.tiles) for leaf in instruction.shape.leaves())
 
 
 def _reduction(instruction: HloInstruction) -> object:
