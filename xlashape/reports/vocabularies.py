@@ -264,8 +264,8 @@ COLLECTIVE_FINDINGS: Final = Vocabulary(
         "invariant": "every iteration of a loop exchanges the same value",
         "accumulated": "every iteration of a loop adds up what is reduced, and only the sum is used",
         "wide": "the operand was converted to a wider type just before",
-        "sliced": "each device uses only a part of the result, and another collective brings it that part",
         "small": "several small ones do not depend on each other, and one could do",
+        "sliced": "each device uses only a part of the result, and another collective brings it that part",
     },
 )
 VERDICTS: Final = Vocabulary(

@@ -1464,6 +1464,8 @@ const (
 	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_WIDE CollectiveFindingKind = 4
 	// Several small ones do not depend on each other, and one could do.
 	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_SMALL CollectiveFindingKind = 5
+	// Each device uses only a part of the result, and another collective brings it that part.
+	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_SLICED CollectiveFindingKind = 6
 )
 
 // Enum value maps for CollectiveFindingKind.
@@ -1475,6 +1477,7 @@ var (
 		3: "COLLECTIVE_FINDING_KIND_ACCUMULATED",
 		4: "COLLECTIVE_FINDING_KIND_WIDE",
 		5: "COLLECTIVE_FINDING_KIND_SMALL",
+		6: "COLLECTIVE_FINDING_KIND_SLICED",
 	}
 	CollectiveFindingKind_value = map[string]int32{
 		"COLLECTIVE_FINDING_KIND_UNSPECIFIED": 0,
@@ -1483,6 +1486,7 @@ var (
 		"COLLECTIVE_FINDING_KIND_ACCUMULATED": 3,
 		"COLLECTIVE_FINDING_KIND_WIDE":        4,
 		"COLLECTIVE_FINDING_KIND_SMALL":       5,
+		"COLLECTIVE_FINDING_KIND_SLICED":      6,
 	}
 )
 
@@ -3259,6 +3263,10 @@ type CostRow struct {
 	PaddedBytes *int64 `protobuf:"varint,11,opt,name=padded_bytes,json=paddedBytes,proto3,oneof" json:"padded_bytes,omitempty"`
 	// Memory space → the bytes that one execution reads and writes there, where any is not main memory.
 	Spaces map[int64]int64 `protobuf:"bytes,12,rep,name=spaces,proto3" json:"spaces,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// The parts of its operands and results that a Pallas kernel holds in VMEM at a time, then its scratch arrays.
+	Blocks []string `protobuf:"bytes,21,rep,name=blocks,proto3" json:"blocks,omitempty"`
+	// The bytes of these arrays; a block of which the next one is loaded meanwhile is held twice.
+	BlockBytes *int64 `protobuf:"varint,22,opt,name=block_bytes,json=blockBytes,proto3,oneof" json:"block_bytes,omitempty"`
 	// FLOPs for each byte, in flops/byte.
 	Intensity *float64 `protobuf:"fixed64,13,opt,name=intensity,proto3,oneof" json:"intensity,omitempty"`
 	// What limits it on the target.
@@ -3396,6 +3404,20 @@ func (x *CostRow) GetSpaces() map[int64]int64 {
 		return x.Spaces
 	}
 	return nil
+}
+
+func (x *CostRow) GetBlocks() []string {
+	if x != nil {
+		return x.Blocks
+	}
+	return nil
+}
+
+func (x *CostRow) GetBlockBytes() int64 {
+	if x != nil && x.BlockBytes != nil {
+		return *x.BlockBytes
+	}
+	return 0
 }
 
 func (x *CostRow) GetIntensity() float64 {
@@ -6864,6 +6886,11 @@ type CollectivesRow struct {
 	Exposed *float64 `protobuf:"fixed64,23,opt,name=exposed,proto3,oneof" json:"exposed,omitempty"`
 	// Whether the partitioner made it, as the instruction says; otherwise the program, or a pass that lost the mark.
 	Spmd *bool `protobuf:"varint,24,opt,name=spmd,proto3,oneof" json:"spmd,omitempty"`
+	// How the array is divided before: the axes of each dimension, `{?}` where they are not known, and the axes over
+	// which summands are still to be added; empty where no mesh is known, and for exchanges between pairs.
+	Before *string `protobuf:"bytes,31,opt,name=before,proto3,oneof" json:"before,omitempty"`
+	// How the array is divided after.
+	After *string `protobuf:"bytes,32,opt,name=after,proto3,oneof" json:"after,omitempty"`
 	// What is exchanged and why, in words.
 	Cause *string `protobuf:"bytes,25,opt,name=cause,proto3,oneof" json:"cause,omitempty"`
 	// What would remove or shrink it.
@@ -7076,6 +7103,20 @@ func (x *CollectivesRow) GetSpmd() bool {
 		return *x.Spmd
 	}
 	return false
+}
+
+func (x *CollectivesRow) GetBefore() string {
+	if x != nil && x.Before != nil {
+		return *x.Before
+	}
+	return ""
+}
+
+func (x *CollectivesRow) GetAfter() string {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return ""
 }
 
 func (x *CollectivesRow) GetCause() string {
@@ -13220,7 +13261,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\t_is_exactB\x10\n" +
 	"\x0e_unknown_loopsB\x0f\n" +
 	"\r_conditionalsB\x17\n" +
-	"\x15_unknown_instructions\"\x84\b\n" +
+	"\x15_unknown_instructions\"\xd2\b\n" +
 	"\aCostRow\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1b\n" +
 	"\x06opcode\x18\x02 \x01(\tH\x01R\x06opcode\x88\x01\x01\x12%\n" +
@@ -13237,15 +13278,18 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	" \x01(\x03H\tR\fbytesWritten\x88\x01\x01\x12&\n" +
 	"\fpadded_bytes\x18\v \x01(\x03H\n" +
 	"R\vpaddedBytes\x88\x01\x01\x128\n" +
-	"\x06spaces\x18\f \x03(\v2 .xlashape.v1.CostRow.SpacesEntryR\x06spaces\x12!\n" +
-	"\tintensity\x18\r \x01(\x01H\vR\tintensity\x88\x01\x01\x12(\n" +
+	"\x06spaces\x18\f \x03(\v2 .xlashape.v1.CostRow.SpacesEntryR\x06spaces\x12\x16\n" +
+	"\x06blocks\x18\x15 \x03(\tR\x06blocks\x12$\n" +
+	"\vblock_bytes\x18\x16 \x01(\x03H\vR\n" +
+	"blockBytes\x88\x01\x01\x12!\n" +
+	"\tintensity\x18\r \x01(\x01H\fR\tintensity\x88\x01\x01\x12(\n" +
 	"\x05bound\x18\x0e \x01(\x0e2\x12.xlashape.v1.BoundR\x05bound\x12\"\n" +
 	"\n" +
-	"least_time\x18\x0f \x01(\x01H\fR\tleastTime\x88\x01\x01\x122\n" +
-	"\x12communication_time\x18\x10 \x01(\x01H\rR\x11communicationTime\x88\x01\x01\x12\x19\n" +
-	"\x05share\x18\x11 \x01(\x01H\x0eR\x05share\x88\x01\x01\x12\x1b\n" +
-	"\x06source\x18\x12 \x01(\tH\x0fR\x06source\x88\x01\x01\x12\x1c\n" +
-	"\aop_name\x18\x13 \x01(\tH\x10R\x06opName\x88\x01\x01\x1a9\n" +
+	"least_time\x18\x0f \x01(\x01H\rR\tleastTime\x88\x01\x01\x122\n" +
+	"\x12communication_time\x18\x10 \x01(\x01H\x0eR\x11communicationTime\x88\x01\x01\x12\x19\n" +
+	"\x05share\x18\x11 \x01(\x01H\x0fR\x05share\x88\x01\x01\x12\x1b\n" +
+	"\x06source\x18\x12 \x01(\tH\x10R\x06source\x88\x01\x01\x12\x1c\n" +
+	"\aop_name\x18\x13 \x01(\tH\x11R\x06opName\x88\x01\x01\x1a9\n" +
 	"\vSpacesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x03R\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\a\n" +
@@ -13259,7 +13303,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06_bytesB\r\n" +
 	"\v_bytes_readB\x10\n" +
 	"\x0e_bytes_writtenB\x0f\n" +
-	"\r_padded_bytesB\f\n" +
+	"\r_padded_bytesB\x0e\n" +
+	"\f_block_bytesB\f\n" +
 	"\n" +
 	"_intensityB\r\n" +
 	"\v_least_timeB\x15\n" +
@@ -13795,8 +13840,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_devicesB\a\n" +
 	"\x05_meshB\v\n" +
-	"\t_is_exact\"\xd5\n" +
-	"\n" +
+	"\t_is_exact\"\xa2\v\n" +
 	"\x0eCollectivesRow\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1b\n" +
 	"\x06opcode\x18\x02 \x01(\tH\x01R\x06opcode\x88\x01\x01\x12/\n" +
@@ -13826,15 +13870,17 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\n" +
 	"least_time\x18\x16 \x01(\x01H\x11R\tleastTime\x88\x01\x01\x12\x1d\n" +
 	"\aexposed\x18\x17 \x01(\x01H\x12R\aexposed\x88\x01\x01\x12\x17\n" +
-	"\x04spmd\x18\x18 \x01(\bH\x13R\x04spmd\x88\x01\x01\x12\x19\n" +
-	"\x05cause\x18\x19 \x01(\tH\x14R\x05cause\x88\x01\x01\x12#\n" +
+	"\x04spmd\x18\x18 \x01(\bH\x13R\x04spmd\x88\x01\x01\x12\x1b\n" +
+	"\x06before\x18\x1f \x01(\tH\x14R\x06before\x88\x01\x01\x12\x19\n" +
+	"\x05after\x18  \x01(\tH\x15R\x05after\x88\x01\x01\x12\x19\n" +
+	"\x05cause\x18\x19 \x01(\tH\x16R\x05cause\x88\x01\x01\x12#\n" +
 	"\n" +
-	"suggestion\x18\x1a \x01(\tH\x15R\n" +
+	"suggestion\x18\x1a \x01(\tH\x17R\n" +
 	"suggestion\x88\x01\x01\x12\x1b\n" +
-	"\x06source\x18\x1b \x01(\tH\x16R\x06source\x88\x01\x01\x12\x1c\n" +
-	"\aop_name\x18\x1c \x01(\tH\x17R\x06opName\x88\x01\x01\x12\x14\n" +
+	"\x06source\x18\x1b \x01(\tH\x18R\x06source\x88\x01\x01\x12\x1c\n" +
+	"\aop_name\x18\x1c \x01(\tH\x19R\x06opName\x88\x01\x01\x12\x14\n" +
 	"\x05names\x18\x1d \x03(\tR\x05names\x12%\n" +
-	"\vcomputation\x18\x1e \x01(\tH\x18R\vcomputation\x88\x01\x01B\a\n" +
+	"\vcomputation\x18\x1e \x01(\tH\x1aR\vcomputation\x88\x01\x01B\a\n" +
 	"\x05_nameB\t\n" +
 	"\a_opcodeB\r\n" +
 	"\v_group_sizeB\t\n" +
@@ -13856,7 +13902,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\v_least_timeB\n" +
 	"\n" +
 	"\b_exposedB\a\n" +
-	"\x05_spmdB\b\n" +
+	"\x05_spmdB\t\n" +
+	"\a_beforeB\b\n" +
+	"\x06_afterB\b\n" +
 	"\x06_causeB\r\n" +
 	"\v_suggestionB\t\n" +
 	"\a_sourceB\n" +
@@ -15015,14 +15063,15 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x18GROUP_MODE_CROSS_REPLICA\x10\x01\x12\x1e\n" +
 	"\x1aGROUP_MODE_CROSS_PARTITION\x10\x02\x12*\n" +
 	"&GROUP_MODE_CROSS_REPLICA_AND_PARTITION\x10\x03\x12\x18\n" +
-	"\x14GROUP_MODE_FLATTENED\x10\x04*\xfb\x01\n" +
+	"\x14GROUP_MODE_FLATTENED\x10\x04*\x9f\x02\n" +
 	"\x15CollectiveFindingKind\x12'\n" +
 	"#COLLECTIVE_FINDING_KIND_UNSPECIFIED\x10\x00\x12$\n" +
 	" COLLECTIVE_FINDING_KIND_REPEATED\x10\x01\x12%\n" +
 	"!COLLECTIVE_FINDING_KIND_INVARIANT\x10\x02\x12'\n" +
 	"#COLLECTIVE_FINDING_KIND_ACCUMULATED\x10\x03\x12 \n" +
 	"\x1cCOLLECTIVE_FINDING_KIND_WIDE\x10\x04\x12!\n" +
-	"\x1dCOLLECTIVE_FINDING_KIND_SMALL\x10\x05*\x8b\x01\n" +
+	"\x1dCOLLECTIVE_FINDING_KIND_SMALL\x10\x05\x12\"\n" +
+	"\x1eCOLLECTIVE_FINDING_KIND_SLICED\x10\x06*\x8b\x01\n" +
 	"\x10CollectivesTable\x12!\n" +
 	"\x1dCOLLECTIVES_TABLE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16COLLECTIVES_TABLE_ROWS\x10\x01\x12\x18\n" +

@@ -54,6 +54,8 @@ class ReceivedCostRow(ReceivedRow):
     bytes_written: int | None
     padded_bytes: int | None
     spaces: dict[int, int]
+    blocks: list[str]
+    block_bytes: int | None
     intensity: float | None
     bound: str | None
     least_time: float | None

@@ -1918,6 +1918,12 @@ pub struct CostRow {
     /// Memory space → the bytes that one execution reads and writes there, where any is not main memory.
     #[prost(map = "int64, int64", tag = "12")]
     pub spaces: ::std::collections::HashMap<i64, i64>,
+    /// The parts of its operands and results that a Pallas kernel holds in VMEM at a time, then its scratch arrays.
+    #[prost(string, repeated, tag = "21")]
+    pub blocks: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The bytes of these arrays; a block of which the next one is loaded meanwhile is held twice.
+    #[prost(int64, optional, tag = "22")]
+    pub block_bytes: ::core::option::Option<i64>,
     /// FLOPs for each byte, in flops/byte.
     #[prost(double, optional, tag = "13")]
     pub intensity: ::core::option::Option<f64>,
@@ -2929,6 +2935,13 @@ pub struct CollectivesRow {
     /// Whether the partitioner made it, as the instruction says; otherwise the program, or a pass that lost the mark.
     #[prost(bool, optional, tag = "24")]
     pub spmd: ::core::option::Option<bool>,
+    /// How the array is divided before: the axes of each dimension, `{?}` where they are not known, and the axes over
+    /// which summands are still to be added; empty where no mesh is known, and for exchanges between pairs.
+    #[prost(string, optional, tag = "31")]
+    pub before: ::core::option::Option<::prost::alloc::string::String>,
+    /// How the array is divided after.
+    #[prost(string, optional, tag = "32")]
+    pub after: ::core::option::Option<::prost::alloc::string::String>,
     /// What is exchanged and why, in words.
     #[prost(string, optional, tag = "25")]
     pub cause: ::core::option::Option<::prost::alloc::string::String>,
@@ -5618,6 +5631,8 @@ pub enum CollectiveFindingKind {
     Wide = 4,
     /// Several small ones do not depend on each other, and one could do.
     Small = 5,
+    /// Each device uses only a part of the result, and another collective brings it that part.
+    Sliced = 6,
 }
 impl CollectiveFindingKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5632,6 +5647,7 @@ impl CollectiveFindingKind {
             Self::Accumulated => "COLLECTIVE_FINDING_KIND_ACCUMULATED",
             Self::Wide => "COLLECTIVE_FINDING_KIND_WIDE",
             Self::Small => "COLLECTIVE_FINDING_KIND_SMALL",
+            Self::Sliced => "COLLECTIVE_FINDING_KIND_SLICED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -5643,6 +5659,7 @@ impl CollectiveFindingKind {
             "COLLECTIVE_FINDING_KIND_ACCUMULATED" => Some(Self::Accumulated),
             "COLLECTIVE_FINDING_KIND_WIDE" => Some(Self::Wide),
             "COLLECTIVE_FINDING_KIND_SMALL" => Some(Self::Small),
+            "COLLECTIVE_FINDING_KIND_SLICED" => Some(Self::Sliced),
             _ => None,
         }
     }

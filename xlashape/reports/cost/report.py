@@ -13,6 +13,7 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.reports import vocabularies
+from xlashape.reports.cost.kernel_blocks import kernel_blocks
 from xlashape.reports.cost.program import ComputationRuns, Execution, Program, program_of
 from xlashape.reports.cost.targets import Roof, roof_of
 from xlashape.reports.groups import grouped
@@ -64,6 +65,8 @@ REPORT: Final = Report(
         Column("bytes_written", ColumnKind.INTEGER, "bytes that it writes", "bytes"),
         Column("padded_bytes", ColumnKind.INTEGER, "bytes that it reads and writes, with the padding of tiles", "bytes", rank=5),
         Column("spaces", ColumnKind.COUNTS, "memory space → the bytes that one execution reads and writes there, where any is not main memory"),
+        Column("blocks", ColumnKind.TEXTS, "the parts of its operands and results that a Pallas kernel holds in VMEM at a time, then its scratch arrays"),
+        Column("block_bytes", ColumnKind.INTEGER, "the bytes of these arrays; a block of which the next one is loaded meanwhile is held twice", "bytes", rank=6),
         Column("intensity", ColumnKind.NUMBER, "FLOPs for each byte", "flops/byte", rank=4),
         Column("bound", ColumnKind.TEXT, "what limits it on the target", rank=2, choices=vocabularies.BOUNDS),
         Column("least_time", ColumnKind.NUMBER, "the least time of one execution on the target", "seconds", rank=2),
@@ -124,6 +127,8 @@ class InstructionCost(NamedTuple):
     bytes_written: int | None
     padded_bytes: int | None
     spaces: dict[int, int]
+    blocks: tuple[str, ...]
+    block_bytes: int | None
     intensity: float | None
     bound: str | None
     least_time: float | None
@@ -401,6 +406,7 @@ def _values(
         bound = "compute" if once.compute_seconds >= once.seconds else "memory"
     if once.is_collective:
         bound = "communication"
+    held = kernel_blocks(instruction)
     return (
         str(instruction.opcode),
         instruction.computation.name,
@@ -414,6 +420,8 @@ def _values(
         None if as_xla else traffic.bytes_written,
         None if as_xla else traffic.padded_bytes,
         {space.space: space.bytes for space in traffic.spaces} if any(space.space for space in traffic.spaces) else {},
+        () if held is None else tuple(map(str, (*held.blocks, *held.scratch))),
+        None if held is None else held.size,
         flops / moved if flops is not None and moved > 0 else None,
         bound,
         once.seconds,

@@ -3,9 +3,12 @@ state what they calculate."""
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
+import lzma
 import random
+import re
 import struct
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from xlashape.errors import SizeOverflowError
 from xlashape.hlo import Opcode
 from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.reports.cost import MODELS, Arithmetic, cost
+from xlashape.shape import Shape, shape_util
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors/costs/tpu_generations.jsonl.gz"
 GENERATIONS = [json.loads(line) for line in gzip.decompress(VECTORS.read_bytes()).splitlines()]
@@ -228,3 +232,53 @@ def test_a_model_of_the_user_comes_before_what_a_kernel_states() -> None:
         assert (cost(text).rows[0].flops, cost(text, target="h100").rows[0].bound) == (None, None)
     finally:
         del MODELS["mine"]
+
+
+# -- blocks of Pallas kernels -----------------------------------------------------------------
+
+BLOCKS = [
+    json.loads(line)
+    for line in lzma.decompress((VECTORS.parents[1] / "pallas_blocks.jsonl.xz").read_bytes()).splitlines()
+]
+"""Kernels that jax 0.12.0.1 lowered, the blocks and scratch arrays that they ask for, and the VMEM that libtpu 0.0.52
+says they need, each block twice where the next one is loaded meanwhile."""
+
+
+def _kernel(text: str) -> Any:
+    return next(row for row in cost(text) if row.opcode == "custom-call")
+
+
+@pytest.mark.parametrize("number", range(len(BLOCKS)))
+def test_blocks_that_a_kernel_holds(number: int) -> None:
+    given = BLOCKS[number]
+    row = _kernel(given["text"])
+    assert list(row.blocks) == given["blocks"] + given["scratch"]
+    sizes = [shape_util.byte_size_of(Shape.parse(each)) for each in row.blocks]
+    assert row.block_bytes == sum(sizes)
+
+
+def test_the_compiler_needs_what_the_blocks_say() -> None:
+    """A matrix product that exchanges all of its blocks: each is held twice, and the sums once."""
+    (given,) = [each for each in BLOCKS if each["needed"] == "4.00M"]
+    row = _kernel(given["text"])
+    blocks = sum([shape_util.byte_size_of(Shape.parse(each)) for each in given["blocks"]])
+    assert row.block_bytes + blocks == 4 << 20
+
+
+def test_bytecode_that_is_damaged_says_nothing_and_ends() -> None:
+    text = BLOCKS[0]["text"]
+    body = re.search(r'"body": ?"([^"]*)"', text)
+    assert body is not None
+    data = base64.b64decode(body[1])
+    draw = random.Random(3)
+    silent = 0
+    for _ in range(400):
+        damaged = bytearray(data[: draw.randrange(len(data) + 1)] if draw.random() < 0.5 else data)
+        for _ in range(draw.randrange(1, 4)):
+            if damaged:
+                damaged[draw.randrange(len(damaged))] = draw.choice([0, 1, 2, 0xFF, draw.randrange(256)])
+        row = _kernel(text.replace(body[1], base64.b64encode(bytes(damaged)).decode()))
+        silent += row.block_bytes is None
+    assert silent > 100
+    assert _kernel(text.replace(body[1], "no base64")).blocks == ()
+    assert _kernel(text.replace(body[1], "")).block_bytes is None
