@@ -1,5 +1,5 @@
-"""Programs of this JAX, and the same with the change that the report `collectives` proposes: what it promises to save is
-what the change saves."""
+"""Programs of this JAX, and the same with the change that the report `collectives` proposes: what it promises to save
+is what the change saves."""
 
 import json
 import subprocess

@@ -31,7 +31,7 @@ CASES = [
     ("SHAPE", b"f32[3,5]{1,0:T(2,2)}\n", "why"),
     ("INSTRUCTION", b"%a = f32[8] add(f32[8] %x, f32[8] %y)\n", "summary"),
     ("MODULE", MODULE, "summary"),
-    ("MODULE", gzip.compress(MODULE), "summary"),
+    ("MODULE", gzip.compress(MODULE, mtime=0), "summary"),
     ("REPORT", OUT_OF_MEMORY, "why"),
     ("REPORT", SCOPED_VMEM, "why"),
     ("REPORT", REMATERIALIZATION, "why"),

@@ -23,7 +23,7 @@ from xlashape.hlo import HloInstruction, HloModule, Opcode
 from xlashape.hlo.collectives import Collective, DeviceMesh
 from xlashape.hlo.flow import Flow, Value, handed_on_from
 from xlashape.hlo.ops.exchange import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, REDUCE_SCATTER
-from xlashape.hlo.ops.operation import ReadPattern, ResultSource
+from xlashape.hlo.ops.operation import Movement, ReadPattern, ResultSource
 from xlashape.hlo.values.sharding import Sharding
 from xlashape.indexing.sharding.spelled import axes_of_dimensions
 from xlashape.limits import spend
@@ -33,7 +33,7 @@ Axes: TypeAlias = "tuple[str, ...]"
 Divided: TypeAlias = "tuple[Axes | None, ...]"
 """For each dimension of an array the axes that divide it, the major one first; None where it is not known."""
 
-_MOVED: Final = (Opcode.COPY, Opcode.BITCAST, Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.SLICE, Opcode.CONCATENATE)
+_MOVED: Final = (Movement.COPY, Movement.RESHAPE, Movement.TRANSPOSE, Movement.TAKE, Movement.JOIN)
 _MOST_MOVES: Final = 16
 _MOST_ORIGINS: Final = 100
 
@@ -253,7 +253,9 @@ class ShardingPairs:
 
 def _is_moved(made: HloInstruction) -> bool:
     """Whether an instruction moves the elements of its first operand, or computes one from each."""
-    return made.opcode in _MOVED or (made.kind.row.reads is ReadPattern.SAME and bool(made.operands))
+    row = made.kind.row
+    is_moved = row.movement in _MOVED or made.opcode is Opcode.BITCAST
+    return is_moved or (row.reads is ReadPattern.SAME and bool(made.operands))
 
 
 def _fused_operands(module: HloModule) -> Iterator[tuple[HloInstruction, HloInstruction]]:

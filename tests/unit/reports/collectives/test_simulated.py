@@ -39,7 +39,7 @@ TPU: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("number", range(len(TPU)))
 def test_programs_for_16_and_256_tpus(number: int):
-    """Of some small gathers and sums that are scattered the compiler makes an all-reduce. The program need not change."""
+    """Of some small gathers and scattered sums the compiler makes an all-reduce. The program need not change."""
     program = TPU[number]
     report = xs.collectives(base64.b64decode(program["proto"]))
     if program["kind"] in ("all-gather", "reduce-scatter") and [row.kind for row in report] == ["all-reduce"]:
