@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from google.protobuf.message import Message
 
+from xlashape.base.collector import collector_paused
 from xlashape.base.tables import Table
 from xlashape.base.text import Source
 from xlashape.errors import DecodeError, InvalidArgumentError, ParseError, is_a
@@ -213,7 +214,8 @@ class HloModule(ModuleData):
 
         module = cls()
         try:
-            parse_text(text, module, elided_values=elided_values)
+            with collector_paused():
+                parse_text(text, module, elided_values=elided_values)
         except ParseError:
             if isinstance(text, str):
                 content_of_module(text[:_HEAD].encode("utf-8", "replace"))
@@ -277,7 +279,8 @@ class HloModule(ModuleData):
         return serde.read_head(content)
 
     def read_computation(self, computation: HloComputation) -> None:
-        serde.read_computation(computation)
+        with collector_paused():
+            serde.read_computation(computation)
 
     def instruction_proto(self, instruction: HloInstruction) -> xla.HloInstructionProto:
         return decode(xla.HloInstructionProto, serde.instruction_bytes(instruction))[0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from xlashape.base.collector import collector_paused
 from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.math import counted
 from xlashape.base.similar import did_you_mean
@@ -318,6 +319,7 @@ _MEASURE_OF: Final[dict[str, str]] = {
 """Name of a total without `delta_` → name of the measure. All of them but `peak_bytes` are fields of `Measures`."""
 
 
+@collector_paused()
 def diff(a: Any, b: Any, *, ignore: Iterable[str] = (), schedule: bool = False, frames: str | None = None) -> Diff:
     """What changed from one module to another. Each may be whatever `HloModule.of` takes: a path, text, a message, an
     object of JAX.

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, cast
 from google.protobuf.message import DecodeError as ProtobufDecodeError
 from google.protobuf.message import Message
 
+from xlashape.base.collector import collector_paused
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, XlashapeError
 from xlashape.hlo.files.dumps import assignment_file, is_assignment_text
 from xlashape.hlo.module import HloModule
@@ -92,6 +93,7 @@ def memory(
     return answer if space is None else answer.in_space(space)
 
 
+@collector_paused()
 def _memory(
     x: Any, args: Sequence[Any], kwargs: Mapping[str, Any], target: Target | None, *, strict: bool
 ) -> ProgramMemory:

@@ -438,23 +438,15 @@ class _Estimate:
         if not any(each.opcode == Opcode.CONSTANT for computation in others for each in computation.instructions):
             return found
         seen = set(executed)
-        pending = [
-            each
-            for computation in self._module.computations
-            if computation in seen
-            for each in computation.instructions
-        ]
-        while pending:
-            instruction = pending.pop()
-            opcode = instruction.opcode
-            if opcode == Opcode.CONSTANT:
-                if instruction.computation not in executed:
-                    found.append(instruction)
-            elif not operation_of(opcode).fuses_called_computation and instruction.called_computations:
-                for called in instruction.called_computations:
-                    if called not in seen:
-                        seen.add(called)
-                        pending += called.instructions
+        waiting = [each for each in self._module.computations if each in executed]
+        while waiting:
+            for caller in [each for each in waiting.pop().instructions if each.called_computations]:
+                if not caller.kind.row.fuses_called_computation:
+                    for called in caller.called_computations:
+                        if called not in seen:
+                            seen.add(called)
+                            found += [each for each in called.instructions if each.opcode == Opcode.CONSTANT]
+                            waiting.append(called)
         return found
 
     def _shared(self, temporary: Sequence[int]) -> set[tuple[int, int]]:

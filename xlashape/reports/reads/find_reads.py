@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from xlashape.base.caches import cached
+from xlashape.base.collector import collector_paused
 from xlashape.base.math import ceil_div, product
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
@@ -48,6 +49,7 @@ _LEAST_COPY = 64 << 10
 """A read of fewer bytes is no copy inside a fusion."""
 
 
+@collector_paused()
 def reads(
     x: Any,
     *args: Any,
