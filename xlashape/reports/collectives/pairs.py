@@ -73,6 +73,8 @@ class ShardingPairs:
 
     def _pair(self, collective: Collective, operand: HloInstruction, axes: Axes) -> tuple[str, str]:
         before = self._divided(Value(operand, ()))
+        if collective.exchange is not ALL_GATHER:
+            before = _summed(before, axes)
         if collective.exchange is ALL_REDUCE:
             return _text(before, unreduced=axes), _text(before)
         if collective.instruction.kind.row.exchange is ALL_REDUCE:  # a fusion slices the sum
@@ -190,6 +192,8 @@ class ShardingPairs:
 
     def _received(self, collective: HloInstruction, before: Divided) -> Divided:
         axes, exchange = self._axes.get(collective), collective.kind.row.exchange
+        if exchange in (ALL_REDUCE, REDUCE_SCATTER):
+            before = _summed(before, axes or ())
         if exchange is ALL_REDUCE or not before:
             return before
         dimensions = list(collective.details.dimensions)
@@ -344,6 +348,12 @@ def _aligned(
             yield divided, before, (*after[:dim], 1, *after[dim:])
         elif len(before) + 1 == len(after):
             yield (*divided[:dim], None, *divided[dim:]), (*before[:dim], 1, *before[dim:]), after
+
+
+def _summed(divided: Divided, axes: Axes) -> Divided:
+    """What divides summands that are added up over axes: parts of an array that these axes divide are no parts then,
+    but summands."""
+    return tuple([None if held is None else tuple([axis for axis in held if axis not in axes]) for held in divided])
 
 
 def _gathered(divided: Divided, dim: int, axes: Axes) -> Divided:

@@ -33,6 +33,8 @@ from xlashape.limits import spend
 
 _MOST_ELEMENTS: Final = 1 << 12
 _MOST_STEPS: Final = 200
+_MOST_USES: Final = 64
+"""So many uses `Flow` finds at most."""
 
 
 class Instead(NamedTuple):
@@ -75,7 +77,8 @@ class PartFinder:
     def _used(self, value: Value) -> _Parts | None:
         """The only part of a value that is used."""
         found: set[_Parts] = set()
-        for use in self._flow.uses(*value):
+        uses = self._flow.uses(*value)
+        for use in uses if len(uses) < _MOST_USES else ():
             user, users, read = use.user, (use.user,), use.user.operands[use.operand]
             is_fused = user.kind.row.fuses_called_computation and bool(user.called_computations)
             if is_fused:

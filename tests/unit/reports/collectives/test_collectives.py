@@ -59,7 +59,7 @@ def test_given_programs(file: str):
         ("fsdp_scan", {("[{'fsdp'}, {}]", "[{}, {}]")}),
         ("tensor_parallel_mlp", {("[{'dp'}, {}], unreduced={'tp'}", "[{'dp'}, {}]")}),
         ("reshard_rows_to_columns", {("[{'x'}, {}]", "[{}, {'x'}]")}),
-        ("scatter_sum", {("[{}, {'x'}], unreduced={'x'}", "[{'x'}, {'x'}]")}),
+        ("scatter_sum", {("[{}, {}], unreduced={'x'}", "[{'x'}, {}]")}),
     ],
 )
 def test_how_arrays_are_divided_before_and_after(program: str, pairs: set[tuple[str, str]]):
@@ -80,7 +80,7 @@ def test_weights_that_a_tpu_gathers_beside_computation():
     }
 
 
-DIVIDED = "p = f32[4,6]{1,0} parameter(0), sharding={mesh['x'=2,'y'=4], [{'x'}, {'y'}]}"
+DIVIDED = "p = f32[4,6]{1,0} parameter(0), sharding={mesh['x'=2,'y'=4,'z'=2], [{'x'}, {'y'}]}"
 
 
 @pytest.mark.parametrize(
@@ -102,11 +102,19 @@ DIVIDED = "p = f32[4,6]{1,0} parameter(0), sharding={mesh['x'=2,'y'=4], [{'x'}, 
 )  # fmt: skip
 def test_what_divides_an_array_is_followed(made: str, divided: str):
     shape = made.split("a = ")[-1].split("]")[0] + "]"
-    text = f"""HloModule m, num_partitions=8
+    text = f"""HloModule m, num_partitions=16
       {ADD} ENTRY e {{ {DIVIDED} p0 = f32[] constant(0) {made}
-      ROOT r = {shape} all-reduce(a), {GLOBAL}, replica_groups=[2,4]<=[8] }}"""
+      ROOT r = {shape} all-reduce(a), {GLOBAL}, replica_groups=[8,2]<=[16] }}"""
     (row,) = xs.collectives(text)
-    assert (row.before, row.after) == (f"{divided}, unreduced={{'y'}}", divided)
+    assert (row.before, row.after) == (f"{divided}, unreduced={{'z'}}", divided)
+
+
+def test_parts_that_are_added_up_are_no_parts():
+    text = f"""HloModule m, num_partitions=16
+      {ADD} ENTRY e {{ {DIVIDED}
+      ROOT r = f32[4,6] all-reduce(p), {GLOBAL}, replica_groups=[4,4]<=[2,4,2]T(0,2,1) }}"""
+    (row,) = xs.collectives(text)
+    assert (row.mesh_axes, row.before, row.after) == (("y",), "[{'x'}, {}], unreduced={'y'}", "[{'x'}, {}]")
 
 
 def test_sums_of_groups():
