@@ -96,7 +96,8 @@ class _Finder:
         self._program: Program | None = program_of(module, roof, as_xla=False) if any(self._windows.values()) else None
         self._costs = _costs(self._program)
         self._flow = Flow(module)
-        self._pairs = None if self._mesh is None else ShardingPairs(module, self._flow, self._mesh)
+        axes = {each.instruction: self._known(each).axes for each in self._found}
+        self._pairs = None if self._mesh is None else ShardingPairs(module, self._flow, self._mesh, axes)
 
     def answer(self) -> Collectives:
         module, notes = self._module, [*self._module.notes]
@@ -161,7 +162,7 @@ class _Finder:
             exposed = max(0.0, exposed - window.seconds)
         elif each.is_asynchronous:
             exposed = None
-        pair = self._pairs.pair(each, known.axes) if self._pairs is not None and known.axes else None
+        pair = self._pairs.pair(each) if self._pairs is not None else None
         metadata = instruction.metadata
         return CollectiveRow(
             name=instruction.name,

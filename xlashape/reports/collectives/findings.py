@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from xlashape.base.math import counted
@@ -63,9 +64,10 @@ def findings_of(flow: Flow, sent: Sequence[Sent], runs: Runs, grid: DeviceGrid, 
     for each in sending:
         if each.collective.begin is each.collective.instruction and each.times:
             loop = loop_of(each.collective.instruction.computation, flow, runs)
-            finding = None if loop is None else _invariant(each, loop, flow) or _accumulated(each, loop, flow)
-            finding = finding or _sliced(each, parts) or _wide(each, sends_floats)
-            found += [finding] if finding is not None else []
+            with suppress(LookupError, ValueError):  # of a module that contradicts itself, which only a verifier tells
+                finding = None if loop is None else _invariant(each, loop, flow) or _accumulated(each, loop, flow)
+                finding = finding or _sliced(each, parts) or _wide(each, sends_floats)
+                found += [finding] if finding is not None else []
     return sorted(_alike(found), key=lambda each: -each.saved_bytes)
 
 

@@ -14,7 +14,8 @@ From there it is followed through what keeps, moves, drops or contracts whole di
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -39,14 +40,15 @@ _MOST_ORIGINS: Final = 100
 
 
 class ShardingPairs:
-    """Follows how the arrays of a partitioned module are divided."""
+    """Follows how the arrays of a partitioned module are divided. `axes`: the axes that each collective spans."""
 
-    def __init__(self, module: HloModule, flow: Flow, mesh: DeviceMesh) -> None:
-        self._flow = flow
+    def __init__(
+        self, module: HloModule, flow: Flow, mesh: DeviceMesh, axes: Mapping[HloInstruction, Axes | None]
+    ) -> None:
+        self._flow, self._axes = flow, axes
         self._known: dict[Value, Divided] = {}
         self._operands = dict(_fused_operands(module))
         """Parameter of a fused computation → operand of the fusion."""
-        self._axes: dict[HloInstruction, Axes | None] = {}
         kept = [Sharding.from_proto(each) for each in module.head.spmd_parameters_shardings]
         parameters = module.entry.parameters
         read: dict[Sharding, tuple[Axes, ...] | None] = {}
@@ -55,21 +57,24 @@ class ShardingPairs:
             if sharding is not None and parameter.shape.is_array:
                 if sharding not in read:
                     read[sharding] = axes_of_dimensions(sharding, mesh)
-                axes = read[sharding]
-                if axes is not None and len(axes) in (0, parameter.shape.rank):
-                    self._known[Value(parameter, ())] = axes or ((),) * parameter.shape.rank
+                divided = read[sharding]
+                if divided is not None and len(divided) in (0, parameter.shape.rank):
+                    self._known[Value(parameter, ())] = divided or ((),) * parameter.shape.rank
 
-    def pair(self, collective: Collective, axes: Axes) -> tuple[str, str] | None:
-        """How an array is divided before and after a collective over `axes`; None for exchanges of other kinds, and
-        where its arrays differ in it."""
-        instruction = collective.instruction
-        self._axes[instruction] = axes
-        if collective.exchange is ALL_TO_ALL:
-            return self._exchanged(instruction, axes)
-        if collective.exchange not in (ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER):
+    def pair(self, collective: Collective) -> tuple[str, str] | None:
+        """How an array is divided before and after a collective; None for exchanges of other kinds, where its arrays
+        differ in it, and where its axes are not known."""
+        instruction, exchange = collective.instruction, collective.exchange
+        axes = self._axes.get(instruction)
+        if not axes or not all(operand.shape.is_array for operand in instruction.operands):
             return None
-        found = {self._pair(collective, operand, axes) for operand in instruction.operands}
-        return found.pop() if len(found) == 1 else None
+        with suppress(LookupError, ValueError):  # of a module that contradicts itself, which only a verifier tells
+            if exchange is ALL_TO_ALL:
+                return self._exchanged(instruction, axes)
+            if exchange in (ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER):
+                found = {self._pair(collective, operand, axes) for operand in instruction.operands}
+                return found.pop() if len(found) == 1 else None
+        return None
 
     def _pair(self, collective: Collective, operand: HloInstruction, axes: Axes) -> tuple[str, str]:
         before = self._divided(Value(operand, ()))
@@ -191,15 +196,16 @@ class ShardingPairs:
         return bool(waiting)
 
     def _received(self, collective: HloInstruction, before: Divided) -> Divided:
+        """What divides the result of a collective."""
         axes, exchange = self._axes.get(collective), collective.kind.row.exchange
-        if exchange in (ALL_REDUCE, REDUCE_SCATTER):
-            before = _summed(before, axes or ())
-        if exchange is ALL_REDUCE or not before:
-            return before
         dimensions = list(collective.details.dimensions)
-        if axes is None or len(dimensions) != 1 or exchange not in (ALL_GATHER, REDUCE_SCATTER):
-            return (None,) * len(before)
-        return (_gathered if exchange is ALL_GATHER else _scattered)(before, dimensions[0], axes)
+        if axes is not None and exchange is ALL_REDUCE:
+            return _summed(before, axes)
+        if axes is not None and exchange is ALL_GATHER and len(dimensions) == 1:
+            return _gathered(before, dimensions[0], axes)
+        if axes is not None and exchange is REDUCE_SCATTER and len(dimensions) == 1:
+            return _scattered(_summed(before, axes), dimensions[0], axes)
+        return (None,) * len(before)
 
     # -- exchanges of parts --------------------------------------------------------------------
 
