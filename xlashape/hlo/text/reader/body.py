@@ -127,6 +127,7 @@ _METADATA = re.compile(
     rf", metadata=\{{(?=op_type|op_name|source_file)({_METADATA_FIELDS})(?:stack_frame_id=({_NUMBER_FROM_1}))?\}}"
 )
 """Metadata that is written as XLA writes it, so that it is printed as it stands."""
+_METADATA_FIELD = re.compile(r'(\w+)=(?:"([^"]*)"|(\d+))')
 _METADATA_BEGINS = ", metadata={"
 _INSIDE = r"[^()\n\"]*(?:\([^()\n\"]*(?:\([^()\n\"]*\)[^()\n\"]*){0,100}\)[^()\n\"]*){0,1000}"
 _LINE = re.compile(
@@ -321,9 +322,13 @@ def _metadata_text(state: State, rest: str, begin: int) -> tuple[TextMetadata | 
 
 
 def _read_metadata(metadata: TextMetadata) -> bytes:
-    """The serialized OpMetadata of metadata that stands as text."""
-    data, _, _ = parse_metadata(HloCursor(f"{{{metadata.text}}}"))
-    return data + OP_METADATA.integer("stack_frame_id", metadata.frame)
+    """The serialized OpMetadata of metadata that stands as text, as `_METADATA` has found it: without escapes."""
+    fields = _METADATA_FIELD.findall(metadata.text)
+    written = [
+        OP_METADATA.integer(name, int(digits)) if digits else OP_METADATA.string(name, text)
+        for name, text, digits in fields
+    ]
+    return b"".join(written) + OP_METADATA.integer("stack_frame_id", metadata.frame)
 
 
 def _is_like(one: bytes | TextMetadata | None, other: bytes | TextMetadata) -> bool:
