@@ -170,24 +170,14 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
     count = len(instructions)
     size_of: dict[Kind, int] = {}
     sizes: list[int] = []
-    left = [0] * count
+    left: list[int] = []
     """For each instruction, how many of its users have not run."""
     waits: list[int] = []
     """For each instruction, how many others it waits for; -1 once it has run."""
-    # A use of an operand by an instruction has a number. The uses by one instruction have successive numbers, and
-    # `before` chains the uses of one operand. Lists of lists would be much slower, most of it in the garbage collector.
-    used: list[int] = []
-    """The operand of each use."""
-    users: list[int] = []
-    """The instruction that uses it."""
-    before: list[int] = []
-    """For each use, the use of the same operand before it; -1 for the first."""
-    first_use = [0]
-    """The first use by each instruction; its uses end where those of the next instruction begin."""
-    last_use = [-1] * count
-    """The last use of each operand."""
-    controlled: dict[int, list[int]] = {}
-    """The instructions that wait for an instruction without using it."""
+    operands_of: list[Sequence[int]] = []
+    followers_of: list[list[int]] = []
+    """For each instruction, those that use it, then those that wait for it without using it."""
+    controlled: list[tuple[int, int]] = []
     for index, each in enumerate(instructions):
         kind = each.kind
         size = size_of.get(kind)
@@ -197,26 +187,28 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
         operands = [operand.index for operand in each.operands]
         if len(operands) > 1:
             operands = list(dict.fromkeys(operands))
-        for operand in operands:
-            left[operand] += 1
-            before.append(last_use[operand])
-            last_use[operand] = len(used)
-            used.append(operand)
-            users.append(index)
-        first_use.append(len(used))
+        operands_of.append(operands)
+        followers = [user.index for user in each.users]
+        followers_of.append(followers)
+        left.append(len(followers))
         waiting = len(operands)
         if each.control_predecessors:
-            for other in {other.index for other in each.control_predecessors}.difference(operands):
-                controlled.setdefault(other, []).append(index)
-                waiting += 1
+            others = {other.index for other in each.control_predecessors}.difference(operands)
+            controlled += [(other, index) for other in others]
+            waiting += len(others)
         waits.append(waiting)
+    users_of = followers_of
+    if controlled:
+        users_of = [list(each) for each in followers_of]
+        for other, index in controlled:
+            followers_of[other].append(index)
 
     def key(index: int) -> int:
         """The key that orders instructions; the least one runs next. It is the memory that an instruction takes less
         the memory that it frees, then its position.
         """
         taken = sizes[index]
-        for operand in used[first_use[index] : first_use[index + 1]]:
+        for operand in operands_of[index]:
             if left[operand] == 1:
                 taken -= sizes[operand]
         return taken * count + index
@@ -231,23 +223,14 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
         waits[index] = -1
         order.append(instructions[index])
         spend()
-        for operand in used[first_use[index] : first_use[index + 1]]:
+        for operand in operands_of[index]:
             left[operand] -= 1
             if left[operand] == 1:
                 # The one user that is left frees the value, and so may run earlier than its key said before.
-                use = last_use[operand]
-                while use >= 0:
-                    if not waits[users[use]]:
-                        heappush(ready, key(users[use]))
-                    use = before[use]
-        use = last_use[index]
-        while use >= 0:
-            follower = users[use]
-            waits[follower] -= 1
-            if not waits[follower]:
-                heappush(ready, key(follower))
-            use = before[use]
-        for follower in controlled.get(index, ()):
+                for user in users_of[operand]:
+                    if not waits[user]:
+                        heappush(ready, key(user))
+        for follower in followers_of[index]:
             waits[follower] -= 1
             if not waits[follower]:
                 heappush(ready, key(follower))
