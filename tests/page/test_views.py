@@ -161,7 +161,7 @@ def test_repeated_layers_are_one_with_a_count_and_open_in_place(page, address, s
     page.get_by_role("link", name="open this layer").click()
     page.get_by_role("link", name="close layer_0…19").wait_for()
     opened = page.locator(".graph-list li").all_inner_texts()
-    assert [sum(f"×20 {opcode}" in text for text in opened) for opcode in ("dot", "tanh", "add")] == [1, 1, 1]
+    assert [sum(f"×20 · {opcode}" in text for text in opened) for opcode in ("dot", "tanh", "add")] == [1, 1, 1]
     page.get_by_role("link", name="close layer_0…19").click()
     page.wait_for_function("document.querySelector('.graph-list').textContent.includes('layer_0…19')")
 

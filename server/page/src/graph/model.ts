@@ -7,16 +7,18 @@ export interface GraphNode {
   /** Stays the same when the graph is made again: what is selected is known by it. */
   key: string;
   kind: "instruction" | "group" | "outside" | "computation" | "parameters";
-  /** Two lines. */
   title: string;
-  about: string;
+  /** One or two lines below it. */
+  about: string[];
   opcode: string;
   /** The instruction, or the first of them. */
   row: Row;
   /** The instructions. */
   rows: Row[];
-  /** How many copies of it are folded into this node. */
+  /** How many copies of it are folded into this node; whether one of them reads what another one makes; and of a part of them, whether the next copy reads it. */
   times: number;
+  isChain?: boolean | undefined;
+  isHandedOn: boolean;
   /** Of a group: its key. Of a computation: its name. */
   path: string;
   /** Constants that it takes, which are not drawn. */
@@ -32,8 +34,6 @@ export interface GraphEdge {
   shape: string;
   /** How many values. */
   count: number;
-  /** From a copy of a repeated layer to the next. */
-  isNext: boolean;
 }
 
 export interface Graph {
@@ -80,6 +80,8 @@ class Selection {
   readonly rows: Row[] = [];
   readonly flows: Flow[] = [];
   readonly constants = new Map<Row, Row[]>();
+  /** The calls whose instructions stand in their place; two calls of one computation do not have them both. */
+  readonly opened = new Set<Row>();
   private readonly inside = new Set<Row>();
   private readonly byComputation = new Map<string, Row[]>();
   private readonly roots = new Map<string, Row>();
@@ -95,7 +97,7 @@ class Selection {
       all ? all.push(row) : this.byComputation.set(row.computation, [row]);
       if (row.isRoot) this.roots.set(row.computation, row);
     }
-    this.add(computation, opened, 0);
+    this.add(computation, opened, new Set([computation]));
     this.rows.sort((a, b) => a.number - b.number);
     for (const row of this.rows) this.inside.add(row);
     const shown: Row[] = [];
@@ -110,20 +112,22 @@ class Selection {
     this.rows = shown;
   }
 
-  private add(computation: string, opened: ReadonlySet<string>, depth: number): void {
+  private add(computation: string, opened: ReadonlySet<string>, added: Set<string>): void {
     for (const row of this.byComputation.get(computation) ?? []) {
-      const called = opened.has(row.name) && depth <= 8 ? this.called(row) : undefined;
-      if (called === undefined) {
+      const called = opened.has(row.name) ? this.called(row) : undefined;
+      if (called === undefined || added.has(called)) {
         this.rows.push(row);
         continue;
       }
+      added.add(called);
+      this.opened.add(row);
       const operands = this.source.operandsOf(row);
       for (const inner of this.byComputation.get(called) ?? []) {
         if (inner.opcode === "parameter" && inner.index !== undefined) this.parameters.set(inner, operands[inner.index]);
       }
       const root = this.roots.get(called);
       if (root) this.parameters.set(row, root); // whoever reads the call reads the root
-      this.add(called, opened, depth + 1);
+      this.add(called, opened, added);
     }
     this.rows.splice(0, this.rows.length, ...this.rows.filter((row) => !this.parameters.has(row)));
   }
@@ -227,7 +231,7 @@ export function graphOf(source: Source, scope: Scope): Graph {
     const inside = new Map<string, Row[]>();
     const base = new Set(whole.rows);
     for (const row of source.rows) {
-      const called = names.has(row.name) ? selection.called(row) : undefined;
+      const called = selection.opened.has(row) ? selection.called(row) : undefined;
       if (called !== undefined) inside.set(row.name, selection.rows.filter((each) => each.computation === called && !base.has(each)));
     }
     parts = new Parts(whole.rows, [...whole.flows, ...selection.flows.filter((flow) => !base.has(flow.from) && !base.has(flow.to))], inside);
@@ -239,23 +243,23 @@ export function graphOf(source: Source, scope: Scope): Graph {
   if (!center && left.length < opened.length) return graphOf(source, { ...scope, row: undefined, opened: left });
   const places = new Map<Row, Part>();
   for (const box of boxes) for (const row of box.units.flat()) places.set(row, box);
-  return { ...merged(selection, places), opened: open, count };
+  return { ...merged(selection, places, parts), opened: open, count };
 }
 
-function merged(selection: Selection, places: ReadonlyMap<Row, Part>): Pick<Graph, "nodes" | "edges"> {
+function merged(selection: Selection, places: ReadonlyMap<Row, Part>, parts: Parts): Pick<Graph, "nodes" | "edges"> {
   const nodes: GraphNode[] = [];
   const numbers = new Map<string, number>();
   const numberOf = new Map<Row, number>();
   for (const row of selection.rows) {
     const place = places.get(row);
     if (!place) continue; // of a loop that is closed
-    const { key, kind, title, times } = place;
+    const { key, kind, title, times, isChain } = place;
     let number = numbers.get(key);
     if (number === undefined) {
       number = nodes.length;
       numbers.set(key, number);
       nodes.push({
-        key, kind, title, about: "", opcode: row.opcode, row, rows: [], times, path: key, constants: [], bytes: 0, padding: 0,
+        key, kind, title, about: [], opcode: row.opcode, row, rows: [], times, isChain, isHandedOn: false, path: key, constants: [], bytes: 0, padding: 0,
       });
     }
     const node = nodes[number]!;
@@ -265,61 +269,84 @@ function merged(selection: Selection, places: ReadonlyMap<Row, Part>): Pick<Grap
     for (const constant of selection.constants.get(row) ?? []) node.constants.push(constant);
     numberOf.set(row, number);
   }
-  for (const node of nodes) {
-    if (node.rows.length > 1 && node.kind !== "instruction") node.opcode = node.rows.every(({ opcode }) => opcode === node.opcode) ? node.opcode : "group";
-    const size = node.bytes > 0 ? [sizeText(node.bytes)] : [];
-    const several = node.times > 1 ? `×${node.times} ` : "";
-    const what = node.kind === "parameters" ? [`${node.rows[0]!.name} … ${node.rows.at(-1)!.name}`, ...size]
-      : node.kind === "instruction" ? [node.opcode, ...size] : [...size, `${node.rows.length.toLocaleString("en")} instructions`];
-    node.about = several + what.join(" · ");
-  }
   const edges = new Map<number, GraphEdge>();
   for (const { from, to, shape } of selection.flows) {
     const [a, b] = [numberOf.get(from), numberOf.get(to)];
     if (a === undefined || b === undefined || a === b) continue;
     if (from.opcode === "parameter" && nodes[a]!.kind === "group" && isResult(to)) continue; // handed on as it is, beside what the layer makes of it
+    if (parts.isHandedOn(from, to, places.get(from)!, places.get(to)!)) {
+      nodes[a]!.isHandedOn = true;
+      continue;
+    }
     const key = a * nodes.length + b;
     const edge = edges.get(key);
     const text = arrayText(shape);
-    if (!edge) edges.set(key, { from: a, to: b, shape: text, count: 1, isNext: nodes[a]!.times > 1 && from.number > to.number });
+    if (!edge) edges.set(key, { from: a, to: b, shape: text, count: 1 });
     else {
       edge.count++;
       if (edge.shape !== text) edge.shape = "";
     }
   }
+  for (const node of nodes) {
+    if (node.rows.length > 1 && node.kind !== "instruction") node.opcode = node.rows.every(({ opcode }) => opcode === node.opcode) ? node.opcode : "group";
+    node.about = aboutOf(node);
+  }
   return { nodes, edges: [...edges.values()] };
 }
 
-/** The computations of a module, each with the instructions that call it. */
+function aboutOf({ kind, opcode, rows, times, isChain, isHandedOn, bytes }: GraphNode): string[] {
+  const size = bytes > 0 && (opcode === "parameter" ? sizeText(bytes) : `${sizeText(bytes)} of results`);
+  const several = times > 1 && `×${times}${isChain === undefined ? "" : isChain ? " in sequence" : " in parallel"}`;
+  const line = (...words: (string | false)[]) => words.filter(Boolean).join(" · ");
+  const [first, second] = kind === "parameters" ? [`${rows[0]!.name} … ${rows.at(-1)!.name}`, line(size)]
+    : kind === "instruction" ? [line(several, opcode, size), line(isHandedOn && "read by the next copy")]
+    : [line(several, countOf(rows.length, "instruction")), line(size, isHandedOn && "read by the next copy")];
+  return [first, second].filter((each) => each !== "");
+}
+
+export function countOf(count: number, what: string): string {
+  return `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+}
+
+/** The computations of a module, each with the instructions that call it. Those that are one node are equally far from those that call none: no edges close a cycle. */
 function computationsOf(source: Source): Graph {
   const rows = new Map<string, Row[]>();
   for (const row of source.rows) {
     const all = rows.get(row.computation);
     all ? all.push(row) : rows.set(row.computation, [row]);
   }
-  const shapes = new Map<string, number>();
-  const nodes: GraphNode[] = [];
-  const edges = new Map<number, GraphEdge>();
-  const numberOf = new Map<string, number>();
+  const callsOf = new Map([...rows].map(([name, all]) => [name, new Set(all.flatMap((row) => source.callsOf(row)).filter((called) => rows.has(called)))]));
+  const depths = new Map([...rows.keys()].map((name) => [name, 0]));
+  for (let isDeeper = true, left = rows.size; isDeeper && left > 0; left--) {
+    isDeeper = false;
+    for (const [name, calls] of callsOf) {
+      const depth = [...calls].reduce((most, called) => Math.max(most, depths.get(called)! + 1), 0);
+      isDeeper ||= depth > depths.get(name)!;
+      depths.set(name, depth);
+    }
+  }
+  const height = Math.max(...depths.values()) + 1;
   const wordOf = (name: string, all: readonly Row[]) => (all.length <= 12 ? all.map((row) => `${row.opcode} ${arrayText(row.shape)}`).join() : name);
   const sizes = new Map<string, number>();
   for (const [name, all] of rows) sizes.set(wordOf(name, all), (sizes.get(wordOf(name, all)) ?? 0) + all.length);
-  // The largest ones each have a node, the others one together.
-  const large = new Set([...sizes].sort((a, b) => b[1] - a[1]).slice(0, MOST_BOXES - 1).map(([word]) => word));
-  // Computations with equal instructions and callers are one: the hundreds of sums that reductions call.
+  // The largest ones each have a node, the others of a depth one together.
+  const large = new Set([...sizes].sort((a, b) => b[1] - a[1]).slice(0, Math.max(0, (MOST_BOXES >> 1) - height)).map(([word]) => word));
+  const nodes: GraphNode[] = [];
+  const edges = new Map<number, GraphEdge>();
+  const numberOf = new Map<string, number>();
+  const numbers = new Map<string, number>();
   for (const [name, all] of rows) {
-    const word = large.has(wordOf(name, all)) ? wordOf(name, all) : "";
-    const same = shapes.get(word);
-    if (same !== undefined) {
-      numberOf.set(name, same);
-      nodes[same]!.times++;
-      nodes[same]!.rows.push(...all);
+    const word = `${Math.floor(depths.get(name)! * Math.min(1, MOST_BOXES / height))} ${large.has(wordOf(name, all)) ? wordOf(name, all) : ""}`;
+    const number = numbers.get(word) ?? nodes.length;
+    numberOf.set(name, number);
+    numbers.set(word, number);
+    if (number < nodes.length) {
+      nodes[number]!.times++;
+      nodes[number]!.rows.push(...all);
       continue;
     }
-    shapes.set(word, nodes.length);
-    numberOf.set(name, nodes.length);
     nodes.push({
-      key: `computation ${name}`, kind: "computation", title: name, about: "", opcode: "group", row: all.find((row) => row.isRoot) ?? all[0]!, rows: [...all], times: 1, path: name,
+      key: `computation ${name}`, kind: "computation", title: name, about: [], opcode: "group", row: all.find((row) => row.isRoot) ?? all[0]!, rows: [...all], times: 1, isHandedOn: false, path: name,
       constants: [], bytes: 0, padding: 0,
     });
   }
@@ -332,13 +359,13 @@ function computationsOf(source: Source): Graph {
       if (edge) {
         edge.count++;
         if (edge.shape !== row.opcode) edge.shape = "";
-      } else edges.set(key, { from: a, to: b, shape: row.opcode, count: 1, isNext: false });
+      } else edges.set(key, { from: a, to: b, shape: row.opcode, count: 1 });
     }
   }
   for (const node of nodes) {
     node.bytes = node.rows.reduce((sum, row) => sum + (row.bytes ?? 0), 0);
     node.padding = node.rows.reduce((sum, row) => sum + (row.paddingBytes ?? 0), 0);
-    node.about = `${node.times > 1 ? `×${node.times} ` : ""}${node.rows.length.toLocaleString("en")} instructions`;
+    node.about = [`${node.times > 1 ? `×${node.times} · ` : ""}${countOf(node.rows.length, "instruction")}`];
   }
   return { nodes, edges: [...edges.values()], opened: new Map(), count: source.rows.length };
 }

@@ -4,7 +4,7 @@
  */
 
 import type { Layout } from "./layout.js";
-import type { Graph } from "./model.js";
+import { countOf, type Graph } from "./model.js";
 
 export interface Camera {
   /** The point in the middle of the canvas. */
@@ -38,7 +38,8 @@ const MOST_TEXTS = 2; // below a node that is not selected
 const AT_REST = { lines: 2500, points: 9000, nodes: 40_000, texts: 400 } as const;
 const MOVING = { lines: 500, points: 1500, nodes: 3000, texts: 120 } as const;
 type Most = Readonly<Record<keyof typeof AT_REST, number>>;
-export const FONT = 11;
+const FONT = 11;
+const LINE = 15; // the height of a line in a box
 
 export class Painting {
   /** Nodes and edges by the horizontal strips of the plane that they touch. */
@@ -205,7 +206,7 @@ export class Painting {
     context.textAlign = "left";
     for (const e of shown) {
       const edge = this.graph.edges[e]!;
-      const text = edge.shape || (edge.count > 1 ? `${edge.count} values` : "");
+      const text = edge.shape || (edge.count > 1 ? countOf(edge.count, "value") : "");
       if (!text) continue;
       const word = `${edge.from} ${text}`;
       const above = [...done].filter((each) => each.startsWith(`${edge.from} `)).length;
@@ -216,7 +217,8 @@ export class Painting {
       done.add(word);
       const label = text.length > 26 ? `${text.slice(0, 25)}…` : text;
       const isUp = (points[2 * start + 3] ?? y) < y;
-      const at = [x + 5, y + (isUp ? -9 : 9) + 11 * above] as const;
+      const below = this.graph.nodes[edge.from]!.times > 1 ? 14 : 9; // the lines under a box of several
+      const at = [x + 5, y + (isUp ? -9 : below) + 11 * above] as const;
       context.fillStyle = theme.ground;
       context.globalAlpha = 0.8;
       context.fillRect(at[0] - 1, at[1] - 6, label.length * 6.05 + 2, 12);
@@ -293,10 +295,10 @@ export class Painting {
     context.textBaseline = "middle";
     context.fillStyle = INK;
     context.font = `600 ${FONT}px ${MONO}`;
-    for (const n of shown) context.fillText(this.fitted(nodes[n]!.title, n), x[n]!, y[n]! - 7.5);
+    for (const n of shown) context.fillText(this.fitted(nodes[n]!.title, n), x[n]!, y[n]! - (LINE * nodes[n]!.about.length) / 2);
     context.font = `${FONT - 1}px ${MONO}`;
     context.globalAlpha = 0.8;
-    for (const n of shown) context.fillText(this.fitted(nodes[n]!.about, n), x[n]!, y[n]! + 7.5);
+    for (const n of shown) nodes[n]!.about.forEach((line, i, { length }) => context.fillText(this.fitted(line, n), x[n]!, y[n]! + LINE * (i + 1 - length / 2)));
     context.globalAlpha = 1;
     for (const n of shown) {
       if (nodes[n]!.kind === "outside") {
@@ -357,6 +359,6 @@ const MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono',
 
 /** The widths and heights of nodes. */
 export function sizesOf(graph: Graph): { widths: Float32Array; heights: Float32Array } {
-  const widths = Float32Array.from(graph.nodes, ({ title, about }) => Math.max(72, Math.min(300, Math.max(title.length, about.length) * 6.7 + 14)));
-  return { widths, heights: new Float32Array(graph.nodes.length).fill(38) };
+  const widths = Float32Array.from(graph.nodes, ({ title, about }) => Math.max(72, Math.min(300, Math.max(title.length, ...about.map((line) => line.length)) * 6.7 + 14)));
+  return { widths, heights: Float32Array.from(graph.nodes, ({ about }) => LINE * (1 + about.length) + 8) };
 }

@@ -13,9 +13,10 @@ export interface Repeat {
 }
 
 const LEAST_COPIES = 3;
+const LEAST_SAVED = 6; // words
 const PERIODS = 24; // candidates
 
-export function repeats(words: readonly string[]): Repeat[] {
+export function repeats(words: readonly string[], least = LEAST_SAVED): Repeat[] {
   const numbers = new Map<string, number>();
   const tokens = Int32Array.from(words, (word) => {
     const known = numbers.get(word);
@@ -38,7 +39,7 @@ export function repeats(words: readonly string[]): Repeat[] {
     for (let i = 0; i <= tokens.length - period; i++) {
       if (i < tokens.length - period && tokens[i] === tokens[i + period]) continue;
       const copies = Math.floor((i - start) / period) + 1;
-      if (copies >= LEAST_COPIES && (copies - 1) * period >= 6) found.push({ start, period, copies });
+      if (copies >= LEAST_COPIES && (copies - 1) * period >= least) found.push({ start, period, copies });
       start = i + 1;
     }
   }

@@ -286,7 +286,7 @@ class GraphView implements View {
     if (!this.measured() && !this.state.h) return;
     try {
       const times = await this.sums("time", graph);
-      graph.nodes.forEach((node, n) => times[n]! > 0 && (node.about = `${timeText(times[n]!)} · ${node.about}`));
+      graph.nodes.forEach((node, n) => times[n]! > 0 && node.about.push(`${timeText(times[n]!)} ${this.measured() ? "in the profile" : `at least on ${this.state.h}`}`));
     } catch (error) {
       this.context.say(error);
     }
@@ -550,7 +550,8 @@ class GraphView implements View {
     const node = this.graph!.nodes[n]!;
     const names = (all: readonly number[]) => all.slice(0, 4).map((each) => this.graph!.nodes[each]!.title).join(", ") + (all.length > 4 ? `, and ${all.length - 4} more` : "");
     const { up, down } = this.neighbours;
-    const what = node.kind === "instruction" ? `${node.title}, ${node.about}, ${shortened(node.row.shape)}` : `${node.title}, ${node.about}`;
+    const about = node.about.join(" · ");
+    const what = node.kind === "instruction" ? `${node.title}, ${about}, ${shortened(node.row.shape)}` : `${node.title}, ${about}`;
     const constants = node.constants.length > 0 ? `; ${node.constants.length} constant${node.constants.length > 1 ? "s" : ""}: ${shortened(node.constants.map((row) => row.name).join(", "))}` : "";
     return `${what}${up[n]!.length > 0 ? `; reads ${names(up[n]!)}` : ""}${down[n]!.length > 0 ? `; read by ${names(down[n]!)}` : ""}${constants}`;
   }
@@ -615,7 +616,7 @@ class GraphView implements View {
     const order = nodes.map((_, n) => n).sort((a, b) => made.layer[a]! - made.layer[b]! || made.x[a]! - made.x[b]!);
     const link = (n: number) => h("button.link", { type: "button", onclick: () => this.select(n, true) }, nodes[n]!.title);
     const items = order.slice(first, first + LISTED).map((n) =>
-      h("li", {}, link(n), ` ${nodes[n]!.about}`,
+      h("li", {}, link(n), ` ${nodes[n]!.about.join(" · ")}`,
         this.neighbours.up[n]!.length > 0 && [" reads ", commas(this.neighbours.up[n]!.slice(0, 12).map(link))],
         this.neighbours.down[n]!.length > 0 && [", read by ", commas(this.neighbours.down[n]!.slice(0, 12).map(link))]));
     const page = (text: string, to: number) => h("button", { type: "button", onclick: () => this.fillList(to) }, text);
@@ -633,7 +634,7 @@ class GraphView implements View {
     const nodes = this.graph?.nodes.slice(0, 200) ?? [];
     const text = (value: string) => `"${value.replace(/["<>&#]/g, " ")}"`;
     const edges = (this.graph?.edges ?? []).filter(({ from, to }) => from < nodes.length && to < nodes.length);
-    return ["flowchart TD", ...nodes.map((node, n) => `  n${n}[${text(`${node.title} · ${node.about}`)}]`), ...edges.map(({ from, to, shape }) => `  n${from} -->${shape ? `|${text(shape)}|` : ""} n${to}`)].join("\n");
+    return ["flowchart TD", ...nodes.map((node, n) => `  n${n}[${text([node.title, ...node.about].join(" · "))}]`), ...edges.map(({ from, to, shape }) => `  n${from} -->${shape ? `|${text(shape)}|` : ""} n${to}`)].join("\n");
   }
 
   dispose(): void {
