@@ -48,6 +48,34 @@ class Clicks:
         self.count += 1
 
 
+HIDDEN = """() => {
+  // Counts the timers that tick, and lets a test hide the page.
+  const [begin, end, ticking] = [window.setInterval, window.clearInterval, new Set()];
+  window.setInterval = (...given) => { const id = begin(...given); ticking.add(id); return id; };
+  window.clearInterval = (id) => { ticking.delete(id); end(id); };
+  let isHidden = false;
+  Object.defineProperty(document, "hidden", { get: () => isHidden });
+  window.ticking = () => ticking.size;
+  window.hide = (value) => { isHidden = value; document.dispatchEvent(new Event("visibilitychange")); };
+}"""
+
+
+@pytest.mark.parametrize("fragment", ["", "#v=cost&m=" + "0" * 64])
+def test_a_page_that_nobody_sees_has_no_timer(new_page: NewPage, fragment: str) -> None:
+    page = new_page()
+    page.evaluate(HIDDEN)
+    page.route("**/*Service/*", lambda route: None)  # what was asked is never answered
+    if fragment:
+        page.evaluate("fragment => { location.hash = fragment; }", fragment)
+    else:
+        page.get_by_role("button", name="a shape", exact=True).click()
+    page.wait_for_function("() => ticking() === 1")
+    page.evaluate("hide(true)")
+    assert page.evaluate("ticking()") == 0
+    page.evaluate("hide(false)")
+    assert page.evaluate("ticking()") == 1
+
+
 @pytest.mark.parametrize(
     ("text", "view", "seen"),
     [

@@ -37,6 +37,8 @@ export function bytesText(size: number): string {
   return `${plain(size)} B`;
 }
 
+export const secondsText = (seconds: number): string => scaled(seconds, SECONDS);
+
 /** The value as a cell shows it; empty where it is not known. */
 export function cellText(column: Column, value: Value): string {
   if (value === undefined || value === null) {
@@ -58,7 +60,7 @@ export function cellText(column: Column, value: Value): string {
     case "fraction":
       return `${(100 * number).toFixed(1)}%`;
     case "seconds":
-      return scaled(number, SECONDS);
+      return secondsText(number);
     case "flops":
       return scaled(number, DECIMAL);
     case "flops/s":
@@ -66,7 +68,7 @@ export function cellText(column: Column, value: Value): string {
     case "bytes/s":
       return rate(number, "B/s");
     default:
-      return column.kind === "integer" ? grouped(value) : plain(number);
+      return column.kind !== "integer" ? plain(number) : Math.abs(number) < 1e7 ? grouped(value) : scaled(number, DECIMAL);
   }
 }
 

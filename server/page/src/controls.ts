@@ -2,6 +2,7 @@
 
 import { type Column, headingOf } from "./columns.js";
 import { type Child, h, replace } from "./dom.js";
+import { REPORTS } from "./reports.js";
 
 let made = 0;
 
@@ -42,6 +43,12 @@ export class FilterBox {
     clearTimeout(this.timer);
     this.changed(this.input.value);
   }
+}
+
+/** The chip that times are least times of, and layouts those on it. All views have the same one. */
+export function targetSelect(changed: (target: string) => void): HTMLSelectElement {
+  const { choices } = REPORTS.cost.options.find(({ name }) => name === "target")!;
+  return select("target", [["", "no target"], ...choices.map((each) => [each, each] as const)], "", changed);
 }
 
 /** A button that opens a panel below it. Escape and a click elsewhere close it. */
@@ -103,7 +110,7 @@ export function columnChooser(columns: () => readonly Column[], extra: () => rea
 }
 
 /** A list of choices as a labelled select; the first is chosen where none is. */
-export function select(label: string, choices: readonly (readonly [value: string, text: string])[], value: string, changed: (value: string) => void): HTMLElement {
+export function select(label: string, choices: readonly (readonly [value: string, text: string])[], value: string, changed: (value: string) => void): HTMLSelectElement {
   const element = h("select", { "aria-label": label, onchange: () => changed(element.value) }, choices.map(([each, text]) => h("option", { value: each }, text)));
   element.value = value;
   return element;

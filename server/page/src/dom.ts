@@ -20,6 +20,23 @@ export function svg<Name extends string>(name: Name, attributes: Attributes = {}
   return filled(document.createElementNS("http://www.w3.org/2000/svg", tag) as Svg<Name>, classes, attributes, children);
 }
 
+/** Calls at once, and then each second while somebody can see the page, until the function that it returns is called. */
+export function everySecond(action: () => void): () => void {
+  let timer = 0;
+  const begin = (): void => {
+    clearInterval(timer);
+    if (document.hidden) return;
+    action();
+    timer = window.setInterval(action, 1000);
+  };
+  document.addEventListener("visibilitychange", begin);
+  begin();
+  return () => {
+    clearInterval(timer);
+    document.removeEventListener("visibilitychange", begin);
+  };
+}
+
 function filled<Made extends Element>(element: Made, classes: string[], attributes: Attributes, children: readonly Child[]): Made {
   element.classList.add(...classes);
   for (const [name, value] of Object.entries(attributes)) {

@@ -3,7 +3,7 @@
 import { type Client, Code, XlashapeError } from "@xlashape/client/browser";
 
 import { bytesText } from "./columns.js";
-import { h, replace } from "./dom.js";
+import { everySecond, h, replace } from "./dom.js";
 import { type Opened, openedAll } from "./opening.js";
 import { told } from "./mistakes.js";
 
@@ -59,8 +59,8 @@ export class Intake {
       event.preventDefault();
       this.authorize();
     } }, h("label", {}, "This server wants a token. It stays in this page's memory. ", this.tokenBox), h("button", { type: "submit" }, "Use"));
-    const examples = h("p.examples", {}, "Try ", EXAMPLES.map(([label, text], i) => [i > 0 && " · ", h("button.text", { type: "button", onclick: () => this.example(text) }, label)]),
-      " or a program: ", PROGRAMS.map(([label, file], i) => [i > 0 && " · ", h("button.text", { type: "button", onclick: () => void this.program(file) }, label)]));
+    const examples = h("p.examples", {}, "Try ", EXAMPLES.map(([label, text], i) => [i > 0 && " · ", h("button.plain", { type: "button", onclick: () => this.example(text) }, label)]),
+      " or a program: ", PROGRAMS.map(([label, file], i) => [i > 0 && " · ", h("button.plain", { type: "button", onclick: () => void this.program(file) }, label)]));
     this.element = h("section.intake", { "aria-label": "what to look at" },
       h("h1", {}, "What do you want to look at?"),
       h("p.about", {}, "Where elements of an XLA program lie in memory, how large its buffers are, what makes its peak, and what it reads, copies, computes and sends."), this.pinned, this.box, this.wrong,
@@ -216,8 +216,7 @@ export class Intake {
       const seconds = Math.floor((Date.now() - began) / 1000);
       this.note.textContent = seconds >= 2 ? `${doing} ${seconds} s` : doing;
     };
-    tell();
-    const timer = setInterval(tell, 1000);
+    const stop = everySecond(tell);
     try {
       const given = this.given.length > 0 ? await Promise.all(this.given.map(async (file) => new Uint8Array(await file.arrayBuffer()))) : [new TextEncoder().encode(text)];
       const found = await openedAll(this.client(), given, stopped.signal, (what) => {
@@ -236,7 +235,7 @@ export class Intake {
         }
       }
     } finally {
-      clearInterval(timer);
+      stop();
       if (this.stopped === stopped) {
         this.go.disabled = false;
         this.cancel.hidden = true;

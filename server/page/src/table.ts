@@ -35,6 +35,7 @@ export interface TableOptions<Row> {
 const GAP = 16;
 const MOST = 64; // characters of a cell that columns are made wide for
 const LEAST = 14;
+const SHORTEST = 8;
 const SHOWN = 300; // characters of a cell that are put on the page
 
 let made = 0;
@@ -140,7 +141,7 @@ export class Table<Row> {
     this.height = Number.parseFloat(style.getPropertyValue("--row")) || 26;
     const letter = Number.parseFloat(style.fontSize) * 0.6;
     const sample = this.sample();
-    const widths = new Map<Column, [least: number, natural: number]>();
+    const widths = new Map<Column, [least: number, natural: number, longest: number]>();
     const usable = this.options.columns.filter((column) => {
       if (column.rank === 0 && !this.extra.includes(column.name)) {
         return false;
@@ -149,32 +150,45 @@ export class Table<Row> {
       for (const row of sample) {
         longest = Math.max(longest, this.text(row, column).length + (this.options.tree && column === this.options.columns[0] ? 2 * this.options.tree.level(row) + 2 : 0));
       }
-      if (longest === 0 && sample.length > 0 && !this.extra.includes(column.name)) {
+      const saysNothing = longest === 0 || (column.name === "times" && sample.every((row) => this.text(row, column) === "1"));
+      if (saysNothing && sample.length > 0 && !this.extra.includes(column.name)) {
         return false;
       }
       const heading = headingOf(column).length + 2;
       const natural = Math.max(Math.min(longest, MOST), heading);
-      widths.set(column, [isNumber(column) ? natural : Math.min(natural, Math.max(LEAST, heading)), natural]);
+      widths.set(column, [isNumber(column) ? natural : Math.min(natural, Math.max(LEAST, heading)), natural, Math.max(longest, heading)]);
       return true;
     });
     const room = (width - 2 * GAP) / letter;
+    const ranked = [...usable].sort((a, b) => Number(this.extra.includes(b.name)) - Number(this.extra.includes(a.name)) || a.rank - b.rank);
     let taken = 0;
-    const chosen = new Set<Column>();
-    for (const column of [...usable].sort((a, b) => Number(this.extra.includes(b.name)) - Number(this.extra.includes(a.name)) || a.rank - b.rank)) {
-      const least = (widths.get(column)?.[0] ?? 0) + GAP / letter;
-      if (chosen.size < 2 && column.rank === 1 || taken + least <= room || this.extra.includes(column.name)) {
-        taken += least;
-        chosen.add(column);
+    let chosen = new Set<Column>();
+    const choose = (): void => {
+      [taken, chosen] = [0, new Set()];
+      for (const column of ranked) {
+        const least = widths.get(column)![0] + GAP / letter;
+        if (chosen.size < 2 && column.rank === 1 || taken + least <= room || this.extra.includes(column.name)) {
+          taken += least;
+          chosen.add(column);
+        }
       }
+    };
+    choose();
+    // Names are cut before bytes that matter are left out.
+    if (usable.some((column) => column.unit === "bytes" && column.rank <= 2 && !chosen.has(column))) {
+      for (const [column, all] of widths) if (!isNumber(column)) all[0] = Math.min(all[0], SHORTEST);
+      choose();
     }
     this.columns = usable.filter((column) => chosen.has(column));
+    const tracks = this.columns.map((column) => widths.get(column)![0]);
     let spare = Math.max(0, room - taken);
-    const tracks = this.columns.map((column) => {
-      const [least, natural] = widths.get(column) ?? [LEAST, LEAST];
-      const more = Math.min(spare, natural - least);
-      spare -= more;
-      return least + more;
-    });
+    for (const size of [1, 2]) {
+      this.columns.forEach((column, i) => {
+        const more = Math.max(0, Math.min(spare, widths.get(column)![size]! - tracks[i]!));
+        spare -= more;
+        tracks[i]! += more;
+      });
+    }
     this.scroller.style.setProperty("--columns", `${tracks.map((each, i) => (i === 0 && this.options.tree ? `minmax(${Math.ceil(each * letter)}px, 1fr)` : `${Math.ceil(each * letter)}px`)).join(" ")}${this.options.tree ? "" : " 1fr"}`);
     this.scroller.style.setProperty("--least", `${Math.ceil((taken + 2) * letter)}px`);
     this.scroller.setAttribute("aria-colcount", String(this.columns.length));

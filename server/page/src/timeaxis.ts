@@ -66,5 +66,5 @@ export function timeAxis(
   tell(first);
   const hasLeast = drawn.some((row) => least(row) > 0);
   const legend = h("ul.legend", {}, h("li.key0", {}, "time"), hasLeast && h("li.key3", {}, "least time"), h("li.key1", {}, `bytes moved, up to ${cellText(column("bandwidth"), most)}`), lines && h("li.keylive", {}, `memory in use, up to ${bytesText(mostLive)}`));
-  return h("figure.timeline", {}, h("figcaption", {}, h("span", {}, `Time, ${order}`), legend, readout), picture);
+  return h("figure.timeline", {}, h("figcaption", {}, h("span", {}, `Time, ${order}`), legend, readout), picture, h("div.axis", { "aria-hidden": "true" }, h("span", {}, "0"), h("span", {}, cellText(column("self_time"), whole))));
 }

@@ -67,5 +67,5 @@ export function timeline(rows: readonly Message[], get: (row: Message, column: C
   });
   tell(drawn[peak]);
   const legend = h("ul.legend", {}, NAMES.map((each, k) => (drawn.some((row) => number(row, kinds[k]!) > 0) ? h(`li.key${k}`, {}, each) : null)));
-  return h("figure.timeline", {}, h("figcaption", {}, h("span", {}, "Memory over time"), legend, readout), picture);
+  return h("figure.timeline", {}, h("figcaption", {}, h("span", {}, "Memory over time"), legend, readout), picture, h("div.axis", { "aria-hidden": "true" }, h("span", {}, `step ${grouped(number(rows[0]!, step))}`), h("span", {}, `up to ${bytesText(most)}`), h("span", {}, `step ${grouped(number(rows.at(-1)!, step))}`)));
 }

@@ -257,7 +257,7 @@ function placed(graph: Graph, rows: number[][], widths: Float32Array, count: num
 }
 
 /** The layout of a graph; it may have cycles. */
-export function layout({ widths, heights, from, to, gap = 44 }: LayoutInput): Layout {
+export function layout({ widths, heights, from, to, gap = 40 }: LayoutInput): Layout {
   const count = widths.length;
   const edges = from.length;
   const { isTurned, order } = acyclic(count, from, to);

@@ -1,5 +1,6 @@
 /** The nodes and edges that a graph shows: parts of a computation, or instructions, with constants and tuples folded. */
 
+import { bytesText } from "../columns.js";
 import type { Row } from "../program.js";
 import { arrayText, type Flow, isResult, MOST_BOXES, type Part, Parts } from "./parts.js";
 
@@ -66,13 +67,6 @@ export interface Source {
   readonly rows: readonly Row[];
   operandsOf(row: Row): readonly (Row | undefined)[];
   callsOf(row: Row): readonly string[];
-}
-
-export function sizeText(bytes: number): string {
-  for (const [unit, size] of [["EiB", 2 ** 60], ["PiB", 2 ** 50], ["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]] as const) {
-    if (bytes >= size) return `${(bytes / size).toPrecision(3)} ${unit}`;
-  }
-  return `${bytes} B`;
 }
 
 /** The instructions of a scope, and the values that pass between them. */
@@ -295,7 +289,7 @@ function merged(selection: Selection, places: ReadonlyMap<Row, Part>, parts: Par
 }
 
 function aboutOf({ kind, opcode, rows, times, isChain, isHandedOn, bytes }: GraphNode): string[] {
-  const size = bytes > 0 && (opcode === "parameter" ? sizeText(bytes) : `${sizeText(bytes)} of results`);
+  const size = bytes > 0 && (opcode === "parameter" ? bytesText(bytes) : `${bytesText(bytes)} of results`);
   const several = times > 1 && `×${times}${isChain === undefined ? "" : isChain ? " in sequence" : " in parallel"}`;
   const line = (...words: (string | false)[]) => words.filter(Boolean).join(" · ");
   const [first, second] = kind === "parameters" ? [`${rows[0]!.name} … ${rows.at(-1)!.name}`, line(size)]

@@ -238,8 +238,9 @@ class ReadsView implements View {
         positions = []; // an index outside, of a read that is guarded
       }
     }
-    const rows = shown.map((index, k) => h("tr", {}, h("td", {}, `(${index.join(", ")})`), h("td", {}, positions[k] !== undefined && String(positions[k])), h("td", {}, positions[k] !== undefined && placeText(positions[k], bits))));
-    return h("div", {}, segments, h("div.scrolls", {}, h("table.reads", {}, h("thead", {}, h("tr", {}, ["index", "position", "in memory"].map((each) => h("th", {}, each)))), h("tbody", {}, rows))),
+    const isPlaced = positions.length > 0;
+    const rows = shown.map((index, k) => h("tr", {}, [`(${index.join(", ")})`, ...(isPlaced ? [String(positions[k]), placeText(positions[k]!, bits)] : [])].map((each) => h("td", {}, each))));
+    return h("div", {}, segments, h("div.scrolls", {}, h("table.reads", {}, h("thead", {}, h("tr", {}, ["index", ...(isPlaced ? ["position", "in memory"] : [])].map((each) => h("th", {}, each)))), h("tbody", {}, rows))),
       indices.length > LISTED && h("p.soft", {}, `… and ${(indices.length - LISTED).toLocaleString("en")} more`));
   }
 

@@ -1,11 +1,13 @@
 /** The instructions of a module as a graph: the layers of a computation, which open in place; the surroundings of an instruction, or all between two. */
 
 import { Target, TargetSchema } from "@xlashape/client/gen/xlashape/v1/report_service_pb";
+import { bytesText, secondsText } from "../columns.js";
 import type { Context, Mount, View } from "../context.js";
+import { targetSelect } from "../controls.js";
 import { h, replace } from "../dom.js";
 import { byNumber, byOpcode, type Colouring } from "../graph/colours.js";
 import { Layouter } from "../graph/layouter.js";
-import { type Graph, graphOf, type Scope, sizeText } from "../graph/model.js";
+import { type Graph, graphOf, type Scope } from "../graph/model.js";
 import { type Camera, Painting, sizesOf, type Theme } from "../graph/paint.js";
 import type { Program, Row } from "../program.js";
 import { enumNumber } from "../reports.js";
@@ -24,7 +26,7 @@ const COLOURS = [
 ] as const;
 
 const LISTED = 100;
-const READABLE = 0.6; // the scale from which texts are read without effort
+const READABLE = 0.7; // the scale from which texts are read without effort
 const NOTHING = "/"; // nothing is open, not even what is around the selection
 
 class GraphView implements View {
@@ -44,6 +46,7 @@ class GraphView implements View {
   private readonly grouping: HTMLSelectElement;
   private readonly colours: HTMLSelectElement;
   private readonly computation: HTMLSelectElement;
+  private readonly target = targetSelect((h) => this.context.setState({ h }, { replace: true }));
   private readonly list = h("details", { class: "graph-list", ontoggle: () => this.fillList(0) }, h("summary", {}, "The nodes as a list"), h("div"));
   private readonly actions = h("div.graph-actions");
   private readonly observer = new ResizeObserver(() => this.resized());
@@ -89,7 +92,7 @@ class GraphView implements View {
     container.append(
       h("h1.spoken", {}, "Graph"),
       h("div.graph-bar", {},
-        this.computation, this.grouping, h("label", {}, "colour ", this.colours), this.search, this.hits,
+        this.computation, this.grouping, h("label", {}, "colour ", this.colours), this.target, this.search, this.hits,
         h("span.graph-buttons", {}, button("−", "zoom out", () => this.zoom(1 / 1.3)), button("+", "zoom in", () => this.zoom(1.3)), button("⤢", "show all", () => this.fit())),
         this.count),
       this.crumbs,
@@ -253,16 +256,18 @@ class GraphView implements View {
     if (!graph || !painting) return;
     const wanted = this.state.w ?? "opcode";
     this.colours.value = wanted;
+    this.target.value = this.state.h ?? "";
+    this.target.hidden = wanted !== "time" || this.measured() !== undefined;
     let made: Colouring;
     let note = "";
     try {
-      if (wanted === "bytes") made = byNumber(await this.sums("bytes"), sizeText, "bytes");
-      else if (wanted === "waste") made = byNumber(await this.sums("waste"), sizeText, "waste");
+      if (wanted === "bytes") made = byNumber(await this.sums("bytes"), bytesText, "bytes");
+      else if (wanted === "waste") made = byNumber(await this.sums("waste"), bytesText, "waste");
       else if (wanted === "time") {
         const isMeasured = this.measured() !== undefined;
         const isTime = isMeasured || this.state.h !== undefined;
-        made = byNumber(await this.sums("time"), isTime ? timeText : sizeText, isTime ? "time" : "bytes");
-        note = isMeasured ? "time in the profile" : isTime ? `least time on ${this.state.h}` : "bytes read and written: name a target or open a profile for times";
+        made = byNumber(await this.sums("time"), isTime ? secondsText : bytesText, isTime ? "time" : "bytes");
+        note = isMeasured ? "time in the profile" : isTime ? `least time on ${this.state.h}` : "bytes read and written; times with a target or a profile";
       } else made = byOpcode(graph.nodes);
     } catch (error) {
       this.context.say(error);
@@ -286,7 +291,7 @@ class GraphView implements View {
     if (!this.measured() && !this.state.h) return;
     try {
       const times = await this.sums("time", graph);
-      graph.nodes.forEach((node, n) => times[n]! > 0 && node.about.push(`${timeText(times[n]!)} ${this.measured() ? "in the profile" : `at least on ${this.state.h}`}`));
+      graph.nodes.forEach((node, n) => times[n]! > 0 && node.about.push(`${secondsText(times[n]!)} ${this.measured() ? "in the profile" : `at least on ${this.state.h}`}`));
     } catch (error) {
       this.context.say(error);
     }
@@ -657,10 +662,6 @@ function commas(nodes: readonly HTMLElement[]): (HTMLElement | string)[] {
 
 function shortened(text: string): string {
   return text.length > 80 ? `${text.slice(0, 79)}…` : text;
-}
-
-function timeText(seconds: number): string {
-  return seconds >= 1 ? `${seconds.toPrecision(3)} s` : seconds >= 1e-3 ? `${(seconds * 1e3).toPrecision(3)} ms` : `${(seconds * 1e6).toPrecision(3)} µs`;
 }
 
 /** A colour beside its meaning. Styles of elements are not inline styles of a document: the policy allows them. */

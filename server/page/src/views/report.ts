@@ -3,8 +3,8 @@
 import { cellText, type Column, exactText, headingOf, type Value } from "../columns.js";
 import type { Context, Copies, Mount, View } from "../context.js";
 import { linkedCell } from "../cells.js";
-import { columnChooser, dropdown, facts, FilterBox, select } from "../controls.js";
-import { h, replace } from "../dom.js";
+import { columnChooser, dropdown, facts, FilterBox, select, targetSelect } from "../controls.js";
+import { everySecond, h, replace } from "../dom.js";
 import { markdownTable } from "../markdown.js";
 import { type About, type Message, type Option, REPORTS, type ReportName, reportTable, type ReportTable } from "../reports.js";
 import { amountOf, filterOf, filtersOf, isAmount, SelectionError, sorted } from "../selection.js";
@@ -25,7 +25,7 @@ const FIRST: Readonly<Record<ReportName, readonly (readonly [total: string, what
   verify: [["problem_count", "rules are broken"]],
   diff: [["delta_peak_bytes", "change of the peak"], ["delta_bytes", "change of the bytes of all buffers"]],
   profile: [["time", "of device time"]],
-  equivalent: [["unequal_count", "comparisons found no equality"]],
+  equivalent: [["verdict", "is the verdict"]],
   summary: [["peak_bytes", "live at the peak"], ["argument_bytes", "of arguments"]],
 };
 
@@ -49,6 +49,7 @@ class ReportView implements View {
   private readonly about = h("div.about");
   private readonly filter: FilterBox;
   private readonly tools = h("div.tools");
+  private readonly target = targetSelect((h) => this.context.setState({ h, d: this.given().filter(([name]) => name !== "target").map((each) => each.join("=")).join(";"), j: undefined }));
   private readonly place = h("div.place");
   private tables = new Map<string, ReportTable>();
   private asked = "";
@@ -65,6 +66,9 @@ class ReportView implements View {
     const chooser = columnChooser(() => this.table?.columns ?? [], () => extraOf(this.context.state), () => this.grid?.shownColumns ?? [],
       (names) => this.context.setState({ k: names.join(",") }, { replace: true }));
     this.tools.append(this.filter.element, chooser);
+    if (!context.isRecorded && this.declaration.options.some(({ name }) => name === "target")) {
+      this.tools.prepend(this.target);
+    }
     if (this.declaration.options.length > 0) {
       this.tools.append(this.options());
     }
@@ -91,7 +95,12 @@ class ReportView implements View {
       this.tables = new Map();
       void this.begin();
     }
+    this.target.value = optionsOf(this.name, state)["target"] ?? "";
     this.choose(state);
+  }
+
+  private given(): [string, string][] {
+    return Object.entries(optionsOf(this.name, this.context.state));
   }
 
   dispose(): void {
@@ -116,7 +125,7 @@ class ReportView implements View {
 
   copies(): Copies {
     const { state } = this.context;
-    const options = Object.entries(optionsOf(this.name, state));
+    const options = this.given();
     const subject = this.declaration.inputs.includes("a") ? ["A", "B"] : state.v === "why" && state.s && !state.m ? [state.s] : [state.r ? "REPORT" : "FILE"];
     const section = this.table?.section;
     return {
@@ -223,7 +232,7 @@ class ReportView implements View {
   /** Says how long it takes, and lets the reader end it. To be called when it has ended. */
   private waiting(): () => void {
     const began = Date.now();
-    const text = h("span", {}, "Computing…");
+    const text = h("span");
     const cancel = h("button", { type: "button", hidden: true, onclick: () => {
       this.stop();
       const again = h("button", { type: "button", onclick: () => {
@@ -234,12 +243,11 @@ class ReportView implements View {
       replace(this.lead, h("p.busy", {}, "Cancelled. ", again));
     } }, "Cancel");
     replace(this.lead, h("p.busy", {}, text, " ", cancel));
-    const timer = setInterval(() => {
-      if (document.hidden) return;
-      text.textContent = `Computing… ${Math.floor((Date.now() - began) / 1000)} s`;
-      cancel.hidden = false;
-    }, 1000);
-    return () => clearInterval(timer);
+    return everySecond(() => {
+      const seconds = Math.floor((Date.now() - began) / 1000);
+      text.textContent = seconds > 0 ? `Computing… ${seconds} s` : "Computing…";
+      cancel.hidden = seconds === 0;
+    });
   }
 
   /** Where the main table has no rows, the first table that has some is shown. */
@@ -262,15 +270,18 @@ class ReportView implements View {
     const heroes = FIRST[this.name].map(([total, what]) => [known.find(([column]) => column.name === total), what] as const).filter(([found]) => found);
     const hero = heroes.find(([found]) => found![1] !== 0) ?? heroes[0];
     const [number, what] = hero ?? [known.find(([column]) => column.kind !== "text"), ""];
-    const rest = known.filter((each) => each !== number && !(each[1] === 0 || each[1] === false || each[0].name === "is_estimate" || each[0].name === "peak_is_estimate"));
-    const isEstimate = known.some(([column, value]) => (column.name === "is_estimate" || column.name === "peak_is_estimate") && value === true);
-    const isLong = ([column, value]: readonly [Column, Value]): boolean => column.kind === "texts" || cellText(column, value).length > 40;
+    // Whether numbers are exact is said beside the first one, where they are not; which modules a change is between, last.
+    const rest = known.filter((each) => each !== number && each[1] !== 0 && each[1] !== false && !/^(peak_)?is_(estimate|exact)$/.test(each[0].name))
+      .sort(([a], [b]) => Number(a.name.startsWith("fingerprint")) - Number(b.name.startsWith("fingerprint")));
+    const isEstimate = known.some(([column, value]) => value === !column.name.endsWith("is_exact") && /^(peak_)?is_(estimate|exact)$/.test(column.name));
+    const text = (column: Column, value: Value): string => `${column.name.startsWith("delta_") && Number(value) > 0 ? "+" : ""}${cellText(column, value)}`;
+    const isLong = ([column, value]: readonly [Column, Value]): boolean => column.name === "notes" || cellText(column, value).length > 40;
     const isEmpty = this.name === "profile" && table.total === 0;
     replace(this.lead,
-      isEmpty ? h("p.hero", {}, EMPTY.profile) : number && h("p.hero", { title: exactText(...number) }, h("strong", {}, this.name === "diff" && Number(number[1]) > 0 ? "+" : "", cellText(...number)), " ", h("span", {}, what || headingOf(number[0]), isEstimate && ", an estimate")),
-      facts(rest.filter((each) => !isLong(each)).map(([column, value]) => [headingOf(column).replace(/ bytes$/, ""), linkedCell(this.context, column, cellText(column, value), { inTable: false }) ?? cellText(column, value),
+      isEmpty ? h("p.hero", {}, EMPTY.profile) : number && h("p.hero", { title: exactText(...number) }, h("strong", {}, text(...number)), " ", h("span", {}, what || headingOf(number[0]), isEstimate && ", an estimate")),
+      facts(rest.filter((each) => !isLong(each)).map(([column, value]) => [headingOf(column).replace(/ bytes$/, "").replace(/^delta /, "Δ "), linkedCell(this.context, column, cellText(column, value), { inTable: false }) ?? text(column, value),
         `${column.meaning}: ${exactText(column, value)}`])),
-      rest.filter(isLong).map(([column, value]) => (Array.isArray(value) ? value : [value]).map((text) => h("p.note", { title: column.meaning }, String(text)))));
+      rest.filter(isLong).map(([column, value]) => (Array.isArray(value) ? value : [value]).map((text) => h("p.note", { title: column.meaning }, column.name !== "notes" && `${headingOf(column)}: `, String(text)))));
     this.context.announce(`${this.declaration.short} ${number ? `${cellText(...number)} ${what}` : ""}`);
   }
 
@@ -327,7 +338,7 @@ class ReportView implements View {
         this.grid = new Table<Message>({
           label: section?.meaning ?? this.declaration.summary,
           columns: table.columns,
-          get: table.get,
+          get: (row, column) => table.get(row, this.standIn(table, row, column)),
           cell: (row, column, text) => this.cell(table, row, column, text, true),
           open: (row) => this.open(table, row),
           isCurrent: (row) => this.context.state.j !== undefined && table.rows[Number(this.context.state.j)] === row,
@@ -374,6 +385,9 @@ class ReportView implements View {
     try {
       const test = filterOf(f, table.columns, table.get);
       this.filter.mistake("");
+      if (!table.totals) {
+        this.grid?.set([], 0, "Computing…");
+      }
       await table.load(0, 1);
       if (table === this.table && table.section === "fit") {
         this.showFit(table);
@@ -410,7 +424,14 @@ class ReportView implements View {
     }
   }
 
-  private cell(table: ReportTable, row: Message, column: Column, text: string, inTable: boolean) {
+  /** Of a change, where the width has no room for both names: what was removed stands where the new name would. */
+  private standIn(table: ReportTable, row: Message, column: Column): Column {
+    const a = this.name === "diff" && column.name === "b" && !table.get(row, column) ? table.columns.find((each) => each.name === "a") : undefined;
+    return a && this.grid && !this.grid.shownColumns.includes(a) ? a : column;
+  }
+
+  private cell(table: ReportTable, row: Message, given: Column, text: string, inTable: boolean) {
+    const column = inTable ? this.standIn(table, row, given) : given;
     if (this.name === "diff" && /^(a|b|source|source_a|source_b)$/.test(column.name) && text && !text.endsWith("…")) {
       const b = table.columns.find((each) => each.name === "b");
       const isFirst = column.name.endsWith("a") || (column.name === "source" && !(b && table.get(row, b)));
@@ -436,12 +457,12 @@ class ReportView implements View {
 
   private options(): HTMLElement {
     return dropdown("Options", (panel) => {
-      const now = optionsOf(this.name, this.context.state);
+      const now = Object.fromEntries(this.given().filter(([name]) => name !== "target"));
       const change = (name: string, value: string): void => {
         const next = Object.entries({ ...now, [name]: value }).filter(([, each]) => each && each !== "false");
-        this.context.setState({ d: next.map(([key, each]) => `${key}=${each}`).join(";"), h: undefined, j: undefined });
+        this.context.setState({ d: next.map(([key, each]) => `${key}=${each}`).join(";"), j: undefined });
       };
-      replace(panel, h("div.options", {}, this.declaration.options.map((option) => {
+      replace(panel, h("div.options", {}, this.declaration.options.filter(({ name }) => name !== "target").map((option) => {
         const value = now[option.name] ?? "";
         if (option.kind === "boolean") {
           const input = h("input", { type: "checkbox", onchange: () => change(option.name, String(input.checked)) });
@@ -459,7 +480,7 @@ class ReportView implements View {
 
 const TITLES: Readonly<Record<string, string>> = { copies: "copies", cost: "instructions", profile: "instructions", peak_buffers: "at the peak", by: "grouped", at: "at a step", fit: "make it fit", spaces: "memory spaces", against: "against another" };
 
-const EMPTY: Partial<Record<ReportName, string>> = { verify: "Every rule is kept.", copies: "No instruction only moves data.", diff: "Nothing has changed.", profile: "The profile has no events of HLO instructions." };
+const EMPTY: Partial<Record<ReportName, string>> = { verify: "Every rule is kept.", copies: "No instruction only moves data.", diff: "Nothing has changed.", equivalent: "Stages are compared in folders of dumps. These are two modules.", profile: "The profile has no events of HLO instructions." };
 
 const extraOf = (state: State): string[] => (state.k ?? "").split(",").filter(Boolean);
 /** Bytes may be given with a unit, and are asked for without. */

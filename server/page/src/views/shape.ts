@@ -4,9 +4,9 @@ import { TargetSchema, WhyTable } from "@xlashape/client/gen/xlashape/v1/report_
 import type { ShapeDescription } from "@xlashape/client/gen/xlashape/v1/shape_service_pb";
 import { ElementType, type Shape } from "@xlashape/client/gen/xlashape/v1/types_pb";
 
+import { bytesText } from "../columns.js";
 import type { Context, Copies, Mount, View } from "../context.js";
 import { h, replace } from "../dom.js";
-import { sizeText } from "../graph/model.js";
 import { bitsOf, numbersOf, optionsOf, optionsText, PictureBox, type Pointed } from "../picture.js";
 import { enumNumber } from "../reports.js";
 import type { State } from "../state.js";
@@ -132,7 +132,7 @@ class ShapeView implements View {
   private fillHead(): void {
     const { text, size, dimensions, elementType } = this.description!;
     const padding = size ? size.physicalBytes - size.logicalBytes : 0n;
-    replace(this.head, h("h1", {}, text), size && h("p.large", {}, h("strong", {}, sizeText(Number(size.physicalBytes))),
+    replace(this.head, h("h1", {}, text), size && h("p.large", {}, h("strong", {}, bytesText(Number(size.physicalBytes))),
       padding > 0n ? ` buffer, ${((100 * Number(padding)) / Number(size.physicalBytes)).toFixed(1)} % of it padding` : " buffer, without padding"),
       size && h("p.soft", {}, `${dimensions.length > 0 ? dimensions.map((each) => each.toLocaleString("en")).join(" × ") : "1"} ${ElementType[elementType]?.toLowerCase() ?? ""}: elements ${Number(size.logicalBytes).toLocaleString("en")} bytes, buffer ${Number(size.physicalBytes).toLocaleString("en")} bytes`),
       this.comparison());
@@ -156,7 +156,7 @@ class ShapeView implements View {
       const rows = suggestions.suggestions.map((row) => {
         const size = Number(row.bytes ?? 0n);
         const share = bytes > 0 ? `${((100 * size) / bytes).toFixed(size * 10 < bytes ? 1 : 0)} %` : "";
-        return h("tr", {}, h("td", {}, h("code", {}, row.jax || row.text || "")), h("td", {}, sizeText(size)), h("td", {}, share), h("td", {}, row.isLossless === false ? "is lost" : "stays"),
+        return h("tr", {}, h("td", {}, h("code", {}, row.jax || row.text || "")), h("td", {}, bytesText(size)), h("td", {}, share), h("td", {}, row.isLossless === false ? "is lost" : "stays"),
           h("td", {}, row.shape && h("a", { href: this.context.link({ b: row.shape, e: undefined, z: undefined }) }, "show")));
       });
       replace(this.facts,

@@ -3,7 +3,7 @@
 import { linkedCell } from "../cells.js";
 import { cellText, exactText, headingOf } from "../columns.js";
 import type { Context, Copies, View } from "../context.js";
-import { facts } from "../controls.js";
+import { facts, targetSelect } from "../controls.js";
 import { h, replace } from "../dom.js";
 import { type Message, REPORTS, type ReportName, type ReportTable, reportTable } from "../reports.js";
 import type { State } from "../state.js";
@@ -15,6 +15,7 @@ export function mount(container: HTMLElement, context: Context): View {
 class SummaryView implements View {
   private readonly declaration = REPORTS.summary;
   private readonly place = h("section.report", { "aria-label": this.declaration.summary });
+  private readonly target = targetSelect((h) => this.context.setState({ h }));
   private asked = "";
   private findings: ReportTable | undefined;
   private forget: (() => void) | undefined;
@@ -25,10 +26,12 @@ class SummaryView implements View {
   }
 
   update(state: State): void {
-    if (state.m && state.m !== this.asked) {
-      this.asked = state.m;
+    const asked = `${state.m} ${state.h}`;
+    if (state.m && asked !== this.asked) {
+      this.asked = asked;
       this.forget?.();
-      void this.load(state.m);
+      this.target.value = state.h ?? "";
+      void this.load(state.m, asked);
     }
   }
 
@@ -46,21 +49,21 @@ class SummaryView implements View {
     };
   }
 
-  private async load(module: string): Promise<void> {
+  private async load(module: string, asked: string): Promise<void> {
     const about = { module: { source: { case: "name" as const, value: `modules/${module}` } } };
-    const [findings, fine] = ["", "fine"].map((section) => reportTable(this.context.client, "summary", section, "", about, {})) as [ReportTable, ReportTable];
+    const [findings, fine] = ["", "fine"].map((section) => reportTable(this.context.client, "summary", section, "", about, this.context.state.h ? { target: this.context.state.h } : {})) as [ReportTable, ReportTable];
     replace(this.place, h("p.busy", {}, "Computing…"));
     try {
       await findings.load(0, 1);
       await fine.load(0, 1);
     } catch (error) {
-      if (module === this.asked) {
+      if (asked === this.asked) {
         this.place.replaceChildren();
         this.context.say(error);
       }
       return;
     }
-    if (module === this.asked) {
+    if (asked === this.asked) {
       this.findings = findings;
       this.show(findings, fine);
       // Names are links as soon as the instructions are known.
@@ -70,17 +73,19 @@ class SummaryView implements View {
   }
 
   private show(findings: ReportTable, fine: ReportTable): void {
+    const isEstimate = this.declaration.totals.some((column) => column.name === "is_estimate" && findings.total_(column) === true);
     const totals = this.declaration.totals.flatMap((column) => {
       const value = findings.total_(column);
       const text = cellText(column, value);
-      return text === "" || value === false || column.name === "module" || column.kind === "texts" ? [] : [[headingOf(column), text, `${column.meaning}: ${exactText(column, value)}`] as const];
+      const heading = column.name === "peak_bytes" && isEstimate ? "peak, an estimate" : headingOf(column);
+      return text === "" || column.kind === "boolean" || column.name === "module" || column.kind === "texts" ? [] : [[heading, text, `${column.meaning}: ${exactText(column, value)}`] as const];
     });
     const notes = this.declaration.totals.find((column) => column.kind === "texts");
     const said = notes ? findings.total_(notes) : undefined;
     const rows = findings.rows.filter((row) => row !== undefined);
     const texts = fine.rows.flatMap((row) => (row ? [cellText(fine.columns[1]!, fine.get(row, fine.columns[1]!))] : []));
     replace(this.place,
-      h("div.lead", {}, facts(totals), Array.isArray(said) && said.map((text) => h("p.note", {}, String(text)))),
+      h("div.lead", {}, h("div.bar", {}, facts(totals), !this.context.isRecorded && this.target), Array.isArray(said) && said.map((text) => h("p.note", {}, String(text)))),
       rows.length > 0 && h("ol.findings", {}, rows.map((row) => this.finding(row))),
       texts.length > 0 && h("p.about", {}, `Fine: ${texts.join("; ")}.`));
   }
