@@ -174,8 +174,8 @@ export class Table<Row> {
       }
     };
     choose();
-    // Names are cut before bytes that matter are left out.
-    if (usable.some((column) => column.unit === "bytes" && column.rank <= 2 && !chosen.has(column))) {
+    // Names are cut before bytes and times that matter are left out.
+    if (usable.some((column) => ["bytes", "seconds"].includes(column.unit) && column.rank <= 2 && !chosen.has(column))) {
       for (const [column, all] of widths) if (!isNumber(column)) all[0] = Math.min(all[0], SHORTEST);
       choose();
     }
