@@ -173,6 +173,33 @@ def test_two_files_are_compared_with_links_into_both(new_page: NewPage, tmp_path
         page.wait_for_selector(".inspector h2")
 
 
+def test_a_narrow_comparison_names_what_was_removed_with_its_bytes(new_page: NewPage) -> None:
+    files = [VECTORS / "memory" / f"{name}.hlo.pb" for name in ("fft_filter", "three_branches")]
+    page = new_page(width=390, height=844)
+    page.set_input_files("input[type=file]", [str(each) for each in files])
+    page.wait_for_selector(f"{ROWS}:has-text('removed')")
+    rows = [row.split("\n") for row in page.locator(ROWS).all_inner_texts()]
+    removed = [row for row in rows if row[0] == "removed"]
+    names = {each.name for each in xs.HloModule.load(files[0]).instructions()}
+    assert all(names.intersection(row) and any(cell.endswith("B") for cell in row) for row in removed)
+    name = next(iter(names.intersection(removed[0])))
+    page.get_by_role("link", name=name, exact=True).first.click()
+    page.wait_for_selector(f".inspector h2:text-is('{name}')")
+
+
+def test_a_target_says_what_is_slow_and_stays_in_every_view(new_page: NewPage) -> None:
+    page = new_page()
+    page.set_input_files("input[type=file]", str(VECTORS / "collectives" / "tpu_decoder_step.pb.gz"))
+    page.wait_for_selector(".findings")
+    page.get_by_label("target").select_option("tpu-v5e")
+    page.wait_for_function("() => document.querySelector('.findings')?.innerText.includes('of the least time')")
+    page.get_by_role("link", name="Cost", exact=True).click()
+    page.wait_for_selector(".hero:has-text('least time of a run')")
+    least = xs.cost(xs.HloModule.load(VECTORS / "collectives" / "tpu_decoder_step.pb.gz"), target="tpu-v5e").least_time
+    number, unit = page.inner_text(".hero strong").split()
+    assert float(number) * {"µs": 1e-6, "ms": 1e-3}[unit] == pytest.approx(least, rel=1e-3)
+
+
 def test_a_profile(new_page: NewPage) -> None:
     page = new_page()
     page.set_input_files("input[type=file]", str(VECTORS / "profiles" / "scan_grad.xplane.pb"))
