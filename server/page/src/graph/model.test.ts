@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import type { Row } from "../program.js";
 import { graphOf, type Scope, type Source } from "./model.js";
-import { rangeText } from "./parts.js";
+import { type Flow, Parts, rangeText } from "./parts.js";
 import { repeats } from "./repeats.js";
 
 /** Instructions as lines: `name opcode operands…`, `!` for the root; `opcode#2` has the number 2; `opcode@c` calls c. `computation:` begins one. */
@@ -81,6 +81,26 @@ test("runs that repeat are found with their period", () => {
   assert.deepEqual(repeats(words), [{ start: 2, period: 5, copies: 12 }]);
   assert.deepEqual(repeats(["a", "b", "a", "b"]), []);
   assert.deepEqual(repeats([]), []);
+});
+
+/** The parts of instructions `layer/opcode`, by what each reads: the numbers of others. */
+function partsOf(lines: readonly (readonly [name: string, ...reads: number[]])[]): string[] {
+  const rows = lines.map(([name], number): Row => {
+    const [layer = "", opcode = ""] = name.split("/");
+    return { number, name: `i${number}`, opcode, shape: "f32[8]{0}", computation: "e", isRoot: false, index: undefined, opName: layer && `f/${layer}/op`, bytes: 32, paddingBytes: 0, source: "" };
+  });
+  const flows = lines.flatMap(([, ...reads], number): Flow[] => reads.map((from) => ({ from: rows[from]!, to: rows[number]!, shape: "f32[8]" })));
+  return new Parts(rows, flows, new Map(), 1).boxes([]).boxes.map(({ title, times, isChain }) => `${title}${times > 1 ? ` ×${times} ${isChain ? "in sequence" : "in parallel"}` : ""}`);
+}
+
+test("layers are one where they follow each other, with what is between them, and never around anything else", () => {
+  const chain = [0, 1, 2, 3].map((n): [string, ...number[]] => [`conv_${n}/dot`, ...(n > 0 ? [n] : [])]);
+  assert.deepEqual(partsOf([["in/exp"], ...chain.map(([name], n): [string, ...number[]] => [name, n])]), ["in", "conv_0…3 ×4 in sequence"]);
+  assert.deepEqual(partsOf([["in/exp"], ...chain.map(([name]): [string, ...number[]] => [name, 0]), ["out/add", 1, 2, 3, 4]]), ["in", "conv_0…3 ×4 in parallel", "out"]);
+  const alternating = [0, 1, 2].flatMap((n): [string, ...number[]][] => [[`conv_${n}/dot`, 2 * n], ["norm/add", 2 * n + 1]]);
+  assert.deepEqual(partsOf([["in/exp"], ...alternating]), ["in", "conv_0…2, norm ×3 in sequence"]);
+  // What reads the first and is read by the second stands between them.
+  assert.deepEqual(partsOf([["conv_0/dot"], ["pool/max", 0], ["conv_1/dot", 1], ["conv_2/dot", 2]]), ["conv_0", "pool", "conv_1", "conv_2"]);
 });
 
 test("layers have a range of names", () => {

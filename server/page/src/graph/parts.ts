@@ -241,6 +241,8 @@ export class Parts {
           continue;
         }
       }
+      // Inside of copies of a layer, all have one name.
+      for (const { unfolded } of groups) if (unfolded) this.rename(unfolded, depth, (name) => [patternOf(name)]);
       return groups.length > 1 || groups[0]!.copies ? joined(groups) : undefined;
     }
     return undefined;
@@ -256,13 +258,13 @@ export class Parts {
   /** Layers that follow each other, whose names differ in numbers alone, and which hold the same operations, as one. */
   private folded(copies: readonly Map<Row, number>[], work: readonly Unit[], reads: readonly number[][], runs: readonly Run[], depth: number): Group[] {
     const all = runs.map(({ name, members }) => ({ name, members, units: members.map((i) => work[i]!) }));
-    const words = all.map(({ name, units }) => `${patternOf(name)} ${titleOf(units)}`);
+    const words = all.map(({ name, units }) => `${patternOf(withoutTime(name))} ${units.length === 1 ? units[0]![0]!.opcode : titleOf(units)}`);
     return this.between(all, repeats(words, 2), (some) => some.map(({ name, units }) => ({ title: name.startsWith(" ") ? titleOf(units) : name, units, times: units[0]!.length })),
       (some, period) => {
         const each = Array.from({ length: some.length / period }, (_, copy) => some.slice(copy * period, (copy + 1) * period));
-        const title = [...each[0]!.keys()].map((k) => rangeText(each.map((runs) => runs[k]!.name))).join(", ");
-        this.rename(some.flatMap(({ units }) => units), depth, (name) => [patternOf(name)]);
-        return this.fold(copies, title, work, reads, each.map((runs) => runs.flatMap(({ members }) => members)), (i) => this.scopes.get(work[i]![0]!)?.slice(depth).join("/") ?? "");
+        const title = [...each[0]!.keys()].map((k) => rangeText(each.map((runs) => withoutTime(runs[k]!.name)))).join(", ");
+        return this.fold(copies, title, work, reads, each.map((runs) => runs.flatMap(({ members }) => members)),
+          (i) => this.scopes.get(work[i]![0]!)?.slice(depth).map((name, k) => (k === 0 ? patternOf(name) : name)).join("/") ?? "");
       });
   }
 
@@ -463,6 +465,11 @@ function runsOf(names: readonly string[], reads: readonly (readonly number[])[])
   return runs;
 }
 
+/** `norm (2)`, the second run of a name, as `norm`. */
+function withoutTime(name: string): string {
+  return name.replace(/ \(\d+\)$/, "");
+}
+
 function patternOf(name: string): string {
   return name.replace(/\d+/g, "#");
 }
@@ -499,6 +506,7 @@ function titleOf(units: readonly Unit[]): string {
 export function rangeText(names: readonly string[]): string {
   const found = names.map((name) => /^(.*?)(\d+)(\D*)$/.exec(name));
   const first = found[0];
+  if (names.every((name) => name === names[0])) return names[0]!;
   if (!first || found.some((each) => !each || each[1] !== first[1] || each[3] !== first[3])) return `${names[0]}…`;
   const numbers = found.map((each) => Number(each![2])).sort((a, b) => a - b);
   return `${first[1]}${numbers[0]}…${numbers.at(-1)}${first[3]}`;
