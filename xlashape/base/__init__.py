@@ -2,6 +2,7 @@
 since users import them by these names.
 
 - `caches`: the register of caches, each with its owner and its bound in bytes.
+- `collector`: a pause of Python's cycle collector while many objects are made.
 - `frozen`: values that cannot be changed. `tables`: named columns, for pandas, polars, Arrow, CSV and JSON lines.
 - `vocabulary`: closed lists of texts, which are enums in the schema of the service.
 - `text`: source text with lines and columns, and a cursor over it: the base of the parsers.
