@@ -314,7 +314,8 @@ def _type(option: Option) -> Any:
 
 def _value(option: Option, value: Any) -> Any:
     """The value of an argument as the report takes it."""
-    return bytes_of(value, option.name) if option.unit == "bytes" and isinstance(value, str) else value
+    is_text = option.unit == "bytes" and isinstance(value, str) and not (option.percent_of and value.endswith("%"))
+    return bytes_of(value, option.name) if is_text else value
 
 
 def _option(option: Option, value: Any) -> list[str]:

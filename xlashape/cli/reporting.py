@@ -171,15 +171,19 @@ def _click_option(option: Option) -> Callable[[Callable[..., Any]], Callable[...
 
 
 def _sentence(option: Option) -> str:
-    return f"{option.meaning[:1].upper()}{option.meaning[1:].removesuffix('.')}."
+    units = f", such as 16GiB, or 80% of the {option.percent_of.removesuffix('_bytes')}" if option.percent_of else ""
+    return f"{option.meaning[:1].upper()}{option.meaning[1:].removesuffix('.')}{units}."
 
 
 def _value(option: Option, value: Any) -> Any:
-    """The value of an option as the report takes it: a number that fits int64, bytes from text such as `10MiB`."""
+    """The value of an option as the report takes it: a number that fits int64, bytes from text such as `10MiB`. A
+    percentage stays text, where the option takes one.
+    """
     if isinstance(value, int):
         checked_int64(value, option.name, field=option.name)
     if value is not None and option.unit == "bytes" and isinstance(value, str):
-        return bytes_of(value, f"--{option.name.replace('_', '-')}")
+        made = bytes_of(value, f"--{option.name.replace('_', '-')}", 1 << 60 if option.percent_of else None)
+        return value if option.percent_of and value.endswith("%") else made
     return value
 
 
@@ -259,11 +263,14 @@ def _asked(
         raise InvalidArgumentError(message, field=f"--{local[0]}")
     sections, argument = tables
     given = {name: value for name, value in options.items() if value not in (None, "", ())}
+    subjects = [sys.stdin.buffer.read() if each == "-" else each for each in names]
+    ask = getattr(service, report.name)
     for of in [report.section(name).argument for name in sections if name]:
         if of is not None:
+            if of.percent_of and isinstance(argument, str):
+                whole = getattr(ask(*subjects, timeout=timeout, max_rows=1, **given), of.percent_of)
+                argument = bytes_of(argument, of.name, whole)
             given |= {of.name if of.is_content else "argument": str(argument)}
-    ask = getattr(service, report.name)
-    subjects = [sys.stdin.buffer.read() if each == "-" else each for each in names]
     # Totals come with every table.
     asked = ["" if name == "totals" else name for name in sections]
     return ask(*subjects, sections=asked, timeout=timeout, **given)

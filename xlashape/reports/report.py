@@ -68,6 +68,8 @@ class Option(NamedTuple):
     """Whether the option names something on this machine, such as a directory. Requests to a server do not have it."""
     is_content: bool = False
     """Whether the value names a file on this machine, whose content requests to a server have in the field."""
+    percent_of: str = ""
+    """With the unit "bytes": the total of which the command line takes a percentage, such as `80%`. Empty: none."""
 
 
 FRAMES: Final = Option(

@@ -178,17 +178,20 @@ def amount_of(text: str, option: str = "--filter") -> float:
     return number * (_BINARY[unit[0]] if "i" in unit else _UNITS[unit[0]])
 
 
-def bytes_of(text: str, option: str) -> int:
-    """A number of bytes, written as for `amount_of`. Raises InvalidArgumentError for other text, and for fewer bytes
-    than 1 MiB without a unit: `16` is more probably meant as 16 GiB than as 16 bytes.
+def bytes_of(text: str, option: str, whole: int | None = None) -> int:
+    """A number of bytes, written as for `amount_of`; with `whole`, a percentage is that part of so many bytes. Raises
+    InvalidArgumentError for other text, and for fewer bytes than 1 MiB without a unit: `16` is more probably meant as
+    16 GiB than as 16 bytes.
 
-    >>> bytes_of("16GiB", "--fit"), bytes_of("16B", "--fit"), bytes_of("2000000", "--fit")
-    (17179869184, 16, 2000000)
+    >>> bytes_of("16GiB", "--fit"), bytes_of("16B", "--fit"), bytes_of("2000000", "--fit"), bytes_of("80%", "--fit", 90)
+    (17179869184, 16, 2000000, 72)
     """
     amount = amount_of(text, option)
+    if whole is not None and text.endswith("%") and 0 < amount < 100:
+        return max(1, round(amount * whole))
     if not isfinite(amount):
         raise InvalidArgumentError(f"{option}: {text[:60]!r} is too large for a number of bytes", field=option)
     if 0 < amount < 1 << 20 and not text[-1].isalpha():
-        message = f"{option}: expected bytes with their unit, such as 16GiB or 512B, found {text[:60]!r}"
+        message = f"{option}: expected bytes with their unit, such as 16GiB or 512B{', or 80%' if whole else ''}, found {text[:60]!r}"
         raise InvalidArgumentError(message, field=option)
     return int(amount)

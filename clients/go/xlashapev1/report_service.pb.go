@@ -5328,7 +5328,7 @@ type MemoryRequest struct {
 	// Of the table `at`, which needs it, and of no other: the name of the instruction.
 	At *string `protobuf:"bytes,6,opt,name=at,proto3,oneof" json:"at,omitempty"`
 	// Of the table `fit`, which needs it, and of no other: a limit for the peak: changes that would make it smaller, and
-	// whether they fit, in bytes.
+	// whether it is within the limit then, in bytes.
 	Fit *int64 `protobuf:"varint,7,opt,name=fit,proto3,oneof" json:"fit,omitempty"`
 	// A memory space by XLA's number, whose memory alone counts; without it all count together, as in XLA.
 	Space *int64 `protobuf:"varint,8,opt,name=space,proto3,oneof" json:"space,omitempty"`
@@ -6340,6 +6340,8 @@ type MemoryFitRow struct {
 	IsExact *bool `protobuf:"varint,7,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`
 	// Whether the new peak is within the limit for certain.
 	Fits *bool `protobuf:"varint,8,opt,name=fits,proto3,oneof" json:"fits,omitempty"`
+	// In words whether the change brings the peak within the limit, and how sure that is.
+	Verdict *string `protobuf:"bytes,12,opt,name=verdict,proto3,oneof" json:"verdict,omitempty"`
 	// Floating-point operations that the change adds, in flops.
 	Flops *int64 `protobuf:"varint,9,opt,name=flops,proto3,oneof" json:"flops,omitempty"`
 	// The instruction that the change is about.
@@ -6434,6 +6436,13 @@ func (x *MemoryFitRow) GetFits() bool {
 		return *x.Fits
 	}
 	return false
+}
+
+func (x *MemoryFitRow) GetVerdict() string {
+	if x != nil && x.Verdict != nil {
+		return *x.Verdict
+	}
+	return ""
 }
 
 func (x *MemoryFitRow) GetFlops() int64 {
@@ -13760,7 +13769,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06_shareB\x10\n" +
 	"\x0e_padding_bytesB\n" +
 	"\n" +
-	"\b_buffers\"\x9a\x04\n" +
+	"\b_buffers\"\xc5\x04\n" +
 	"\fMemoryFitRow\x123\n" +
 	"\x06change\x18\x01 \x01(\x0e2\x1b.xlashape.v1.PeakChangeKindR\x06change\x12)\n" +
 	"\x0enew_peak_bytes\x18\x02 \x01(\x03H\x00R\fnewPeakBytes\x88\x01\x01\x12$\n" +
@@ -13772,18 +13781,22 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"upperBytes\x88\x01\x01\x12*\n" +
 	"\x0etogether_bytes\x18\x06 \x01(\x03H\x04R\rtogetherBytes\x88\x01\x01\x12\x1e\n" +
 	"\bis_exact\x18\a \x01(\bH\x05R\aisExact\x88\x01\x01\x12\x17\n" +
-	"\x04fits\x18\b \x01(\bH\x06R\x04fits\x88\x01\x01\x12\x19\n" +
-	"\x05flops\x18\t \x01(\x03H\aR\x05flops\x88\x01\x01\x12\x17\n" +
+	"\x04fits\x18\b \x01(\bH\x06R\x04fits\x88\x01\x01\x12\x1d\n" +
+	"\averdict\x18\f \x01(\tH\aR\averdict\x88\x01\x01\x12\x19\n" +
+	"\x05flops\x18\t \x01(\x03H\bR\x05flops\x88\x01\x01\x12\x17\n" +
 	"\x04name\x18\n" +
-	" \x01(\tH\bR\x04name\x88\x01\x01\x12\x17\n" +
-	"\x04text\x18\v \x01(\tH\tR\x04text\x88\x01\x01B\x11\n" +
+	" \x01(\tH\tR\x04name\x88\x01\x01\x12\x17\n" +
+	"\x04text\x18\v \x01(\tH\n" +
+	"R\x04text\x88\x01\x01B\x11\n" +
 	"\x0f_new_peak_bytesB\x0e\n" +
 	"\f_saved_bytesB\x0e\n" +
 	"\f_lower_bytesB\x0e\n" +
 	"\f_upper_bytesB\x11\n" +
 	"\x0f_together_bytesB\v\n" +
 	"\t_is_exactB\a\n" +
-	"\x05_fitsB\b\n" +
+	"\x05_fitsB\n" +
+	"\n" +
+	"\b_verdictB\b\n" +
 	"\x06_flopsB\a\n" +
 	"\x05_nameB\a\n" +
 	"\x05_text\"\xb0\x03\n" +

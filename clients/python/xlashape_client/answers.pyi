@@ -282,6 +282,7 @@ class ReceivedMemoryFitRow(ReceivedRow):
     together_bytes: int | None
     is_exact: bool
     fits: bool | None
+    verdict: str | None
     flops: int | None
     name: str | None
     text: str

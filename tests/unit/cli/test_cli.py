@@ -14,6 +14,7 @@ import command_line
 import pytest
 from optional import needed_in_ci
 
+import xlashape as xs
 from xlashape.hlo import HloModule
 from xlashape.shape import Shape, tiling
 from xlashape_server import Config, Server
@@ -381,8 +382,8 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments):
             ["serve", "--print-config", "--max-concurrent-calls", "0"],
             "max_concurrent_calls: expected a number from 1 on, found 0",
         ),
-        (["memory", MODULE, "--fit", "16"], "--fit: expected bytes with their unit, such as 16GiB or 512B, found '16'"),
-        (["memory", MODULE, "--fit", "50%"], "--fit: expected bytes with their unit"),
+        (["memory", MODULE, "--fit", "16"], "--fit: expected bytes with their unit, such as 16GiB or 512B, or 80%, found '16'"),
+        (["memory", MODULE, "--fit", "much%"], "--fit: expected a number such as 128, 10MiB or 50%, found 'much%'"),
         (["scan", MODULE, "-o", "x", "--memory", "2"], "--memory: expected bytes with their unit"),
         (["memory", MODULE, "--at", "nothing.7"], "no instruction 'nothing.7' takes memory"),
         (["memory", MODULE, "--space", "9"], "nothing of the program is in memory space 9; there is 0 (device)"),
@@ -572,6 +573,7 @@ def test_a_shape_of_an_unknown_element_type(where):
     [
         ["--fit", "2700KiB"],
         ["--fit", "16GiB"],
+        ["--fit", "80%"],
         ["--by", "opcode"],
         ["--at", "ynn_fusion.4"],
         ["--space", "0"],
@@ -597,13 +599,17 @@ def test_what_fits_is_said_first():
     )
     told = answer("memory", MODULE, "--fit", "2700KiB")
     assert told.startswith(
-        "By the estimate it does not fit: the peak of 2.75 MiB is 116.0 KiB more than the limit of 2.64 MiB; 1.88 MiB are "
-        "certain. With the first change it fits"
+        "By the estimate it does not fit: the peak of 2.75 MiB is 116.0 KiB more than the limit of 2.64 MiB; it may be as "
+        "low as 1.88 MiB. It fits for certain with donation: at most 2.62 MiB."
     )
     assert answer("memory", MODULE, "--fit", "1KiB").startswith(
         "It does not fit: the peak of 2.75 MiB is 2.75 MiB more"
     )
-    assert "No list of these changes is certain" in answer("memory", MODULE, "--fit", "1KiB")
+    assert "No change here is enough alone." in answer("memory", MODULE, "--fit", "1KiB")
+    part = answer("memory", MODULE, "--fit", "80%")
+    assert "more than the limit of 2.20 MiB (80% of the peak)" in part
+    assert "With bf16 it fits by the estimate: 1.75 MiB. It fits for certain with donation and a smaller size" in part
+    assert xs.memory(MODULE).fit("80%") == xs.memory(MODULE).suggest(round(0.8 * xs.memory(MODULE).peak_bytes))
 
 
 def test_frames_of_libraries_are_shown_where_they_are_asked_for(server):

@@ -27,7 +27,7 @@ from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.reports.groups import grouped, layer_of
-from xlashape.reports.memory.declaration import KEYS, REPORT
+from xlashape.reports.memory.declaration import KEYS, REPORT, limit_of
 from xlashape.reports.memory.plan import (
     CONSTANT,
     HOST,
@@ -498,9 +498,9 @@ class ProgramMemory(Frozen, Answer[LiveBuffer]):
         return tuple(sorted(rows, key=lambda row: (-row.bytes, row.group)))
 
     def suggest(self, limit: int | None = None) -> tuple[MemorySuggestion, ...]:
-        """Changes that would make the peak smaller, the one with the lowest peak first. With a limit in bytes, the
-        list of changes that is certain to bring the peak within it comes first, and each change says whether it alone
-        does so.
+        """Changes that would make the peak smaller, first those that cost the author least: donations, copies, padding,
+        recomputing, precision, a smaller size; of a kind the one with the lowest peak. With a limit in bytes, each says
+        whether it alone brings the peak within it, and those of the list that is certain to do so have `together_bytes`.
 
         Only a donation is ever exact. Raises InvalidArgumentError for a limit that is no number of bytes.
         """
@@ -510,13 +510,9 @@ class ProgramMemory(Frozen, Answer[LiveBuffer]):
         return suggestions(self.plan, limit)
 
     def fit(self, limit: int | str | None = None) -> tuple[MemorySuggestion, ...]:
-        """`suggest` under the name of the command line's option `--fit 16GiB`. The limit may be text, as in a request
-        of the service."""
-        if isinstance(limit, str):
-            if not limit.isdecimal():
-                raise InvalidArgumentError(f"limit takes a number of bytes, not {limit!r}", field="limit")
-            return self.suggest(int(limit))
-        return self.suggest(limit)
+        """`suggest` under the name of the command line's option `--fit`. The limit may be text: `16GiB`, digits alone,
+        or `80%` of the present peak."""
+        return self.suggest(None if limit is None else limit_of(limit, self.peak_bytes))
 
     # -- text ---------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.reports import vocabularies
 from xlashape.reports.report import FRAMES, NOTES, STRICT, Option, Report, Section, by_section
+from xlashape.reports.selection import bytes_of
 from xlashape.reports.text import short_bytes
 from xlashape.shape.parts.target import TARGET_NAMES
 
@@ -73,10 +74,11 @@ SUGGESTION: Final = (
     Column("new_peak_bytes", ColumnKind.INTEGER, "the peak with the change", "bytes", rank=1, heading="new peak"),
     Column("saved_bytes", ColumnKind.INTEGER, "how much lower the peak is", "bytes", rank=2, heading="saved"),
     Column("lower_bytes", ColumnKind.INTEGER, "what the new peak is at least", "bytes"),
-    Column("upper_bytes", ColumnKind.INTEGER, "what the new peak is at most, where that is known", "bytes", rank=4, heading="at most"),
+    Column("upper_bytes", ColumnKind.INTEGER, "what the new peak is at most, where that is known", "bytes"),
     Column("together_bytes", ColumnKind.INTEGER, "of a change in the list that is certain to bring the peak within the limit: the peak at most with it and those before it", "bytes", rank=3, heading="together"),
-    Column("is_exact", ColumnKind.BOOLEAN, "whether the new peak is exact", rank=5, heading="exact"),
-    Column("fits", ColumnKind.BOOLEAN, "whether the new peak is within the limit for certain", rank=3),
+    Column("is_exact", ColumnKind.BOOLEAN, "whether the new peak is exact"),
+    Column("fits", ColumnKind.BOOLEAN, "whether the new peak is within the limit for certain"),
+    Column("verdict", ColumnKind.TEXT, "in words whether the change brings the peak within the limit, and how sure that is", rank=1),
     Column("flops", ColumnKind.INTEGER, "floating-point operations that the change adds", "flops", rank=6),
     Column("name", ColumnKind.TEXT, "the instruction that the change is about"),
     Column("text", ColumnKind.TEXT, "what to write in the program, in words", rank=1),
@@ -104,12 +106,31 @@ TOTALS: Final = (
     NOTES,
 )  # fmt: skip
 
+_CHANGES: Final = {
+    "donate": "donation",
+    "copy": "a copy removed",
+    "padding": "another layout",
+    "recompute": "values computed again",
+    "precision": "bf16",
+    "smaller": "a smaller size",
+}
+
+
+def limit_of(limit: int | str, peak: int) -> int:
+    """A limit in bytes, also as text: `16GiB`, digits alone, or a percentage of the present peak. InvalidArgumentError
+    for other text."""
+    if isinstance(limit, str):
+        return int(limit) if limit.isdecimal() else bytes_of(limit, "fit", peak)
+    return limit
+
 
 def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
-    """A text: whether the peak is within the limit, for certain or by the estimate, and how many of the first
-    suggestions bring it there."""
-    limit, peak, upper = int(limit), answer.peak_bytes, answer.upper_bytes
-    least, most = short_bytes(limit), short_bytes(peak)
+    """A text: whether the peak is within the limit, for certain or by the estimate, and which changes bring it there.
+    """
+    part = f" ({limit} of the peak)" if isinstance(limit, str) and limit.endswith("%") else ""
+    peak, upper = answer.peak_bytes, answer.upper_bytes
+    limit = limit_of(limit, peak)
+    least, most = f"{short_bytes(limit)}{part}", short_bytes(peak)
     if peak <= limit:
         if upper is not None and upper <= limit:
             return f"It fits: the peak of {most} is within the limit of {least}."
@@ -117,16 +138,20 @@ def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
         return f"By the estimate it fits: the peak of {most} is within the limit of {least}, but {bound}."
     verdict, bound = "It does not fit", ""
     if answer.lower_bytes <= limit:
-        verdict, bound = "By the estimate it does not fit", f"; {short_bytes(answer.lower_bytes)} are certain"
+        verdict, bound = "By the estimate it does not fit", f"; it may be as low as {short_bytes(answer.lower_bytes)}"
     text = f"{verdict}: the peak of {most} is {short_bytes(peak - limit)} more than the limit of {least}{bound}."
-    listed = [each.together_bytes for each in rows if each.together_bytes is not None]
-    if not listed:
-        lasting = answer.argument_bytes + answer.output_bytes - answer.alias_bytes
-        if lasting > limit:
-            text += f" Arguments and outputs alone take {short_bytes(lasting)}."
-        return f"{text} No list of these changes is certain to bring it there."
-    changes = "change" if len(listed) == 1 else f"{len(listed)} changes together"
-    return f"{text} With the first {changes} it fits: the peak is at most {short_bytes(listed[-1])} then."
+    lasting = answer.argument_bytes + answer.output_bytes - answer.alias_bytes
+    if lasting > limit:
+        text += f" Arguments and outputs alone take {short_bytes(lasting)}."
+    listed = [each for each in rows if each.together_bytes is not None]
+    enough = next((each for each in rows if each.new_peak_bytes <= limit and each.together_bytes is None), None)
+    if enough is not None and (not listed or enough.change != listed[-1].change == "smaller"):
+        sure = "for certain" if enough.fits else "by the estimate"
+        text += f" With {_CHANGES[enough.change]} it fits {sure}: {short_bytes(enough.new_peak_bytes)}."
+    if listed:
+        changes = " and ".join(dict.fromkeys([_CHANGES[each.change] for each in listed]))
+        return f"{text} It fits for certain with {changes}: at most {short_bytes(listed[-1].together_bytes)}."
+    return text if enough is not None else f"{text} No change here is enough alone."
 
 
 REPORT: Final = Report(
@@ -151,8 +176,9 @@ REPORT: Final = Report(
             Option(
                 "fit",
                 ColumnKind.INTEGER,
-                "a limit for the peak: changes that would make it smaller, and whether they fit",
+                "a limit for the peak: changes that would make it smaller, and whether it is within the limit then",
                 unit="bytes",
+                percent_of="peak_bytes",
             ),
             _fit_headline,
         ),

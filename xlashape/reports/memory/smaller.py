@@ -25,6 +25,7 @@ from xlashape.reports.memory.dimensions import ArgumentAxis, Dimensions, Followe
 from xlashape.reports.memory.donations import Aliases, Donations, hands_on
 from xlashape.reports.memory.plan import TEMPORARY, Plan
 from xlashape.reports.memory.schedule import array_bytes
+from xlashape.reports.text import short_bytes
 from xlashape.shape import PrimitiveType, Shape
 
 _SLACK: Final = 0.1
@@ -214,7 +215,7 @@ class Sizes:
         )
         each = (self._peak - self.peak(followed, size).peak) / (followed.size - size)
         split = f" on each of {max(parts)} devices" if max(parts) > 1 else ""
-        text = f"{named} as {size} instead of {followed.size}{split}: each takes about {round(each):,} bytes"
+        text = f"{named} as {size} instead of {followed.size}{split}: each takes about {short_bytes(each)}"
         if followed.unknown:
             reason, name = next(iter(followed.unknown.items()))
             text += f"; not known: {reason} ({name})"

@@ -14,8 +14,9 @@ the plan: the schedule stays, lives and sizes change. A compiler may schedule an
 only a donation is exact, and only where no copy can become necessary; all other changes have bounds. A change without
 an upper bound is an idea: its text says what is not known.
 
-With a limit, the search is for a list of changes that is certain to bring the peak within it: donations first, which
-cost nothing, then a smaller dimension.
+Changes are listed by what they cost the author: a donation costs nothing, a copy or padding an edit that changes no
+value, recomputing time, another precision changes results, and a smaller dimension is another program. With a limit,
+the search is for a list of changes that is certain to bring the peak within it: donations, then a smaller dimension.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ from xlashape.shape import PrimitiveType, Shape
 _LEAST_SHARE: Final = 0.01
 """Changes that save a smaller part of the peak are not listed."""
 _MOST_OF_A_KIND: Final = 5
+_BY_COST: Final = ("donate", "copy", "padding", "recompute", "precision", "smaller")
+"""The kinds of changes, first those that cost the author least."""
 _CHEAP: Final = frozenset([Opcode.CONSTANT, Opcode.COPY, Opcode.IOTA])
 _AGAIN: Final = re.compile(r"transpose\(|checkpoint|remat")
 """Parts of the names of operations of a backward pass, and of operations that are already computed again."""
@@ -69,6 +72,8 @@ class MemorySuggestion(NamedTuple):
     is_exact: bool
     fits: bool | None
     """Whether the new peak is within the limit for certain; None without a limit."""
+    verdict: str | None
+    """In words whether the change brings the peak within the limit, and how sure that is; None without a limit."""
     flops: int | None
     """Floating-point operations that the change adds; None where that is not counted."""
     name: str | None
@@ -86,9 +91,10 @@ class MemorySuggestion(NamedTuple):
 
 
 def suggestions(plan: Plan, limit: int | None, *, only_certain: bool = False) -> tuple[MemorySuggestion, ...]:
-    """The changes for a plan: first the list that is certain to bring the peak within the limit of bytes, then the
-    others, the one with the lowest peak first. Empty for a plan without a module. `only_certain` leaves out ideas, what
-    may not lower the peak, and smaller sizes, which make another program; all donations are one.
+    """The changes for a plan, first the kind that costs the author least; of a kind those in the list that is certain
+    to bring the peak within the limit of bytes, then the others, the one with the lowest peak first. Empty for a plan
+    without a module. `only_certain` leaves out ideas, what may not lower the peak, and smaller sizes, which make another
+    program; all donations are one.
     """
     if plan.module is None or not plan.module.computations:
         return ()
@@ -140,10 +146,8 @@ class _Suggestions:
         first = self._certain_list(donations)
         texts = {one.text for one in first}
         is_smaller = any(one.change == "smaller" for one in first)
-        return (
-            *first,
-            *[one for one in found if one.text not in texts and not (is_smaller and one.change == "smaller")],
-        )
+        found = [one for one in found if one.text not in texts and not (is_smaller and one.change == "smaller")]
+        return tuple(sorted([*first, *found], key=lambda one: _BY_COST.index(one.change)))
 
     def _donate(self, each: Donation) -> MemorySuggestion:
         bounds = None if each.is_exact else (each.lower_bytes, each.upper_bytes)
@@ -174,6 +178,9 @@ class _Suggestions:
             if smaller is None:
                 return []
             chosen.append(smaller)
+        if len(chosen) > 1:
+            together = f"fits with the donations above: at most {short_bytes(chosen[-1].together_bytes or 0)}"
+            chosen[-1] = chosen[-1]._replace(verdict=together)
         return chosen
 
     def _made(
@@ -188,7 +195,10 @@ class _Suggestions:
     ) -> MemorySuggestion:
         """A suggestion; without bounds it is exact."""
         lower, upper = (new_peak, new_peak) if bounds is None else bounds
-        fits = None if self._limit is None else upper is not None and upper <= self._limit
+        fits = verdict = None
+        if self._limit is not None:
+            fits = upper is not None and upper <= self._limit
+            verdict = _verdict(self._limit, new_peak, upper)
         return MemorySuggestion(
             change,
             text,
@@ -198,6 +208,7 @@ class _Suggestions:
             None if upper is None else max(upper, new_peak),
             bounds is None,
             fits,
+            verdict,
             flops,
             name,
         )
@@ -430,6 +441,21 @@ class _Suggestions:
             text += _BEFORE
         made = self._made("smaller", text, found.peak, bounds=(found.lower, found.upper))
         return made._replace(dimensions=tuple([tuple(axis) for axis in sorted(followed.axes)]), size=size)
+
+
+def _verdict(limit: int, new_peak: int, upper: int | None) -> str:
+    """Whether a new peak is within a limit, and how sure that is.
+
+    >>> _verdict(64, 50, 60), _verdict(64, 50, 70), _verdict(64, 50, None)
+    ('fits', 'fits by the estimate; at most 70 B', 'fits by the estimate; no upper bound is known')
+    >>> _verdict(64, 80, None)
+    'alone not enough: 16 B too much'
+    """
+    if upper is not None and upper <= limit:
+        return "fits"
+    if new_peak <= limit:
+        return f"fits by the estimate; {'no upper bound is known' if upper is None else f'at most {short_bytes(upper)}'}"
+    return f"alone not enough: {short_bytes(new_peak - limit)} too much"
 
 
 def _totals(plan: Plan, sizes: Sequence[int]) -> Sequence[int]:

@@ -108,9 +108,10 @@ def test_suggestions_of_all_programs_are_ordered_and_bounded():
         answer = memory(path)
         found = answer.suggest(answer.peak_bytes - 1)
         listed = [each for each in found if each.together_bytes is not None]
-        others = [each.new_peak_bytes for each in found if each.together_bytes is None]
-        assert found[: len(listed)] == tuple(listed)
+        costs = ("donate", "copy", "padding", "recompute", "precision", "smaller")
+        others = [(costs.index(each.change), each.new_peak_bytes) for each in found if each.together_bytes is None]
         assert others == sorted(others)
+        assert [each.change for each in found] == sorted([each.change for each in found], key=costs.index)
         together = [answer.peak_bytes, *[each.together_bytes for each in listed]]
         assert together == sorted(together, reverse=True)
         assert not listed or together[-1] < answer.peak_bytes
@@ -128,6 +129,8 @@ def test_suggestions_of_all_programs_are_ordered_and_bounded():
             assert each.is_exact <= (each.change == "donate")
             assert each.is_exact <= (each.lower_bytes == each.upper_bytes)
             assert each.fits == (each.upper_bytes < answer.peak_bytes)
+            assert each.fits == (each.verdict.split()[0] == "fits" and "estimate" not in each.verdict)
+            assert each.verdict.startswith("fits")
         assert answer.fit(answer.peak_bytes - 1) == found
 
 
