@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from xlashape.base.pasted import clean
 from xlashape.drawing.draw import example_of
 from xlashape.errors import DecodeError, InvalidArgumentError, ParseError, XlashapeError
 from xlashape.hlo import HloModule, Opcode
@@ -18,19 +17,14 @@ from xlashape.hlo.files.convert import FileKind, detect
 from xlashape.hlo.files.detect_format import holds_text
 from xlashape.hlo.files.dumps import what_else
 from xlashape.proto.wire import BYTES, VARINT, fields
-from xlashape.reports.oom_text import is_report, read_shapes, read_totals
-from xlashape.reports.program import mends
-from xlashape.reports.why.compiler_messages import read_messages
+from xlashape.reports.oom_text import read_shapes
+from xlashape.reports.program import MOST_SEARCHED, is_message, mends
 from xlashape.shape import Layout, Shape
 from xlashape.symbolic import IndexingMap
 
 _HEAD: Final = 1 << 16
 """The bytes at the beginning by which a large file is recognized. Also the most characters of a text that is tried as a
 shape, a layout, a map or lines of HLO."""
-_MOST_SEARCHED: Final = 4 << 20
-"""The characters at the beginning of a text in which reports, computations and shapes are searched. The search takes a
-third of a second; in 60 million characters it would take seven seconds, and no other thread runs meanwhile.
-"""
 _SPACE: Final = re.compile(r"\s*")
 _MODULE: Final = re.compile(r"(?:HloModule|ENTRY)\b")
 _COMPUTATION: Final = re.compile(r"^(?:HloModule|ENTRY)\s+%?[\w.\-]", re.MULTILINE)
@@ -94,9 +88,8 @@ def recognize(content: bytes) -> Recognized:
     short = _short(text.strip()) if len(text) <= _HEAD else None
     if isinstance(short, Recognized):
         return short
-    begin = text[:_MOST_SEARCHED]
-    cleaned = clean(begin)
-    if is_report(begin) or read_totals(cleaned) is not None or read_messages(cleaned) is not None:
+    begin = text[:MOST_SEARCHED]
+    if is_message(begin):
         return Recognized("report", text, "", "a report about memory")
     if _COMPUTATION.search(begin):
         return _module(text)

@@ -383,7 +383,8 @@ def _section_headline(answer: Answer, section: str, argument: Any, found: Sequen
     declared = answer.report.section(section)
     if declared.headline is None:
         return ""
-    return fill(declared.headline(answer, found, argument), terminal_width() or 10**6)
+    lines = declared.headline(answer, found, argument).splitlines()
+    return "\n".join([fill(each, terminal_width() or 10**6, break_on_hyphens=False) for each in lines])
 
 
 def _text(

@@ -6,10 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from xlashape.base.similar import did_you_mean
+from xlashape.base.similar import did_you_mean, stem_of
 from xlashape.errors import InvalidArgumentError
+
+if TYPE_CHECKING:  # start-up time: questions about a shape need no modules
+    from xlashape.hlo.module import HloComputation, HloModule
 
 T = TypeVar("T")
 
@@ -36,6 +39,9 @@ _MACHINERY: Final = frozenset(
 )
 _NUMBERED: Final = re.compile(r"[^\W\d]*\d\w*(?:\[\d+\])?")
 _LAST_NUMBER: Final = re.compile(r"(?<![:\d])\d+(?=\]?$)")
+_ANY_NUMBER: Final = re.compile(r"(?<![:\d])\d+(?!\d| layers)")
+_MANY: Final = 20
+"""More groups than a table shows."""
 _KEY_OF_PYTREE: Final = re.compile(r"\w+")
 _NUMBERED_KEY: Final = re.compile(r"[^\W\d]\w*\d")
 
@@ -55,46 +61,54 @@ class RowGroup:
             raise AttributeError(f"a group has no {name!r}; it has {', '.join(self.sums)}") from None
 
 
-def grouped(rows: Iterable[T], key: str, keys: Sequence[str]) -> dict[str, list[T]]:
+def grouped(rows: Iterable[T], key: str, keys: Sequence[str], module: HloModule | None = None) -> dict[str, list[T]]:
     """The rows by the name of their group. InvalidArgumentError for a key that is none of `keys`.
 
     Layers that differ in their last number alone are one group, whose name says how many they are: `layers_* × 32`.
+    `module`, where it is known, tells which layers call a function that several share, such as `relu`.
     """
     if key not in keys:
         message = f"expected one of {', '.join(keys)}, found {key!r:.60}{did_you_mean(key, keys)}"
         raise InvalidArgumentError(message, field="by")
     groups: dict[str, list[T]] = {}
+    calling: dict[HloComputation, tuple[str, ...]] = {}
     for row in rows:
-        groups.setdefault(_group_of(row, key), []).append(row)
+        if key in ("layer", "each_layer"):
+            name = layer_of_row(row, "") or _shared(row, module, calling)
+            name = name or getattr(row, "source", None) or "(no layer known)"
+        else:
+            name = _group_of(row, key)
+        groups.setdefault(name, []).append(row)
     return folded(groups) if key == "layer" else groups
 
 
 def layer_of(op_name: str) -> str:
     """The part of an op_name that names what a person would call a layer: scopes up to the first that has a number, or
-    all of them.
+    all of them. Empty where it names no scope.
 
-    The names of jitted functions, transformations and control flow are left out, and so is the primitive at the end,
-    unless nothing else is left.
+    The names of jitted functions, transformations and control flow are left out, and so is the primitive at the end.
+    Of an op_name of several operations, the first counts.
 
     >>> layer_of("jit(step)/transpose(jvp(transformer))/layer_3/attention/dot_general")
     'transformer/layer_3'
-    >>> layer_of("jit(f)/jit(main)/mlp/while/body/add"), layer_of("jit(f)/add"), layer_of("w[0]")
-    ('mlp', 'add', 'w[0]')
+    >>> layer_of("jit(f)/jit(main)/mlp/while/body/add;jit(f)/mul"), layer_of("jit(f)/jvp(jit(relu))/max")
+    ('mlp', '')
     """
-    parts = op_name.split("/")
+    parts = op_name.partition(";")[0].split("/")
     kept: list[str] = []
     for part in parts[:-1]:
-        is_jitted = part.startswith(("jit(", "pjit("))
+        wrappers: list[str] = []
         while (match := _WRAPPER.fullmatch(part)) is not None:
+            wrappers.append(part)
             part = match[1]
-        if is_jitted or part in _MACHINERY:
+        if any(each.startswith(("jit(", "pjit(")) for each in wrappers) or part in _MACHINERY:
             continue
         if part.startswith("("):  # several op_names in one
             break
         kept.append(part)
         if _NUMBERED.fullmatch(part):
             break
-    return "/".join(kept) or parts[-1]
+    return "/".join(kept)
 
 
 def argument_layer(path: str) -> str:
@@ -110,18 +124,43 @@ def argument_layer(path: str) -> str:
 
 def _group_of(row: Any, key: str) -> str:
     """The name of a row's group, in words where the row has no value."""
-    if key in ("layer", "each_layer"):
-        return layer_of_row(row, "(no layer known)")
     value: Any = getattr(row, key)
     text = "" if value is None else ", ".join(value) if key == "mesh_axes" else str(value)
     return text or (ARGUMENTS if _is_argument(row) else f"(no {key} known)")
 
 
 def layer_of_row(row: Any, otherwise: str) -> str:
-    """The layer of a row by its op_name, `otherwise` where it has none."""
-    if _is_argument(row):
-        return argument_layer(row.op_name or "")
-    return layer_of(row.op_name) if row.op_name else otherwise
+    """The layer of a row by its op_name, for what only moves an argument that of the argument; else `otherwise`."""
+    name = row.op_name or ""
+    if _is_argument(row) or (name and "/" not in name and "[" in name):
+        return argument_layer(name)
+    return layer_of(name) or otherwise
+
+
+def _shared(row: Any, module: HloModule | None, known: dict[HloComputation, tuple[str, ...]]) -> str:
+    """The layers that call the computation of a row, as one name; empty where none is known."""
+    name = getattr(row, "computation", None)
+    layers = _calling(module, module.computation(name), known) if module is not None and name else ()
+    if len(layers) < 2:
+        return next(iter(layers), "")
+    for pattern in (_LAST_NUMBER, _ANY_NUMBER):
+        same = {pattern.sub("*", layer) for layer in layers}
+        if len(same) == 1:
+            return same.pop()
+    return f"{stem_of(name or '').strip('_')}, in {len(layers)} layers"
+
+
+def _calling(
+    module: HloModule, computation: HloComputation, known: dict[HloComputation, tuple[str, ...]]
+) -> tuple[str, ...]:
+    """The layers of the instructions that call a computation, directly or by way of others."""
+    if computation not in known:
+        found: dict[str, None] = {}
+        for call in module.callers_of(computation):
+            layer = layer_of(f"{call.metadata.op_name}/")
+            found |= dict.fromkeys([layer] if layer else _calling(module, call.computation, known))
+        known[computation] = tuple(found)
+    return known[computation]
 
 
 def unnumbered(layer: str) -> str:
@@ -134,11 +173,17 @@ def _is_argument(row: Any) -> bool:
 
 
 def folded(groups: Mapping[str, list[T]]) -> dict[str, list[T]]:
-    """Groups whose names differ in the last number alone, as one."""
+    """Groups whose names differ in the last number alone, as one; where that leaves many, in any number."""
     names: dict[str, list[str]] = {}
-    for name in groups:
-        names.setdefault(unnumbered(name), []).append(name)
+    for pattern in (_LAST_NUMBER, _ANY_NUMBER):
+        names.clear()
+        for name in groups:
+            names.setdefault(pattern.sub("*", name), []).append(name)
+        if len(names) <= _MANY:
+            break
     return {
-        same[0] if len(same) == 1 else f"{folded} × {len(same)}": [row for name in same for row in groups[name]]
+        same[0] if len(same) == 1 else f"{folded} × {len({*same} - {folded})}": [
+            row for name in same for row in groups[name]
+        ]
         for folded, same in names.items()
     }

@@ -6,15 +6,27 @@ import os
 from collections.abc import Mapping, Sequence
 from io import IOBase
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from xlashape.base.pasted import searched
+from xlashape.base.pasted import clean, searched
 from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError, ParseError, XlashapeError
 from xlashape.hlo.files.convert import decompressed
 from xlashape.hlo.files.forgiving import mended
 from xlashape.hlo.files.module_of import is_path
 from xlashape.hlo.module import HloModule
-from xlashape.reports.oom_text import is_report
+from xlashape.hlo.ops.opcode import Opcode
+from xlashape.reports.oom_text import is_report, read_totals
+from xlashape.reports.why.compiler_messages import read_messages
+
+MOST_SEARCHED: Final = 4 << 20
+"""The characters at the beginning of a text in which messages, computations and shapes are searched. The search takes a
+third of a second; in 60 million characters it would take seven seconds, and no other thread runs meanwhile.
+"""
+_EARLY: Final = (
+    "The module has no schedule and no fusion, as before XLA's optimizations: bytes moved, copies, reads and "
+    "temporaries are those of its instructions one by one, and not of what runs. Dump the module after optimizations "
+    "for these."
+)
 
 
 def program(
@@ -39,7 +51,7 @@ def program(
         if text is None:
             raise
         text, notes = searched(text)
-        if is_report(text):
+        if is_message(text):
             raise DecodeError("this is a report about memory, which `why` explains") from None
         module = _mended(text)
         if module is None:
@@ -48,9 +60,26 @@ def program(
         return module
 
 
+def is_early(module: HloModule) -> bool:
+    """Whether a module is as XLA has it before its optimizations: without a schedule and without a fusion."""
+    return not module.head.HasField("schedule") and all(each.opcode != Opcode.FUSION for each in module.instructions())
+
+
+def early_notes(module: HloModule) -> tuple[str, ...]:
+    """The note of reports whose numbers are not those of the compiled program, for a module that `is_early`. Of a part
+    of a text, which has notes of its own, that is not known."""
+    return (_EARLY,) if is_early(module) and not module.notes else ()
+
+
+def is_message(text: str) -> bool:
+    """Whether a text is what a compiler or an allocator says about memory that has run out."""
+    cleaned = clean(text[:MOST_SEARCHED])
+    return is_report(cleaned) or read_totals(cleaned) is not None or read_messages(cleaned) is not None
+
+
 def mends(text: str) -> HloModule | None:
     """The module of a text that is none as it stands but holds lines of HLO; None where it holds none."""
-    return None if is_report(text) else _mended(text)
+    return None if is_message(text) else _mended(text)
 
 
 def _mended(text: str) -> HloModule | None:

@@ -32,7 +32,7 @@ from xlashape.base.similar import did_you_mean
 from xlashape.base.tables import Column, ColumnKind, Table, Tabular
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.reports import vocabularies
-from xlashape.reports.groups import RowGroup, grouped
+from xlashape.reports.groups import ARGUMENTS, RowGroup, grouped
 from xlashape.reports.text import alike_together, facts_text, not_shown, table_text
 
 if TYPE_CHECKING:  # Python's own TypeVar has no defaults before 3.13
@@ -72,6 +72,7 @@ class Option(NamedTuple):
     """With the unit "bytes": the total of which the command line takes a percentage, such as `80%`. Empty: none."""
 
 
+_NO_METADATA: Final = "The file has no metadata of its instructions: layers, lines and operations are not known."
 FRAMES: Final = Option(
     "frames",
     ColumnKind.TEXT,
@@ -135,7 +136,14 @@ def by_section(what: str, columns: Sequence[Column], keys: Sequence[str]) -> Sec
     """
     option = Option("by", ColumnKind.TEXT, "what they have in common", None, vocabularies.GROUPINGS.among(*keys))
     name = Column("group", ColumnKind.TEXT, f"what {what} have in common", rank=1)
-    return Section("by", (name, *columns), f"sums of {what} with something in common", option)
+    return Section("by", (name, *columns), f"sums of {what} with something in common", option, _headline_of_groups)
+
+
+def _headline_of_groups(answer: Any, groups: Sequence[Any], key: str) -> str:
+    """The headline of the report; and where nothing is known of what groups should have in common, why."""
+    names = {each.group for each in groups} - {ARGUMENTS}
+    unknown = "" if names - {f"(no {key.removeprefix('each_')} known)"} or not names else f"\n{_NO_METADATA}"
+    return f"{answer.headline()}{unknown}"
 
 
 class Report(NamedTuple):
@@ -455,7 +463,9 @@ class Computed(Answer[Row]):
         texts = [each.name for each in self.report.columns if each.kind is ColumnKind.TEXT]
         keys = section.argument.choices if section is not None and section.argument is not None else texts
         made: list[RowGroup] = []
-        for name, rows in grouped(self.objects_of(), key, keys).items():
+        module: Any = getattr(self, "module", None)
+        module = None if isinstance(module, str) else module
+        for name, rows in grouped(self.objects_of(), key, keys, module).items():
             sums = self.sums_of(rows)
             made.append(RowGroup(name, rows, {"count": len(rows)} | {each.name: sums[each.name] for each in columns}))
         first = next((each.name for each in columns if each.unit == "bytes"), "count")

@@ -192,6 +192,7 @@ def bytes_of(text: str, option: str, whole: int | None = None) -> int:
     if not isfinite(amount):
         raise InvalidArgumentError(f"{option}: {text[:60]!r} is too large for a number of bytes", field=option)
     if 0 < amount < 1 << 20 and not text[-1].isalpha():
-        message = f"{option}: expected bytes with their unit, such as 16GiB or 512B{', or 80%' if whole else ''}, found {text[:60]!r}"
+        percent = ", or 80%" if whole is not None else ""
+        message = f"{option}: expected bytes with their unit, such as 16GiB or 512B{percent}, found {text[:60]!r}"
         raise InvalidArgumentError(message, field=option)
     return int(amount)

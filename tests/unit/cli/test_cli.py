@@ -382,7 +382,10 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments):
             ["serve", "--print-config", "--max-concurrent-calls", "0"],
             "max_concurrent_calls: expected a number from 1 on, found 0",
         ),
-        (["memory", MODULE, "--fit", "16"], "--fit: expected bytes with their unit, such as 16GiB or 512B, or 80%, found '16'"),
+        (
+            ["memory", MODULE, "--fit", "16"],
+            "--fit: expected bytes with their unit, such as 16GiB or 512B, or 80%, found '16'",
+        ),
         (["memory", MODULE, "--fit", "much%"], "--fit: expected a number such as 128, 10MiB or 50%, found 'much%'"),
         (["scan", MODULE, "-o", "x", "--memory", "2"], "--memory: expected bytes with their unit"),
         (["memory", MODULE, "--at", "nothing.7"], "no instruction 'nothing.7' takes memory"),

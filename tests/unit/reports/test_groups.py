@@ -112,6 +112,63 @@ def test_the_command_folds_what_is_alike_unless_it_is_asked_not_to(tmp_path: Pat
     assert ["x2 " in shown("size"), "x2 " in shown("size", "--unfold")] == [False, True]
 
 
+SHARED = """HloModule m
+f {{
+  p = f32[64]{{0}} parameter(0)
+  ROOT max = f32[64]{{0}} negate(p), metadata={{op_name="max"}}
+}}
+ENTRY e {{
+  x = f32[64]{{0}} parameter(0)
+  a = f32[64]{{0}} call(x), to_apply=f, metadata={{op_name="jit(step)/net/{0}/jit(relu)"}}
+  ROOT b = f32[64]{{0}} call(a), to_apply=f, metadata={{op_name="jit(step)/net/{1}/jit(relu)"}}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "folded"),
+    [
+        ("layer_0", "layer_0", "net/layer_0"),
+        ("layer_0", "layer_1", "net/layer_*"),
+        ("conv1_block2_out", "conv3_block4_out", "net/conv*_block*_out"),
+        ("router", "head", "f, in 2 layers"),
+    ],
+)
+def test_a_function_belongs_to_the_layers_that_call_it(one: str, other: str, folded: str) -> None:
+    module = SHARED.format(one, other)
+    assert [group.group for group in xs.cost(module).by("layer")] == [folded]
+    assert folded in {group.group for group in xs.memory(module).by("layer")}
+    assert {group.group for group in xs.reads(module).by("layer")} == {folded}
+
+
+def test_what_is_in_no_layer_is_told_by_its_line() -> None:
+    module = """HloModule m, is_scheduled=true
+    ENTRY e {
+      x = f32[64]{0} parameter(0)
+      a = f32[64]{0} negate(x), metadata={op_name="jit(f)/jvp(jit(relu))/neg" source_file="model.py" source_line=7}
+      ROOT b = f32[64]{0} negate(a)
+    }"""
+    assert {group.group for group in xs.cost(module).by("layer")} == {"model.py:7", "(no layer known)"}
+
+
+def test_many_groups_are_folded_in_every_number() -> None:
+    names = [f"jit(f)/conv{n}_block{m}_bn/add" for n in range(5) for m in range(5)] + ["jit(f)/head/dot"]
+    assert set(grouped([Row(name) for name in names], "layer", ("layer",))) == {"conv*_block*_bn × 25", "head"}
+    assert len(grouped([Row(name) for name in names], "each_layer", ("each_layer",))) == 26
+
+
+@pytest.mark.parametrize("name", ["cost", "memory", "reads", "copies"])
+def test_groups_stand_below_the_headline_and_above_the_notes(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(
+        "HloModule m\nENTRY e { p = f32[8,128]{1,0} parameter(0) ROOT c = f32[8,128]{0,1} copy(p) }", "utf-8"
+    )
+    shown = command_line.run(name, str(path), "--by", "source").stdout.decode()
+    found: Any = report_of(name).run(path)
+    assert shown.startswith(found.headline().splitlines()[0])
+    assert shown.count("The module has no schedule") == 1
+    assert "The file has no metadata of its instructions: layers, lines and operations are not known." in shown
+
+
 def test_a_group_says_what_it_has() -> None:
     group = RowGroup("x", (), {"bytes": 4})
     assert (group.bytes, repr(group)) == (4, "RowGroup(group='x', sums={'bytes': 4})")

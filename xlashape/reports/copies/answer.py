@@ -98,7 +98,7 @@ _CAUSE_COLUMNS: Final = (
     Column("cause_kind", ColumnKind.TEXT, "the kind of cause", rank=1, choices=vocabularies.COPY_CAUSES),
     Column("copies", ColumnKind.INTEGER, "how many instructions", rank=3),
     Column("total_bytes", ColumnKind.INTEGER, "the bytes that they read and write in one execution of the module", "bytes", rank=2),
-    Column("share", ColumnKind.NUMBER, "the bytes of the copies with this cause ÷ the bytes of all copies", "fraction", rank=4),
+    Column("share", ColumnKind.NUMBER, "the bytes of the copies with this cause ÷ the bytes of all copies", "fraction", rank=4, heading="of the copies"),
     Column("saved_bytes", ColumnKind.INTEGER, "what exact suggestions save of it", "bytes", rank=5),
 )  # fmt: skip
 

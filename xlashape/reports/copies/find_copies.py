@@ -20,7 +20,7 @@ from xlashape.reports.copies.edits import Edit, Removal, matched_by_jax, removal
 from xlashape.reports.copies.movers import Mover, layout_of, movers_of
 from xlashape.reports.copies.pass_dumps import Dump, Inserted, dumps_beside, inserted_by, one_of
 from xlashape.reports.copies.times import Times, executions, moved_by
-from xlashape.reports.program import program
+from xlashape.reports.program import early_notes, program
 
 _LONGEST_PATH = 4096
 """Text of as many characters or more is no path."""
@@ -74,7 +74,7 @@ def copies(
         return _copies_of_labels(report)
     module = program(path if path is not None else compiled(x, args, kwargs), strict=strict)
     with showing_frames(frames):
-        return _copies_of(module, path, passes).with_notes(module.notes)
+        return _copies_of(module, path, passes).with_notes((*module.notes, *early_notes(module)))
 
 
 def _copies_of(module: HloModule, path: Path | None = None, passes: str | os.PathLike[str] | None = None) -> Copies:

@@ -18,7 +18,7 @@ from xlashape.reports.cost.program import ComputationRuns, Execution, Program, p
 from xlashape.reports.cost.targets import Roof, roof_of
 from xlashape.reports.groups import grouped
 from xlashape.reports.origin import source_of
-from xlashape.reports.program import program
+from xlashape.reports.program import early_notes, program
 from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report, Section, by_section
 from xlashape.reports.text import cell_text, short_bytes
 from xlashape.shape.parts.target import TARGET_NAMES
@@ -313,7 +313,7 @@ class Cost(Answer[InstructionCost], Frozen):
         >>> [(group.group, group.flops) for group in c.by("opcode")]
         [('negate', 8), ('add', 8)]
         """
-        made = [_group(name, rows) for name, rows in grouped(self.rows, key, _KEYS).items()]
+        made = [_group(name, rows) for name, rows in grouped(self.rows, key, _KEYS, self.module).items()]
         return tuple(sorted(made, key=lambda group: (-(group.share or 0.0), -group.bytes)))
 
     def headline(self) -> str:
@@ -334,6 +334,10 @@ class Cost(Answer[InstructionCost], Frozen):
             padded = self.padded_bytes or self.bytes
             parts += [f"{short_bytes(padded)} with padding"] if padded != self.bytes else []
             lines.append(", ".join(parts))
+        if self.program.weight:
+            lines.append(
+                f"share: of {'the bytes read and written' if self.roof.bandwidth is None or self.as_xla else 'all least times'}"
+            )
         notes = [*self.roof.notes]
         if self.conditionals:
             quickest = "" if least is None else ", in the least time the quickest"
@@ -391,7 +395,7 @@ def cost(
         raise InvalidArgumentError(f"{given} is given alone: pass peak and bandwidth, or a target", field=given)
     with showing_frames(frames):
         module = program(x, args, kwargs, strict=strict)
-        return Cost(module, roof, as_xla=as_xla).with_notes((*roof.notes, *module.notes))
+        return Cost(module, roof, as_xla=as_xla).with_notes((*roof.notes, *module.notes, *early_notes(module)))
 
 
 def _values(

@@ -485,9 +485,11 @@ class ProgramMemory(Frozen, Answer[LiveBuffer]):
         number alone are one: `transformer/layer_* × 12` for `jit(step)/jvp(transformer)/layer_3/attention/dot_general`
         and its like. `op_name` has each of these layers, and each argument, by itself.
         """
-        groups = grouped(self.peak_buffers, key, KEYS)
+        groups = grouped(self.peak_buffers, key, KEYS, self.module)
         if key == "op_name":
-            named = [each._replace(op_name=layer_of(each.op_name or "")) for each in self.peak_buffers]
+            names = [each.op_name or "" for each in self.peak_buffers]
+            names = [layer_of(each) or each.rpartition("/")[2] for each in names]
+            named = [each._replace(op_name=name) for each, name in zip(self.peak_buffers, names, strict=True)]
             groups = grouped(named, key, KEYS)
         peak = self.peak_bytes
         rows: list[Group] = []
@@ -499,8 +501,9 @@ class ProgramMemory(Frozen, Answer[LiveBuffer]):
 
     def suggest(self, limit: int | None = None) -> tuple[MemorySuggestion, ...]:
         """Changes that would make the peak smaller, first those that cost the author least: donations, copies, padding,
-        recomputing, precision, a smaller size; of a kind the one with the lowest peak. With a limit in bytes, each says
-        whether it alone brings the peak within it, and those of the list that is certain to do so have `together_bytes`.
+        recomputing, precision, a smaller size; of a kind the one with the lowest peak. With a limit in bytes, each
+        says whether it alone brings the peak within it, and those of the list that is certain to do so have
+        `together_bytes`.
 
         Only a donation is ever exact. Raises InvalidArgumentError for a limit that is no number of bytes.
         """

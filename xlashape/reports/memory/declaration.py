@@ -64,7 +64,7 @@ SPACE: Final = (
 
 _GROUPS: Final = (
     Column("bytes", ColumnKind.INTEGER, "the bytes that buffers with the key take at the peak", "bytes", rank=1),
-    Column("share", ColumnKind.NUMBER, "the bytes that buffers with the key take ÷ all bytes at the peak", "fraction", rank=2),
+    Column("share", ColumnKind.NUMBER, "the bytes that buffers with the key take ÷ all bytes at the peak", "fraction", rank=2, heading="of the peak"),
     Column("padding_bytes", ColumnKind.INTEGER, "the bytes among them that hold no element", "bytes", rank=3, heading="padding"),
     Column("buffers", ColumnKind.INTEGER, "how many buffers with the key live at the peak", rank=3),
 )  # fmt: skip
@@ -125,8 +125,7 @@ def limit_of(limit: int | str, peak: int) -> int:
 
 
 def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
-    """A text: whether the peak is within the limit, for certain or by the estimate, and which changes bring it there.
-    """
+    """A text: whether the peak is within the limit, for certain or by the estimate, and which changes bring it there."""
     part = f" ({limit} of the peak)" if isinstance(limit, str) and limit.endswith("%") else ""
     peak, upper = answer.peak_bytes, answer.upper_bytes
     limit = limit_of(limit, peak)

@@ -93,8 +93,8 @@ class MemorySuggestion(NamedTuple):
 def suggestions(plan: Plan, limit: int | None, *, only_certain: bool = False) -> tuple[MemorySuggestion, ...]:
     """The changes for a plan, first the kind that costs the author least; of a kind those in the list that is certain
     to bring the peak within the limit of bytes, then the others, the one with the lowest peak first. Empty for a plan
-    without a module. `only_certain` leaves out ideas, what may not lower the peak, and smaller sizes, which make another
-    program; all donations are one.
+    without a module. `only_certain` leaves out ideas, what may not lower the peak, and smaller sizes, which make
+    another program; all donations are one.
     """
     if plan.module is None or not plan.module.computations:
         return ()
@@ -454,7 +454,9 @@ def _verdict(limit: int, new_peak: int, upper: int | None) -> str:
     if upper is not None and upper <= limit:
         return "fits"
     if new_peak <= limit:
-        return f"fits by the estimate; {'no upper bound is known' if upper is None else f'at most {short_bytes(upper)}'}"
+        return (
+            f"fits by the estimate; {'no upper bound is known' if upper is None else f'at most {short_bytes(upper)}'}"
+        )
     return f"alone not enough: {short_bytes(new_peak - limit)} too much"
 
 

@@ -28,7 +28,7 @@ _KEYS: Final = ("source", "op_name", "opcode", "module", "computation", "step", 
 
 _GROUPS: Final = (
     Column("time", ColumnKind.NUMBER, "the time of their events, without what runs within them", "seconds", rank=1),
-    Column("share", ColumnKind.NUMBER, "the time of the row ÷ that of all instructions", "fraction", rank=1),
+    Column("share", ColumnKind.NUMBER, "the time of the row ÷ that of all instructions", "fraction", rank=1, heading="of time"),
     Column("count", ColumnKind.INTEGER, "how many events they have", rank=2),
     Column("instructions", ColumnKind.INTEGER, "how many instructions they are; empty for steps", rank=3),
     Column("flops", ColumnKind.INTEGER, "FLOPs of all executions, as far as they are known", "flops", rank=3),
@@ -72,7 +72,7 @@ REPORT: Final = Report(
         Column("computation", ColumnKind.TEXT, "the computation that it is in"),
         Column("time", ColumnKind.NUMBER, "the time of all its events, over all devices and threads", "seconds", rank=3),
         Column("self_time", ColumnKind.NUMBER, "the time of the instruction's events without the events within them, such as those of a loop's body", "seconds", rank=1, heading="self"),
-        Column("share", ColumnKind.NUMBER, "the self time of the instruction ÷ that of all instructions", "fraction", rank=1),
+        Column("share", ColumnKind.NUMBER, "the self time of the instruction ÷ that of all instructions", "fraction", rank=1, heading="of time"),
         Column("count", ColumnKind.INTEGER, "how many events it has", rank=3),
         Column("executions", ColumnKind.INTEGER, "how often it ran, as far as that is known: runs of the program × how often it runs in each; else its events"),
         Column("min", ColumnKind.NUMBER, "the shortest event of the instruction", "seconds"),

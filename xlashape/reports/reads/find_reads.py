@@ -26,7 +26,7 @@ from xlashape.indexing.walk.instruction_answers import calls_computation
 from xlashape.limits import INT64_MAX, spend
 from xlashape.reports.cost.program import runs_of
 from xlashape.reports.origin import source_of
-from xlashape.reports.program import program
+from xlashape.reports.program import early_notes, program
 from xlashape.reports.reads.answer import Alike, Lanes, Measured, OperandRead, Read, Reads, Way, units_touched
 from xlashape.reports.reads.consumers import CACHED, UNKNOWN, consumer_of, deciding_opcodes
 from xlashape.reports.reads.devices import Device, device_of, place_in_tile
@@ -108,7 +108,7 @@ def reads(
         found = _Finder(module, device, output, is_one=bool(instruction)).found(chosen)
     if output is not None and chosen and not found.reads:
         raise InvalidArgumentError(f"no instruction that reads something has an output {output}", field="output")
-    return found.with_notes(module.notes)
+    return found.with_notes((*module.notes, *early_notes(module)))
 
 
 def wasted_by(

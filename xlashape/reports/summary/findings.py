@@ -235,10 +235,7 @@ def _seconds(rows: Iterable[Any]) -> float:
 
 def _layer(row: Any) -> str:
     """The layer of a row, or else its line, or else the name of the instruction without its number."""
-    layer = layer_of(row.op_name) if row.op_name else ""
-    if layer and not (row.source and row.op_name.endswith(f"/{layer}")):  # more than the primitive
-        return layer
-    return row.source or stem_of(getattr(row, "name", None) or row.instruction)
+    return layer_of(row.op_name or "") or row.source or stem_of(getattr(row, "name", None) or row.instruction)
 
 
 def _holder(row: Any) -> str:

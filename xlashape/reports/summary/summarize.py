@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from xlashape.hlo import HloModule, Opcode
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.reports.collectives import collectives
 from xlashape.reports.copies import copies
 from xlashape.reports.cost import cost
 from xlashape.reports.memory import memory
 from xlashape.reports.profile import profile as profile_of
-from xlashape.reports.program import program
+from xlashape.reports.program import early_notes, is_early, program
 from xlashape.reports.reads import reads
 from xlashape.reports.summary import findings
 from xlashape.reports.summary.answer import Summary
 
 _MOST: Final = 7
-_EARLY: Final = (
-    "The module has no schedule and no fusion, as before XLA's optimizations: temporaries, copies, reads and bytes "
-    "moved are not those that run. Dump the module after optimizations for these."
-)
 
 
 def summary(
@@ -42,7 +37,7 @@ def summary(
         module = program(x, args, kwargs, strict=strict)
         held, moved, sent = memory(module), cost(module, target=target), collectives(module, target=target)
         traffic = moved.padded_bytes or moved.bytes
-        is_optimized = module.head.HasField("schedule") or not held.is_estimate or _has_fusions(module)
+        is_optimized = not held.is_estimate or not is_early(module)
         found = findings.of_memory(held) if is_optimized else []
         if is_optimized:
             found += findings.of_copies(copies(module), traffic)
@@ -51,7 +46,7 @@ def summary(
         found += findings.of_cost(moved, is_optimized=is_optimized)
         if profile is not None:
             found += findings.of_profile(profile_of(profile, modules=module, target=target), module.name)
-        notes = module.notes if is_optimized else (*module.notes, _EARLY)
+        notes = (*module.notes, *(() if is_optimized else early_notes(module)))
         totals = {
             "module": module.name,
             "instructions": sum([len(each.instructions) for each in module.computations]),
@@ -65,7 +60,3 @@ def summary(
             "target": target,
         }
         return Summary(*findings.ranked(found, _MOST), totals).with_notes(notes)
-
-
-def _has_fusions(module: HloModule) -> bool:
-    return any(each.opcode == Opcode.FUSION for computation in module.computations for each in computation.instructions)

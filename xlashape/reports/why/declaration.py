@@ -44,7 +44,7 @@ CAUSE_COLUMNS: Final = (
     Column("kind", ColumnKind.TEXT, "what makes the buffer larger", rank=3, choices=vocabularies.PADDING_CAUSES),
     Column("text", ColumnKind.TEXT, "the cause in words", rank=1),
     Column("bytes", ColumnKind.INTEGER, "the bytes that it adds after the causes before it", "bytes", 1),
-    Column("share", ColumnKind.NUMBER, "the bytes of this cause ÷ all bytes that are not elements", "fraction", 4),
+    Column("share", ColumnKind.NUMBER, "the bytes of this cause ÷ all bytes that are not elements", "fraction", 4, "of the overhead"),
     Column("saved_bytes", ColumnKind.INTEGER, "what packing saves; below 0, what its absence costs", "bytes"),
     Column("dimensions", ColumnKind.TEXTS, "the logical dimensions that are padded"),
 )  # fmt: skip

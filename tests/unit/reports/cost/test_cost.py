@@ -489,13 +489,15 @@ def test_the_first_lines_have_what_matters():
         "m: 65,536 bytes (64.00 KiB) read and written in a run",
         "8.192 k FLOPs, 0.125 for each byte",
         "32.0 KiB read, 32.0 KiB written",
+        "share: of the bytes read and written",
     ]
+    assert cost(text, target="h100").headline().endswith("\nshare: of all least times")
     assert cost(text, peak=1e12, bandwidth=65_536.0).headline().startswith("m: at least 1 s a run on the device\n")
-    assert cost(text, as_xla=True).headline().count("\n") == 1
+    assert cost(text, as_xla=True).headline().count("\n") == 2
     nothing = "HloModule m ENTRY e { ROOT p = f32[64] parameter(0) }"
     assert cost(nothing).headline() == "m: 0 bytes read and written in a run"
     padded = text.replace("f32[64,128]", "f32[4,6]{1,0:T(8,128)}")
-    assert cost(padded).headline().splitlines()[-1] == "96 B read, 96 B written, 8.00 KiB with padding"
+    assert cost(padded).headline().splitlines()[-2] == "96 B read, 96 B written, 8.00 KiB with padding"
 
 
 @pytest.mark.parametrize(

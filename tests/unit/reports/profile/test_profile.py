@@ -461,7 +461,7 @@ def test_judging_columns_stay_in_80_columns():
     text = profile(VECTORS / "conv_grad.xplane.pb", target="h100").to_text(width=80)
     table = text.split("\n\n")[1].splitlines()
     assert max(map(len, table)) <= 80
-    assert table[0].split() == ["name", "self", "share", "bound", "roof", "layout", "source"]
+    assert table[0].split() == ["name", "self", "of", "time", "bound", "roof", "layout", "source"]
 
 
 def test_a_loop_without_times_of_its_body_has_the_bytes_of_all_iterations():
