@@ -75,7 +75,7 @@ def grouped(rows: Iterable[T], key: str, keys: Sequence[str], module: HloModule 
     for row in rows:
         if key in ("layer", "each_layer"):
             name = layer_of_row(row, "") or _shared(row, module, calling)
-            name = name or getattr(row, "source", None) or "(no layer known)"
+            name = name or getattr(row, "source", None) or argument_of(row) or "(no layer known)"
         else:
             name = _group_of(row, key)
         groups.setdefault(name, []).append(row)
@@ -135,6 +135,11 @@ def layer_of_row(row: Any, otherwise: str) -> str:
     if _is_argument(row) or (name and "/" not in name and "[" in name):
         return argument_layer(name)
     return layer_of(name) or otherwise
+
+
+def argument_of(row: Any) -> str:
+    """The argument that a row moves, by an op_name without a scope; empty where its op_name is that of an operation."""
+    return "" if "/" in (row.op_name or "") else row.op_name or ""
 
 
 def _shared(row: Any, module: HloModule | None, known: dict[HloComputation, tuple[str, ...]]) -> str:

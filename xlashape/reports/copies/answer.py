@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from textwrap import wrap
 from typing import Any, Final, NamedTuple
@@ -130,6 +131,8 @@ _SUGGESTION_COLUMNS: Final = (
     Column("edits", ColumnKind.TEXTS, "for programs: `layout 0 (1, 0)` is another layout of parameter 0, major to minor, `layout {1} (1, 0)` one of an output; `order 0 (0, 2, 1)` a transposed argument or result; `donate 0` a donation; `first {1}` returns an output before the others"),
 )  # fmt: skip
 
+_LEAST_SHARE: Final = 0.01
+"""Suggestions that save a smaller part are not in the headline."""
 _SUMS: Final = (
     Column("copies", ColumnKind.INTEGER, "how many instructions only move data, or are fusions that copy an array while they compute", rank=2),
     Column("total_bytes", ColumnKind.INTEGER, "what copies read and write in one execution of the module, padding included", "bytes", rank=1),
@@ -228,16 +231,17 @@ class Copies(Frozen, Computed[Copy]):
         parts = [f"{counted(only, 'instruction')} only move{'s' if only == 1 else ''} data"] if only else []
         if fused:
             parts.append(f"{counted(fused, 'fusion')} cop{'ies' if fused == 1 else 'y'} an array while computing")
-        lines = [
-            f"{module}: {' and '.join(parts)}: {byte_text(self.total_bytes)} read and written",
-            "  "
-            + "; ".join(
-                [f"{each.cause_kind} {each.share:.0%} in {counted(each.copies, 'copy')}" for each in self.causes[:4]]
-            ),
+        moving = Counter([row.cause_kind for row in self.rows if row.total_bytes != 0])
+        causes = [
+            f"{each.cause_kind} {each.share:.0%} in {counted(moving[each.cause_kind], 'copy')}"
+            for each in self.causes[:4]
+            if each.total_bytes
         ]
+        lines = [f"{module}: {' and '.join(parts)}: {byte_text(self.total_bytes)} read and written"]
+        lines += [f"  {'; '.join(causes)}"] if causes else []
         if with_first:
             lines.append(f"  {self.rows[0].name}: {self.rows[0].cause}")
-        for each in self.suggestions[:2]:
+        for each in [each for each in self.suggestions[:2] if each.saved_bytes >= _LEAST_SHARE * self.total_bytes]:
             about = "" if each.is_exact else "at most "
             lines.append(f"  saves {about}{byte_text(each.saved_bytes)}: {each.text}")
         if not self.has_pass_dumps:

@@ -220,13 +220,23 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
         text = f"The reshape is no bitcast: its operand has the layout {'' if source is None else layout_of(source)}"
         return CopyCause("reshape", user_text(inner), text + ".", None)
     kind = "slice" if opcode == "dynamic-slice" else opcode
+    if kind == "slice" and source is not None and result is not None and not inner.metadata.op_name:
+        spaces = layout_of(source).memory_space, layout_of(result).memory_space
+        if spaces[0] != spaces[1]:  # the compiler brings an array in parts
+            return _memory_space(*spaces, ends)
     what = _ASKED.get(inner.kind.row.movement, "moves an array")
     sharding = _sharding(mover, ends)
     if sharding is not None:
         return CopyCause(kind, sharding, f"The partitioner {what}{_op_name(inner)}, for {sharding}.", None)
     who = "The program" if inner.metadata.op_name else "The instruction"
     pads = next((use.user for use in ends.uses if kind == "pad" and use.user.opcode == Opcode.CONVOLUTION), None)
-    advice = _ADVICE.get(kind, "") if pads is None else f"let the convolution pad: {user_text(pads)}"
+    advice = _ADVICE.get(kind, "") if inner.metadata.op_name else ""
+    if kind == "pad" and "transpose(" in inner.metadata.op_name:
+        advice = (
+            "it is the gradient of a slice: compute with the whole array, and weight what the slice leaves out by 0"
+        )
+    elif pads is not None:
+        advice = f"let the convolution pad: {user_text(pads)}"
     return CopyCause(kind, None, f"{who} {what}{_op_name(inner)}.", None, advice)
 
 
@@ -269,10 +279,25 @@ def _relayout(mover: Mover, ends: Ends, before: Layout, after: Layout, inferred:
     """The cause of a mover that changes the layout. inferred: the pass that inserts such a mover, if one does."""
     who = _who(mover, ends)
     text = _capital(_orders(mover.inner, before, after))
-    if mover.is_fusion and mover.row.shape == _moved_operand(mover).shape:
+    if mover.is_fusion and mover.row.shape == _moved_operand(mover).shape and _keeps_order(mover):
         text = f"The data is copied from {before} to {after} and back, since it may not be overwritten"
     advice = "" if mover.computes else _transposed(ends)
     return CopyCause(RELAYOUT, who, _and_who(text, mover, ends), inferred, advice)
+
+
+def _keeps_order(mover: Mover) -> bool:
+    """Whether the result of a fusion that moves one array has each element at the index that it has in the operand."""
+    step = mover.row.called_computations[0].root
+    order = list(range(step.shape.rank)) if step.shape.is_array else []
+    for _ in range(_MOST_INNER):
+        if step.opcode == Opcode.PARAMETER:
+            return order == sorted(order)
+        if step.opcode not in (Opcode.COPY, Opcode.TRANSPOSE):
+            return False
+        if step.opcode == Opcode.TRANSPOSE:
+            order = [step.kind.dimensions[each] for each in order]
+        step = step.operands[0]
+    return False
 
 
 def _capital(text: str) -> str:
@@ -301,7 +326,8 @@ def _transposed(ends: Ends) -> str:
             "write the letters of the einsum in the order in which the operand is stored, or store the operand in the "
             "order that the dot wants"
         )
-    return "transpose once where the array is made, outside of loops, and keep it so"
+    is_kept = is_entry_parameter(ends.source.instruction) or any(use.role is not Role.OPERAND for use in ends.uses)
+    return "transpose once where the array is made, outside of loops, and keep it so" if is_kept else ""
 
 
 def _and_who(text: str, mover: Mover, ends: Ends) -> str:
@@ -310,7 +336,9 @@ def _and_who(text: str, mover: Mover, ends: Ends) -> str:
     parts = [text]
     if maker:
         parts.append(f"it comes from {maker}")
-    if taker:
+    if mover.computes:
+        parts.append("in a fusion that computes with it: the other order moves no bytes more, and may be read worse")
+    elif taker:
         parts.append(f"it goes to {taker}")
     return ", ".join(parts) + "." + _padding(mover)
 

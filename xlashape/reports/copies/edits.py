@@ -29,6 +29,7 @@ from xlashape.reports.copies.causes import (
     Ends,
     is_default,
     is_entry_parameter,
+    library_operation,
     output_shape,
     output_text,
 )
@@ -240,7 +241,10 @@ def _by_input(flow: Flow, mover: Mover, ends: Ends, chain: _Chain) -> Removal | 
     is_exact = is_exact and all(_also_wants(use, parameter, order) for use in others)
     if chain.transposes:
         is_exact = is_exact and is_default(parameter.shape) and not chain.reshapes and not ends.from_bitcasts
-        return _and_donation(flow, mover, ends, (_input_order(parameter, order),), is_exact)
+        users = [use.user for use in ends.uses if use.role is Role.OPERAND]
+        if any(_is_gradient_of_convolution(user) for user in users):
+            return None
+        return _and_donation(flow, mover, ends, (_input_order(parameter, order, users),), is_exact)
     return _and_donation(flow, mover, ends, (_input_layout(parameter, order),), is_exact)
 
 
@@ -293,7 +297,7 @@ def _by_output(flow: Flow, ends: Ends, chain: _Chain) -> Removal | None:
     is_exact = len(ends.uses) == 1 and not layout_of(shape).tiles
     if chain.transposes:
         is_exact = is_exact and is_default(shape) and not chain.reshapes and not use.bitcasts
-        return Removal((_output_order(use.at, order),), is_exact)
+        return Removal((_output_order(use.at, order, [made.instruction]),), is_exact)
     return Removal((_output_layout(use.at, order),), is_exact)
 
 
@@ -313,30 +317,42 @@ def _output_layout(index: tuple[int, ...], order: tuple[int, ...]) -> Edit:
     return Edit("output-layout", None, index, major_to_minor, text)
 
 
-def _input_order(parameter: HloInstruction, order: tuple[int, ...]) -> Edit:
+def _input_order(parameter: HloInstruction, order: tuple[int, ...], users: Sequence[HloInstruction]) -> Edit:
     axes = tuple(reversed(order))
-    text = f"keep {_name(parameter)} transposed, as jnp.transpose({_name(parameter)}, {axes})" + _letters(axes)
+    text = f"keep {_name(parameter)} transposed, as jnp.transpose({_name(parameter)}, {axes}){_letters(axes, users)}"
     return Edit("input-order", parameter.number, None, axes, text)
 
 
-def _output_order(index: tuple[int, ...], order: tuple[int, ...]) -> Edit:
+def _output_order(index: tuple[int, ...], order: tuple[int, ...], makers: Sequence[HloInstruction]) -> Edit:
     axes = tuple(reversed(order))
-    text = f"return {output_text(index)} as jnp.transpose(result, {axes})" + _letters(axes)
+    text = f"return {output_text(index)} as jnp.transpose(result, {axes}){_letters(axes, makers)}"
     return Edit("output-order", None, index, axes, text)
 
 
-def _letters(axes: tuple[int, ...]) -> str:
-    """The letters of an einsum for the axes.
+def _is_gradient_of_convolution(user: HloInstruction) -> bool:
+    """Whether a convolution is one of the backward pass, whose dimension numbers no line of the program names."""
+    inner = library_operation(user)
+    if inner is None or inner.opcode != Opcode.CONVOLUTION:
+        return False
+    return "transpose(" in (inner.metadata.op_name or user.metadata.op_name)
 
-    >>> _letters((0, 2, 1))
-    ": 'acb' in place of 'abc' in einsum"
+
+def _letters(axes: tuple[int, ...], users: Sequence[HloInstruction]) -> str:
+    """Where the program names the order of the axes, for what uses or makes the array: in the letters of an einsum for
+    a dot, in the dimension numbers of a convolution.
+
+    >>> from xlashape.hlo import HloModule
+    >>> text = "HloModule m ENTRY e { a = f32[4,4] parameter(0) ROOT d = f32[4,4] dot(a, a), lhs_contracting_dims={1}"
+    >>> _letters((1, 0), [HloModule.parse(text + ", rhs_contracting_dims={0} }").entry.root])
+    ": 'ba' in place of 'ab' in einsum"
     """
+    opcodes = [inner.opcode for user in users if (inner := library_operation(user)) is not None]
+    if Opcode.CONVOLUTION in opcodes:
+        return ": its letters in this order in dimension_numbers of the convolution"
     letters = "abcdefghijklmnopqrstuvwxyz"[: len(axes)]
-    return (
-        f": '{''.join([letters[axis] for axis in axes])}' in place of '{letters}' in einsum"
-        if len(letters) == len(axes)
-        else ""
-    )
+    if Opcode.DOT not in opcodes or len(letters) < len(axes):
+        return ""
+    return f": '{''.join([letters[axis] for axis in axes])}' in place of '{letters}' in einsum"
 
 
 # -- donation -------------------------------------------------------------------------------
@@ -476,6 +492,32 @@ def _matched(
     if len(donation.output or ()) != 1:
         return removal._replace(is_exact=False)
     return Removal((*removal.edits, _output_first(donation.output or ())), removal.is_exact)
+
+
+def excluding(movers: Sequence[Mover], removals: Sequence[Removal | None]) -> list[Removal | None]:
+    """The removals without two that exclude each other unsaid. Of edits that give one array different orders, those for
+    an operation that the program names stay; where several do, their texts say that they exclude each other.
+    """
+    orders: dict[tuple[Any, ...], dict[Edit, bool]] = {}
+    for mover, each in zip(movers, removals, strict=True):
+        edit = each.edits[0] if each is not None else None
+        if edit is not None and edit.order is not None:
+            known = orders.setdefault((edit.parameter, edit.output), {})
+            known[edit] = known.get(edit, False) or any(one.metadata.op_name for one in (mover.inner, mover.row))
+    changed: dict[Edit, Edit | None] = {}
+    for same in orders.values():
+        named = [edit for edit, is_named in same.items() if is_named] or [*same]
+        more = "; instead of any other order of the same array that is named here" if len(named) > 1 else ""
+        if len(same) > 1:
+            changed |= {edit: edit._replace(text=edit.text + more) if edit in named else None for edit in same}
+    made: list[Removal | None] = []
+    for each in removals:
+        if each is None or each.edits[0] not in changed:
+            made.append(each)
+            continue
+        first = changed[each.edits[0]]
+        made.append(None if first is None else each._replace(edits=(first, *each.edits[1:])))
+    return made
 
 
 def _same_array(left: Shape, right: Shape) -> bool:

@@ -16,7 +16,7 @@ from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.limits import INT64_MAX
 from xlashape.reports.copies.answer import Copies, Copy, CopySuggestion
 from xlashape.reports.copies.causes import Ends, cause_of, ends_of, source_text, taker_text
-from xlashape.reports.copies.edits import Edit, Removal, matched_by_jax, removal_of, removal_text
+from xlashape.reports.copies.edits import Edit, Removal, excluding, matched_by_jax, removal_of, removal_text
 from xlashape.reports.copies.movers import Mover, layout_of, movers_of
 from xlashape.reports.copies.pass_dumps import Dump, Inserted, dumps_beside, inserted_by, one_of
 from xlashape.reports.copies.times import Times, executions, moved_by
@@ -87,7 +87,7 @@ def _copies_of(module: HloModule, path: Path | None = None, passes: str | os.Pat
     removals = [removal_of(flow, mover, each) for mover, each in zip(movers, ends, strict=True)]
     found = [
         (_row(flow, mover, each, removal, times, inserted), removal)
-        for mover, each, removal in zip(movers, ends, matched_by_jax(flow, removals), strict=True)
+        for mover, each, removal in zip(movers, ends, excluding(movers, matched_by_jax(flow, removals)), strict=True)
     ]
     found.sort(key=lambda each: -(each[0].total_bytes or 0))
     rows = tuple([row for row, _ in found])
@@ -214,7 +214,7 @@ def _row(
         shape=after,
         forced_by=cause.forced_by,
         producer=source_text(ends),
-        consumer=taker_text(ends) or None,
+        consumer=None if mover.computes else taker_text(ends) or None,
         source=line,
         op_name=op_name,
         pass_name=known.pass_name if is_known and known is not None else None,

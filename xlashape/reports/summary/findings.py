@@ -10,8 +10,9 @@ from xlashape.base.similar import stem_of
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.reports.collectives import Collectives
 from xlashape.reports.copies import Copies
+from xlashape.reports.copies.causes import MEMORY_SPACE
 from xlashape.reports.cost import Cost
-from xlashape.reports.groups import ARGUMENTS, folded, layer_of
+from xlashape.reports.groups import ARGUMENTS, argument_of, folded, layer_of
 from xlashape.reports.memory import ProgramMemory
 from xlashape.reports.memory.suggestions import suggestions
 from xlashape.reports.profile import Profile
@@ -68,11 +69,15 @@ def of_memory(memory: ProgramMemory) -> list[Finding | Fine]:
 
 
 def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
-    """The copies by cause, or what an edit of the program saves of them."""
-    share = copies.total_bytes / traffic if traffic else 0.0
+    """The copies by cause, or what an edit of the program saves of them. Those between memory spaces are how a device
+    works, and no finding.
+    """
+    between = sum([row.total_bytes or 0 for row in copies.rows if row.cause_kind == MEMORY_SPACE])
+    moved = copies.total_bytes - between
+    share = moved / traffic if traffic else 0.0
     found: list[Finding] = []
     edits = {name: each for each in reversed(copies.suggestions) if each.is_exact for name in each.removes}
-    rows = [row for row in copies.rows if row.total_bytes]
+    rows = [row for row in copies.rows if row.total_bytes and row.cause_kind != MEMORY_SPACE]
     for group in _groups(rows, lambda row: row.cause_kind, lambda row: row.total_bytes)[:_MOST_OF_A_KIND]:
         first = group.rows[0]
         edit = edits.get(first.name)
@@ -88,11 +93,10 @@ def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
             group = group._replace(cost=edit.saved_bytes, rows=[row for row in group.rows if row.name in edit.removes])
             found.append(_of_group(group, traffic, "traffic", "copies", text, edit.text))
     if share >= LEAST_FACT and not any(map(_counts, found)):
-        text = (
-            f"{short_bytes(copies.total_bytes)} in {counted(len(rows), 'copy')} of several kinds, which compute nothing"
-        )
-        found = [_of_group(_Group("", rows, copies.total_bytes), traffic, "traffic", "copies", text, None)]
-    return _or_fine(found, Fine("copies", f"copies move {_percent(share)} of the bytes"))
+        text = f"{short_bytes(moved)} in {counted(len(rows), 'copy')} of several kinds, which compute nothing"
+        found = [_of_group(_Group("", rows, moved), traffic, "traffic", "copies", text, None)]
+    more = f", and {_percent(between / traffic)} between memory spaces" if between and traffic else ""
+    return _or_fine(found, Fine("copies", f"copies move {_percent(share)} of the bytes{more}"))
 
 
 def of_reads(reads: Reads, traffic: int) -> list[Finding | Fine]:
@@ -235,7 +239,12 @@ def _seconds(rows: Iterable[Any]) -> float:
 
 def _layer(row: Any) -> str:
     """The layer of a row, or else its line, or else the name of the instruction without its number."""
-    return layer_of(row.op_name or "") or row.source or stem_of(getattr(row, "name", None) or row.instruction)
+    return (
+        layer_of(row.op_name or "")
+        or row.source
+        or argument_of(row)
+        or stem_of(getattr(row, "name", None) or row.instruction)
+    )
 
 
 def _holder(row: Any) -> str:

@@ -372,6 +372,84 @@ def test_scalars_may_index_and_not_be_data():
     assert not xs.copies(entry(*lines, "ROOT r = f32[] fusion(x), kind=kLoop, calls=f", before=computes))
 
 
+def convolved(transposes: str, name: str = "jit(f)/conv_general_dilated") -> str:
+    """A module whose argument `x`, f32[8,3,16,16], is transposed for convolutions."""
+    lines = [
+        """HloModule m, is_scheduled=true
+        ENTRY e {
+          x = f32[8,3,16,16]{3,2,1,0} parameter(0), metadata={op_name="x"}
+          k = f32[3,3,3,4]{3,2,1,0} parameter(1), metadata={op_name="k"}"""
+    ]
+    for number, dimensions in enumerate(transposes.split()):
+        lines.append(
+            f'  t{number} = f32[8,16,16,3]{{3,2,1,0}} transpose(x), dimensions={{{dimensions}}}, metadata={{op_name="jit(f)/transpose"}}\n'
+            f"  c{number} = f32[8,16,16,4]{{3,2,1,0}} convolution(t{number}, k), window={{size=3x3 pad=1_1x1_1}}, "
+            f'dim_labels=b01f_01io->b01f, metadata={{op_name="{name}"}}'
+        )
+    outputs = ", ".join([f"c{number}" for number in range(len(transposes.split()))])
+    shapes = ", ".join(["f32[8,16,16,4]"] * len(transposes.split()))
+    return "\n".join([*lines, f"  ROOT r = ({shapes}) tuple({outputs})", "}"])
+
+
+def test_an_argument_of_a_convolution_has_dimension_numbers_and_no_letters_of_an_einsum():
+    (found,) = xs.copies(convolved("0,2,3,1")).suggestions
+    assert found.edits == ("order 0 (0, 2, 3, 1)",)
+    assert found.text.endswith("(0, 2, 3, 1)): its letters in this order in dimension_numbers of the convolution")
+    backward = convolved("0,2,3,1", "jit(f)/transpose(jvp(Conv))/conv_general_dilated")
+    assert xs.copies(backward).suggestions == (), "no line names its dimension numbers"
+
+
+def test_edits_that_exclude_each_other_say_so():
+    found = xs.copies(convolved("0,2,3,1 0,3,2,1")).suggestions
+    assert {each.edits for each in found} == {("order 0 (0, 2, 3, 1)",), ("order 0 (0, 3, 2, 1)",)}
+    assert all(
+        each.text.endswith("; instead of any other order of the same array that is named here") for each in found
+    )
+    module = convolved("0,2,3,1 0,3,2,1").replace(
+        'dimensions={0,3,2,1}, metadata={op_name="jit(f)/transpose"}', "dimensions={0,3,2,1}"
+    )
+    (named,) = xs.copies(module).suggestions
+    assert named.edits == ("order 0 (0, 2, 3, 1)",), "the compiler alone transposes to the other order"
+    same = xs.copies(convolved("0,2,3,1 0,2,3,1")).suggestions
+    assert [each.copies for each in same] == [2]
+    assert "instead" not in same[0].text
+
+
+def test_a_fusion_that_computes_is_not_its_own_user():
+    text = """HloModule m, is_scheduled=true
+    f { p = f32[8,8]{1,0} parameter(0)
+      t = f32[8,8]{0,1} transpose(p), dimensions={1,0}
+      c = f32[8,8]{1,0} copy(t)
+      ROOT n = f32[8,8]{1,0} negate(c) }
+    only { p = f32[8,8]{1,0} parameter(0)
+      t = f32[8,8]{0,1} transpose(p), dimensions={1,0}
+      ROOT c = f32[8,8]{1,0} copy(t) }
+    ENTRY e { p = f32[8,8]{1,0} parameter(0)
+      a = f32[8,8]{1,0} fusion(p), kind=kLoop, calls=f
+      ROOT b = f32[8,8]{1,0} fusion(a), kind=kLoop, calls=only }"""
+    report = xs.copies(text)
+    rows = {row.name: row for row in report}
+    assert (rows["a"].computes, rows["a"].total_bytes, rows["a"].consumer) == (True, 0, None)
+    assert "it goes to" not in rows["a"].cause
+    assert "in a fusion that computes with it: the other order moves no bytes more" in rows["a"].cause
+    assert "and back" not in rows["b"].cause, "dimensions of equal sizes are exchanged"
+    assert report.headline().splitlines()[1] == "  relayout 100% in 1 copy"
+
+
+def test_advice_is_for_what_the_program_asks_for():
+    """XLA's own joins, and copies between two of its operations, are no line of the program."""
+    joined = "HloModule m, is_scheduled=true ENTRY e {{ p = f32[8] parameter(0) ROOT c = f32[16] concatenate(p, p), dimensions={{0}}{} }}"
+    (row,) = xs.copies(joined.format(', metadata={op_name="jit(f)/concatenate"}'))
+    assert row.suggestion == "write the parts into one array where they are made"
+    (row,) = xs.copies(joined.format(""))
+    assert row.suggestion is None
+    padded = 'HloModule m, is_scheduled=true ENTRY e {{ p = f32[8] parameter(0) z = f32[] constant(0) ROOT c = f32[9] pad(p, z), padding=0_1, metadata={{op_name="{}"}} }}'
+    (row,) = xs.copies(padded.format("jit(f)/pad"))
+    assert row.suggestion == "choose sizes that need no padding"
+    (row,) = xs.copies(padded.format("jit(f)/transpose(jvp())/pad"))
+    assert "gradient of a slice" in row.suggestion
+
+
 def test_a_donation_needs_that_of_the_argument_before():
     """JAX gives the memory of the first donated argument to the first output of its type and sizes."""
     lines = (
