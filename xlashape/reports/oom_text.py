@@ -146,6 +146,8 @@ class ReportText(NamedTuple):
     totals: ReportedTotals | None
     unread: list[str]
     """The lines of which nothing was read, except empty lines and rulers."""
+    cut: str = ""
+    """The label and the type of an allocation whose beginning, with its size, is not in the text; else empty."""
 
 
 def is_report(text: str) -> bool:
@@ -216,20 +218,25 @@ def read_report(cleaned: str) -> ReportText:
     >>> [(each.name, each.bytes, each.detail) for each in read.amounts], read.allocations[0].size, read.unread
     ([('total', 4660039516, ''), ('HLO temp', 4219805368, '97.4% utilization')], '2.0K', [])
     """
-    allocations, spans = _read_allocations(cleaned)
+    allocations, spans, cut = _read_allocations(cleaned)
     amounts, more = _read_amounts(cleaned)
-    return ReportText(allocations, amounts, read_totals(cleaned), _unread_lines(cleaned, sorted([*spans, *more])))
+    unread = _unread_lines(cleaned, sorted([*spans, *more]))
+    return ReportText(allocations, amounts, read_totals(cleaned), unread, cut)
 
 
-def _read_allocations(cleaned: str) -> tuple[list[ReportedAllocation], list[tuple[int, int]]]:
-    """The allocations, and where in the text their fields are."""
+def _read_allocations(cleaned: str) -> tuple[list[ReportedAllocation], list[tuple[int, int]], str]:
+    """The allocations, where in the text their fields are, and the label of one whose beginning was cut off."""
     matches = _fields(cleaned)
     found: list[ReportedAllocation] = []
     spans: list[tuple[int, int]] = []
     fields: dict[str, str] = {}
     number: int | None = None
+    cut = ""
 
     def finish() -> None:
+        nonlocal cut
+        if not found and "size" not in fields and "kind" in fields:
+            cut = " ".join(f"{fields.get('label', '')} ({fields['kind'].strip()})".split())
         if _size_text(fields.get("size", "")):
             found.append(_allocation(number, fields))
 
@@ -252,10 +259,10 @@ def _read_allocations(cleaned: str) -> tuple[list[ReportedAllocation], list[tupl
             start = max(0, start - 40) + before.start() if before else start
         # The first of each field is used, since text after the report may repeat a word.
         fields.setdefault(name, value)
-        if "size" in fields:  # without a size these are fields of an allocation whose beginning was cut off
+        if "size" in fields or name in ("label", "kind"):  # of an allocation whose beginning was cut off
             spans.append((start, match.end() + len(value) + (stop is not None)))
     finish()
-    return found, spans
+    return found, spans, cut
 
 
 def _allocation(number: int | None, fields: dict[str, str]) -> ReportedAllocation:
@@ -369,6 +376,7 @@ _SENTENCES: Final = tuple(
         ("allocator", r"Allocator \((?P<allocator>[^()]*)\) ran out of memory trying to allocate (?P<requested>SIZE)(?: \(rounded to (?P<rounded>\d+)\))?\s*(?:requested by op)?(?:[^\S\n]+[\w/.\-]+)?"),
         ("allocator", r"Out of memory (?:while trying to allocate|allocating) (?P<requested>SIZE)(?: bytes)?\.?"),
         ("", r"Ran out of memory (?:in memory space|on) \w+[.,]?(?: Used SIZE of SIZE \w+\.)?(?: Exceeded \w+ capacity by SIZE\.?)?"),
+        ("", r"[^\n]*(?:RESOURCE_EXHAUSTED|Resource exhausted|Closing session due to error):?(?: From /job:\S+)?[ \t]*(?=\n|\Z)"),
         ("", r"the total memory required for HLO temporaries \(SIZE\) exceeds available \w+ \(SIZE\)\.?"),
     )
 )  # fmt: skip

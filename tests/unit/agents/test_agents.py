@@ -91,7 +91,7 @@ QUESTIONS = [
     ("copies", {"x": CHAIN}, first("to_layout"), "{0,1}"),
     ("copies", {"x": CHAIN}, totals("total_bytes"), 2 * 256 * 64 * 4),
     ("copies", {"x": CHAIN}, lambda answer: bool(answer["rows"][0]["cause"]), True),
-    ("copies", {"x": FASTER.replace("c = f32[256,64]{1,0} add(n, n)", "c = f32[256,64]{0,1} copy(n)")}, lambda answer: bool(answer["rows"][0]["suggestion"]), True),
+    ("copies", {"x": FASTER.replace("c = f32[256,64]{1,0} add(n, n)", "c = f32[256,64]{0,1} copy(x)")}, lambda answer: bool(answer["rows"][0]["suggestion"]), True),
     ("memory", {"x": CHAIN, "fit": "80KiB"}, lambda answer: answer["row_count"] >= 0, True),
     ("memory", {"x": CHAIN, "target": "tpu"}, lambda answer: answer["totals"]["peak_bytes"] > 2 * 256 * 64 * 4, True),
     ("memory", {"x": CHAIN, "filters": ["opcode=copy"]}, lambda answer: [row["name"] for row in answer["rows"]], ["c"]),

@@ -429,10 +429,11 @@ def test_the_end_of_a_cut_allocation_is_told_and_not_lost() -> None:
         f"{label}\n  Allocation type: HLO temp\n  1. Size: 4.0K\n  Shape: f32[8,128]{{1,0:T(8,128)}}\n  Unpadded size: 4.0K"
     )
     assert [str(one.memory.shape) for one in report.allocations] == ["f32[8,128]{1,0:T(8,128)}"]
-    assert report.unread == (label, "Allocation type: HLO temp")
+    assert (report.unread, report.cut) == ((), f"{label.removeprefix('XLA label: ')} (HLO temp)")
+    assert report.headline().endswith("the text begins within an allocation whose size was cut off: fusion.1")
     assert all(len(line) <= 80 for line in report.headline().splitlines())
 
 
 def test_what_was_asked_for_is_not_called_used() -> None:
     text = "Out of memory while trying to allocate 6291456 bytes.\nPeak buffers:\n  Buffer 1:\n    Size: 6.00MiB\n    Shape: f32[4096,128,3]"
-    assert why(text).headline().startswith("6291456B requested\n")
+    assert why(text).headline().startswith("a request of 6.00 MiB failed; the text does not say how much was free\n")

@@ -252,7 +252,7 @@ def test_shapes_count_once_as_shapes() -> None:
 def test_one_buffer_is_in_the_singular():
     module = HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }")
     assert str(why(module)).startswith("m: 1 buffer\n")
-    assert "\n1 allocation, 1 with a shape: " in "\n" + str(why("1. Size: 4.0K Shape: f32[1024]"))
+    assert str(why("1. Size: 4.0K Shape: f32[1024]")).startswith("1 allocation listed, 4.00 KiB together\n")
 
 
 DONATED = """HloModule step, input_output_alias={ {0}: (0, {}, may-alias), {1}: (1, {0}, must-alias), {3}: (2, {}, may-alias) }, buffer_donor={ (3, {}) }

@@ -187,7 +187,7 @@ def test_the_short_report_of_new_compilers() -> None:
     found = xs.why(text)
     assert (found.reported.used, found.reported.capacity, found.reported.memory_space) == ("32.05G", "15.75G", "hbm")
     assert found.allocations == ()
-    assert str(found).startswith("32.05G of 15.75G used of memory space hbm")
+    assert str(found).startswith("hbm: 32.05 GiB are needed, 15.75 GiB are there: 16.30 GiB too much")
 
 
 def test_text_with_shapes_that_is_no_report() -> None:
@@ -349,7 +349,11 @@ def test_parts_of_the_usage(way) -> None:
     assert details["output"] == "70.0% utilization, may share some memory with arguments"
     assert found.unread == ("RuntimeError: Resource exhausted: something on a worker",)
     assert (found.reported.used, found.reported.capacity, found.must_go_bytes) == ("17.25G", "16.00G", 1_342_177_280)
-    assert str(found).startswith("17.25G of 16.00G used of memory space hbm: 1.25G must go to fit\n")
+    # 16.00 - 0.25 - 14.50 = 1.25, of 2.50 that are asked for
+    assert str(found).startswith(
+        "hbm: of 16.00 GiB, 256.00 MiB are reserved and 14.50 GiB are allocated before\n"
+        "the program asks for 2.50 GiB: 1.25 GiB too much\n"
+    )
     assert found.allocations == ()
 
 
@@ -435,7 +439,7 @@ def test_rematerialization_and_the_allocator() -> None:
         assert stated["rematerialization", "originally"] == 12 << 30
         assert {each.name: each.text for each in found.stated}["allocator"] == "GPU_3_bfc"
         assert (found.must_go_bytes, found.unread) == (10_200_547_328 - (8 << 30), ())
-        assert str(found).startswith("9.50GiB of 8.00GiB used: 1.50GiB must go to fit")
+        assert str(found).startswith("9.50 GiB are needed, 8.00 GiB are there: 1.50 GiB too much")
 
 
 def test_the_statistics_of_a_compiled_program() -> None:
@@ -449,7 +453,8 @@ def test_the_statistics_of_a_compiled_program() -> None:
     assert (found.reported.used, found.unread) == ("5732B", ())
     statistics = type("CompiledMemoryStats", (), {"__str__": lambda _: text})()
     assert xs.why(statistics) == found
-    assert str(found).startswith("5732B used\nCompiledMemoryStats: generated_code_size 100; argument_size 4096;")
+    assert str(found).startswith("5.60 KiB are needed; the text does not say how much is there\nCompiledMemoryStats: ")
+    assert "generated_code_size 100 bytes; argument_size 4.00 KiB;" in str(found)
 
 
 def test_what_must_go_and_which_allocations_are_enough() -> None:
@@ -458,14 +463,47 @@ def test_what_must_go_and_which_allocations_are_enough() -> None:
         text += f"{number}. Size: {rows // 256}.00M\n Shape: f32[{rows},1024]{{1,0:T(8,128)}}\n Unpadded size: {rows // 256}.00M\n ==========\n"
     found = xs.why(text)
     assert (found.reported.memory_space, found.must_go_bytes) == ("vmem", 8 << 20)
-    assert "40.00M of 32.00M used of memory space vmem: 8.00M must go to fit" in str(found)
-    assert "without the 2 largest allocations here (10,485,760 bytes (10.00 MiB)) it would fit" in " ".join(
-        str(found).split()
-    )
+    told = " ".join(str(found).split())
+    assert told.startswith("vmem: 40.00 MiB are needed, 32.00 MiB are there: 8.00 MiB too much")
+    assert "smaller blocks (pl.BlockSpec) or less scratch take less" in told
+    assert "3 allocations listed, 12.00 MiB together: without the 2 largest (10.00 MiB) it would fit" in told
+    assert "those with a shape (3) take 12.00 MiB, no padding: as the text says" in told
     less = xs.why(text.replace("by 8.00M", "by 80.00M"))
-    assert "all allocations here are 12,582,912 bytes (12.00 MiB), less than what must go" in " ".join(
+    assert "12.00 MiB together: less than what is too much, so that more than these must go" in " ".join(
         str(less).split()
     )
+
+
+def test_an_allocator_that_fails_for_little_was_full_before() -> None:
+    told = " ".join(str(xs.why(STATS)).split())
+    assert told.startswith(
+        "a request of 3.00 MiB failed, and the program's buffers are 3.09 MiB in all; the text does not say how much was "
+        "free so little fails only where the device was full before"
+    )
+    assert "allocator: requested 3.00 MiB" in told
+    large = str(xs.why(STATS.replace("3145728 bytes", "31457280000 bytes")))
+    assert large.startswith("a request of 29.30 GiB failed")
+    assert "full before" not in large
+    alone = str(xs.why(STATS.partition("\n")[2]))
+    assert alone.startswith("the program's buffers are 3.09 MiB in all")
+
+
+def test_a_text_that_begins_and_ends_within_an_allocation() -> None:
+    text = """     XLA label: %fusion.7 = f32[8,128]{1,0:T(8,128)} fusion(%a), kind=kLoop
+     Allocation type: HLO temp
+     ==========================
+
+  3. Size: 4.0K
+     Shape: f32[8,128]{1,0:T(8,128)}
+     Unpadded size: 4.0K
+     ==========================
+
+  4. Size: 2.0"""
+    found = xs.why(text)
+    assert isinstance(found, ReportMemory)
+    assert (found.unread, found.cut.endswith("(HLO temp)")) == ((), True)
+    assert "the text begins within an allocation whose size was cut off: fusion.7" in " ".join(str(found).split())
+    assert str(found).endswith("4. 2.0, cut off here")
 
 
 CORE = "(EngineCore pid=106339) ERROR 06-03 07:41:11 [core.py:1184] "

@@ -93,7 +93,7 @@ def _scoped(cleaned: str) -> Messages | None:
         space = match["space"].upper()
         about = f"{name} ({opcode})" if opcode else name or "A kernel"
         said.append(
-            f"{about} needs {_short(needed)} of scoped {space}; the limit is {_short(limit)}, {_short(excess)} too little."
+            f"{about} needs {binary_text(needed)} of scoped {space}; the limit is {binary_text(limit)}, {binary_text(excess)} too little."
         )
         for what, size in (("needed", needed), ("limit", limit), ("excess", excess)):
             amounts.append(ReportedAmount(f"scoped {space.lower()}", what, match[what], size, name))
@@ -141,7 +141,7 @@ class _Change(NamedTuple):
             (spec_of(step.sharding, mesh) if mesh is not None else None) or str(step.sharding) for step in steps[:-1]
         ]
         kinds = ", ".join([step.kind for step in steps])
-        advice = f" Constrained to {', then '.join(shown)} in between, it takes {kinds}, {_short(total)}."
+        advice = f" Constrained to {', then '.join(shown)} in between, it takes {kinds}, {binary_text(total)}."
         return _Change(whole, made, advice)
 
 
@@ -170,10 +170,10 @@ def _remats(cleaned: str) -> Messages | None:
             continue
         sizes = change.made
         said.append(
-            f"{name}, {change.whole} in all, is {_short(sizes.before_bytes)} on each device before and "
-            f"{_short(sizes.after_bytes)} after, and between them the whole {_short(sizes.whole_bytes)} on each: the "
-            f"partitioner gathers it to go from {one} to {other}. A device receives {_short(sizes.gathered_bytes)}, and "
-            f"lacks {_short(sizes.received_bytes)}.{change.advice}"
+            f"{name}, {change.whole} in all, is {binary_text(sizes.before_bytes)} on each device before and "
+            f"{binary_text(sizes.after_bytes)} after, and between them the whole {binary_text(sizes.whole_bytes)} on each: the "
+            f"partitioner gathers it to go from {one} to {other}. A device receives {binary_text(sizes.gathered_bytes)}, and "
+            f"lacks {binary_text(sizes.received_bytes)}.{change.advice}"
         )
         for what, size in (
             ("before", sizes.before_bytes),
@@ -245,5 +245,10 @@ def _brace_end(text: str, at: int) -> int:
     return at
 
 
-def _short(size: int) -> str:
+def binary_text(size: int) -> str:
+    """A number of bytes in a binary unit, with two decimals.
+
+    >>> binary_text(96), binary_text(34_359_738_368)
+    ('96 bytes', '32.00 GiB')
+    """
     return byte_text(size).partition(" (")[2].rstrip(")") or byte_text(size)

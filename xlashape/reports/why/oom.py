@@ -10,7 +10,7 @@ from textwrap import wrap
 from typing import Final, NamedTuple
 
 from xlashape.base.frozen import set_field
-from xlashape.base.math import byte_text, counted
+from xlashape.base.math import counted
 from xlashape.base.pasted import clean
 from xlashape.errors import XlashapeError
 from xlashape.limits import spend
@@ -26,7 +26,7 @@ from xlashape.reports.oom_text import (
 )
 from xlashape.reports.text import cut_middle
 from xlashape.reports.why.causes import array_bytes
-from xlashape.reports.why.compiler_messages import read_messages
+from xlashape.reports.why.compiler_messages import binary_text, read_messages
 from xlashape.reports.why.declaration import facts_lines
 from xlashape.reports.why.shapes import ArrayMemory, Buffer, MemoryAnswer, ShapesMemory, array_memory
 from xlashape.shape import Shape, Target, tpu_layout
@@ -34,10 +34,14 @@ from xlashape.shape import Shape, Target, tpu_layout
 # Its layouts stand for those of older TPU compilers.
 _OLD_TPU: Final = "tpu-v3"
 _MOST_SHAPES: Final = 100
+_LITTLE: Final = 1 << 30
+"""A request of fewer bytes does not fail on an empty device: all have several GiB."""
 _SHOWN_UNREAD: Final = 5
 """The most lines that were not understood which the headline shows."""
 _WIDTH: Final = 80
 _OP_NAME: Final = 60
+_PLAIN: Final = re.compile(r"\d+(?: ?bytes?)?")
+"""An amount of bytes without a larger unit."""
 _LABEL: Final = re.compile(r"%?([\w.\-]+) = ")
 _LABEL_OPCODE: Final = re.compile(r"[ )}\]]([a-z][a-z\-]*)\(")
 
@@ -142,7 +146,10 @@ class AllocationMemory(NamedTuple):
         theirs = self.reported
         number = f"{theirs.number}. " if theirs.number is not None else ""
         if self.memory is None:
-            why = ", without a shape" if theirs.shape is None else f", {theirs.shape}"
+            is_cut = not (theirs.operator or theirs.label or theirs.kind)
+            why = (
+                f", {theirs.shape}" if theirs.shape is not None else ", cut off here" if is_cut else ", without a shape"
+            )
             why = f": {self.error}" if self.error is not None else why
             return f"{number}{theirs.size}{why}" + (f" ({theirs.label})" if theirs.label else "")
         verdict = "the same" if self.agrees else "NOT the same"
@@ -166,7 +173,7 @@ def _sizes_text(size: str, unpadded: str, padding: str, expansion: str) -> str:
 class ReportMemory(MemoryAnswer):
     """A report about memory that has run out, explained. Sums are over the allocations that are explained."""
 
-    __slots__ = _fields = ("reported", "allocations", "stated", "unread", "said")
+    __slots__ = _fields = ("reported", "allocations", "stated", "unread", "said", "cut")
     kind = "report"
 
     reported: ReportedTotals | None
@@ -178,6 +185,8 @@ class ReportMemory(MemoryAnswer):
     """The lines that were not understood."""
     said: tuple[str, ...]
     """What the message of a compiler says, in sentences, where it is of a kind that `compiler_messages` knows."""
+    cut: str
+    """The label and the type of an allocation whose beginning, with its size, is not in the text; else empty."""
 
     def __init__(
         self,
@@ -186,12 +195,14 @@ class ReportMemory(MemoryAnswer):
         stated: tuple[ReportedAmount, ...] = (),
         unread: tuple[str, ...] = (),
         said: tuple[str, ...] = (),
+        cut: str = "",
     ) -> None:
         set_field(self, "reported", reported)
         set_field(self, "allocations", allocations)
         set_field(self, "stated", stated)
         set_field(self, "unread", unread)
         set_field(self, "said", said)
+        set_field(self, "cut", cut)
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -240,14 +251,7 @@ class ReportMemory(MemoryAnswer):
         if self.said:
             return "\n".join([piece for line in self.said for piece in _folded(line)])
         lines = list(self._use())
-        compared = [one for one in self.allocations if one.agrees is not None]
-        if self.allocations:
-            same = sum([bool(one.agrees) for one in compared])
-            lines.append(
-                f"{counted(len(self.allocations), 'allocation')}, {len(compared)} with a shape: "
-                f"{byte_text(self.buffer_bytes)}, of which {byte_text(self.overhead_bytes)} are padding; "
-                f"{same} of {len(compared)} sizes are the same as ours"
-            )
+        lines += self._listed()
         saved = sum([_free_saving(one.memory) for one in self.allocations if one.memory is not None])
         if saved:
             enough = (
@@ -258,12 +262,16 @@ class ReportMemory(MemoryAnswer):
                 else ", which is not enough"
             )
             lines.append(
-                f"the same arrays in other forms, of which each value stays, would save {byte_text(saved)}{enough}"
+                f"the same arrays in other forms, of which each value stays, would save {binary_text(saved)}{enough}"
             )
         groups: dict[str, list[ReportedAmount]] = {}
         for each in self.stated:
             groups.setdefault(each.group, []).append(each)
         lines += [f"{group}: {'; '.join(map(_amount_text, amounts))}" for group, amounts in groups.items()]
+        if self.cut:
+            label = _LABEL.match(self.cut)
+            cut = label[1] if label is not None else cut_middle(self.cut, _OP_NAME)
+            lines.append(f"the text begins within an allocation whose size was cut off: {cut}")
         if self.unread:
             many = f"{len(self.unread)} line{' was' if len(self.unread) == 1 else 's were'}"
             shown = [cut_middle(line, _WIDTH - 2) for line in self.unread[:_SHOWN_UNREAD]]
@@ -272,27 +280,61 @@ class ReportMemory(MemoryAnswer):
         return "\n".join([piece for line in lines for piece in _folded(line)])
 
     def _use(self) -> Iterator[str]:
-        """Lines with the bytes used, available and in excess."""
+        """Lines with the bytes needed, there and in excess, and with what takes less."""
         reported, must_go = self.reported, self.must_go_bytes
-        if reported is not None and reported.used:
-            capacity = f" of {reported.capacity}" if reported.capacity else ""
-            space = f" of memory space {reported.memory_space}" if reported.memory_space else ""
-            goes = f": {size_text(must_go, reported.used)} must go to fit" if must_go else ""
-            is_asked = not capacity and any(
-                (each.group, each.name) == ("allocator", "requested") for each in self.stated
+        stated = {(each.group, each.name): each.bytes for each in self.stated}
+        reports = [one.reported for one in self.allocations]
+        total = stated.get(("BufferAssignment stats", "total allocation"))
+        used = None if reported is None else parse_size(reported.used)
+        capacity = None if reported is None else parse_size(reported.capacity)
+        space = reported.memory_space if reported is not None else ""
+        before = f"{space}: " if space else ""
+        excess = f": {binary_text(must_go)} too much" if must_go else ""
+        taken = stated.get(("HBM capacity", "Currently allocated"))
+        asked = stated.get(("HBM capacity", "Program requirement"))
+        requested = stated.get(("allocator", "requested"))
+        if capacity and taken is not None and asked is not None and must_go:
+            reserved = capacity + must_go - taken - asked  # so that the parts add up to the excess
+            held = f"{binary_text(reserved)} are reserved and " if reserved > 0 else ""
+            yield f"{before}of {binary_text(capacity)}, {held}{binary_text(taken)} are allocated before"
+            yield f"the program asks for {binary_text(asked)}{excess}"
+        elif used is not None and capacity is not None:
+            yield f"{before}{binary_text(used)} are needed, {binary_text(capacity)} are there{excess}"
+        elif requested is not None:
+            whole = f", and the program's buffers are {binary_text(total)} in all" if total else ""
+            yield f"a request of {binary_text(requested)} failed{whole}; the text does not say how much was free"
+            if max(requested, total or 0) < _LITTLE:
+                yield "so little fails only where the device was full before: by other arrays, programs or processes"
+        elif used is not None:
+            yield f"{before}{binary_text(used)} are needed; the text does not say how much is there"
+        elif total:
+            yield f"the program's buffers are {binary_text(total)} in all; the text does not say how much is there"
+        if space == "vmem" or self.cut.endswith("(scoped)") or any(one.kind == "scoped" for one in reports):
+            yield (
+                "VMEM holds the blocks and scratch of kernels, and what XLA keeps on the chip: smaller blocks "
+                "(pl.BlockSpec) or less scratch take less"
             )
-            yield f"{reported.used}{capacity} {'requested' if is_asked else 'used'}{space}{goes}"
+
+    def _listed(self) -> Iterator[str]:
+        """Lines about the allocations of the text together, and those whose shape tells their size."""
+        if not self.allocations:
+            return
+        must_go = self.must_go_bytes
         sizes = sorted([size for one in self.buffers if (size := one.bytes) is not None], reverse=True)
-        if must_go and sizes:
-            least, together = 0, 0
-            while least < len(sizes) and together < must_go:
-                together += sizes[least]
-                least += 1
-            if together >= must_go:
-                which = "largest allocation" if least == 1 else f"{least} largest allocations"
-                yield f"without the {which} here ({byte_text(together)}) it would fit"
-            else:
-                yield f"all allocations here are {byte_text(together)}, less than what must go"
+        enough = next((count for count in range(1, len(sizes) + 1) if must_go and sum(sizes[:count]) >= must_go), None)
+        text = f"{counted(len(self.allocations), 'allocation')} listed, {binary_text(sum(sizes))} together"
+        if enough is not None:
+            which = "the largest" if enough == 1 else f"the {enough} largest"
+            text += f": without {which} ({binary_text(sum(sizes[:enough]))}) it would fit"
+        elif must_go:
+            text += ": less than what is too much, so that more than these must go"
+        yield text
+        compared = [one for one in self.allocations if one.agrees is not None]
+        if compared:
+            differ = sum([not one.agrees for one in compared])
+            padded = f"{binary_text(self.overhead_bytes)} of it padding" if self.overhead_bytes else "no padding"
+            same = f"{differ} of them NOT as the text says" if differ else "as the text says"
+            yield f"those with a shape ({len(compared)}) take {binary_text(self.buffer_bytes)}, {padded}: {same}"
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:  # noqa: ARG002 - there are no columns
         """The headline and each allocation explained, at most `limit` of them (None or 0: all), for people."""
@@ -301,7 +343,8 @@ class ReportMemory(MemoryAnswer):
 
 def _amount_text(amount: ReportedAmount) -> str:
     detail = f" ({amount.detail})" if amount.detail else ""
-    return f"{amount.name} {amount.text}".rstrip() + detail
+    is_plain = amount.bytes is not None and _PLAIN.fullmatch(amount.text) is not None
+    return f"{amount.name} {binary_text(amount.bytes or 0) if is_plain else amount.text}".rstrip() + detail
 
 
 def _folded(line: str) -> list[str]:
@@ -352,7 +395,7 @@ def report_memory(text: str, target: Target | None = None) -> ReportMemory:
             found.append(AllocationMemory(one, memory))
         except XlashapeError as error:
             found.append(AllocationMemory(one, None, error))
-    return ReportMemory(totals, tuple(found), tuple(read.amounts), tuple(read.unread))
+    return ReportMemory(totals, tuple(found), tuple(read.amounts), tuple(read.unread), cut=read.cut)
 
 
 def _explained(reported: ReportedAllocation, shape: Shape, target: Target | None, is_tpu: bool) -> ArrayMemory:
