@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
@@ -90,6 +91,9 @@ def report_command(name: str) -> click.Command:
         if is_pair and len(what) > 2:
             raise click.UsageError(f"{name} takes A and B, or a directory: {len(what)} names are given")
         is_one = is_pair or (report.asks_directories and len(what) == 1 and Path(what[0]).is_dir())
+        if form == "table" and len(what) == 1 and server is None and is_many(what) and not is_one:
+            found = [each.name for each in islice(inputs(what, stage), 2) if not each.is_remote]
+            what = tuple(found) if len(found) == 1 else what  # a directory with one program is that program
         if is_many(what) and not is_one:
             if server is not None:
                 raise click.UsageError("--server answers about one module; leave it out for several files")

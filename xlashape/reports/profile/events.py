@@ -6,7 +6,7 @@ A reader makes a `Timeline` for each timeline of a device and adds its events in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from xlashape.limits import check
@@ -120,6 +120,14 @@ class Tally:
         runs = self.runs.setdefault((operation.module, operation.program_id), set())
         runs.add((device, name))
         check("executions in a profile", len(runs), _MOST_STEPS)
+
+    def give_ids(self, ids: Mapping[tuple[str, int | None], int]) -> None:
+        """Gives programs, by module and program id, other ids."""
+        for operation in [each for each in self.operations if (each.module, each.program_id) in ids]:
+            program_id = ids[operation.module, operation.program_id]
+            self.operations[operation._replace(program_id=program_id)] = self.operations.pop(operation)
+        for module, before in [each for each in self.runs if each in ids]:
+            self.runs[module, ids[module, before]] = self.runs.pop((module, before))
 
     def take(self, other: Tally) -> None:
         """Adds the sums of another tally, but not its devices and peaks."""

@@ -132,6 +132,8 @@ class ProfileModules:
         if program_id is not None:
             same = [index for index, each in enumerate(self._held) if each.program_id == program_id]
             same = [index for index in same if not name or self._held[index].name in ("", name)] or same
+            if len(same) > 1:
+                same = [index for index in same if (one := self._module(index)) and _has_all(one, operations)]
             if len(same) == 1:
                 return self._module(same[0])
         fitting = [each for each in self._given if not name or each.name == name]

@@ -31,8 +31,8 @@ _GROUPS: Final = (
     Column("share", ColumnKind.NUMBER, "the time of the row ÷ that of all instructions", "fraction", rank=1, heading="of time"),
     Column("count", ColumnKind.INTEGER, "how many events they have", rank=2),
     Column("instructions", ColumnKind.INTEGER, "how many instructions they are; empty for steps", rank=3),
-    Column("flops", ColumnKind.INTEGER, "FLOPs of all executions, as far as they are known", "flops", rank=3),
-    Column("bytes", ColumnKind.INTEGER, "bytes of all executions, as far as they are known", "bytes", rank=3),
+    Column("flops", ColumnKind.INTEGER, "FLOPs of all executions, as far as they are known", "flops", rank=3, heading="flops in all"),
+    Column("bytes", ColumnKind.INTEGER, "bytes of all executions, as far as they are known", "bytes", rank=3, heading="bytes in all"),
     Column("layout_time", ColumnKind.NUMBER, "the time that their layouts cost", "seconds", rank=4),
 )  # fmt: skip
 
@@ -77,7 +77,7 @@ REPORT: Final = Report(
         Column("executions", ColumnKind.INTEGER, "how often it ran, as far as that is known: runs of the program × how often it runs in each; else its events"),
         Column("min", ColumnKind.NUMBER, "the shortest event of the instruction", "seconds"),
         Column("max", ColumnKind.NUMBER, "the longest event of the instruction", "seconds"),
-        Column("bytes", ColumnKind.INTEGER, "bytes that one execution reads and writes", "bytes", rank=4),
+        Column("bytes", ColumnKind.INTEGER, "bytes that one execution reads and writes", "bytes", rank=4, heading="bytes a run"),
         Column("padded_bytes", ColumnKind.INTEGER, "the bytes that are read and written, with the padding of tiles", "bytes"),
         Column("wasted_bytes", ColumnKind.INTEGER, "bytes that one execution moves in vain: padding, and the segments, tiles or lines that are fetched beside what is read", "bytes", rank=6, heading="wasted"),
         Column("flops", ColumnKind.INTEGER, "FLOPs of one execution", "flops", rank=5),
@@ -455,7 +455,8 @@ def _notes(tally: Tally, found: Join) -> list[str]:
     if found.without_module:
         names = ", ".join(found.without_module[:5])
         notes.append(
-            f"No module is known for {names}: their instructions have no bytes, FLOPs and sources. Pass `modules`."
+            f"No module is known for {names}: their instructions have no bytes, FLOPs and sources. Pass their "
+            "modules: `--modules FILE`, a file or a directory of dumps."
         )
     if found.without_instruction:
         names = ", ".join(found.without_instruction[:5])

@@ -12,9 +12,10 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -76,12 +77,35 @@ class Sources:
 
     def _read_planes(self, file: BinaryIO, name: str) -> None:
         size = file.seek(0, os.SEEK_END)
-        for program in read_xspace(Spans(file, size, name), self.tally):
-            key = program.name, program.program_id, program.digest()
+        tally = Tally()
+        programs = list(islice(read_xspace(Spans(file, size, name), tally), _MOST_MODULES + 1))
+        ids = self._clashes(programs)
+        tally.give_ids(ids)
+        self.tally.take(tally)
+        self.tally.planes |= tally.planes
+        self.tally.teraflops = max(self.tally.teraflops, tally.teraflops)
+        self.tally.gigabytes = max(self.tally.gigabytes, tally.gigabytes)
+        for program in programs:
+            program_id = ids.get((program.name, program.program_id), program.program_id)
+            key = program.name, program_id, program.digest()
             if key not in self._known:
                 self._known.add(key)
-                self.programs.append(program)
+                self.programs.append(program._replace(program_id=program_id))
                 check("modules of a profile", len(self.programs), _MOST_MODULES)
+
+    def _clashes(self, programs: Sequence[HeldProgram]) -> dict[tuple[str, int | None], int]:
+        """The programs of a file whose name and id another program of an earlier file has, as files of different
+        processes do, each with an id of its own. Hosts of one run have the same programs.
+        """
+        earlier = {(each.name, each.program_id): each for each in self.programs if each.program_id is not None}
+        free = 1 + max([each.program_id or 0 for each in (*self.programs, *programs)], default=0)
+        found: dict[tuple[str, int | None], int] = {}
+        for program in programs:
+            key = program.name, program.program_id
+            other = earlier.get(key)
+            if key not in found and other is not None and other.digest() != program.digest():
+                found[key] = free + len(found)
+        return found
 
 
 def _unpacked(file: BinaryIO, name: str) -> BinaryIO:

@@ -100,19 +100,18 @@ def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
 
 
 def of_reads(reads: Reads, traffic: int) -> list[Finding | Fine]:
-    """The reads that fetch bytes in vain, whatever the emitter does, as a part of the traffic with these bytes. What
-    mends one read was tried on that read and not on the program, so it is no change of the program.
+    """The reads that fetch bytes in vain, whatever the emitter does, in parts of the traffic, beside which they are.
+    What mends one read was tried on that read and not on the program, so it is no change of the program.
     """
-    moved = traffic + reads.wasted_bytes
-    share = reads.wasted_bytes / moved if moved else 0.0
+    share = reads.wasted_bytes / traffic if traffic else 0.0
     found: list[Finding] = []
     rows = [row for row in reads.reads if row.wasted_bytes]
     for group in _groups(rows, lambda row: row.mend or "", _wasted)[:_MOST_OF_A_KIND]:
         count = counted(len(group.rows), "read")
-        text = f"{short_bytes(int(group.cost))} fetched in vain in {count}, {reads.unit} counted"
+        text = f"{short_bytes(int(group.cost))} fetched in vain beside it in {count}, {reads.unit} counted"
         if group.name:
             text += f"; {group.rows[0].instruction} alone would fetch less with {group.rows[0].mend}"
-        found.append(_of_group(group, moved, "traffic", "reads", text, None, "instruction"))
+        found.append(_of_group(group, traffic, "traffic", "reads", text, None, "instruction"))
     return _or_fine(found, Fine("reads", f"{_percent(share)} of the bytes are fetched in vain"))
 
 
