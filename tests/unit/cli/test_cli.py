@@ -603,7 +603,7 @@ def test_what_fits_is_said_first():
     told = answer("memory", MODULE, "--fit", "2700KiB")
     assert told.startswith(
         "By the estimate it does not fit: the peak of 2.75 MiB is 116.0 KiB more than the limit of 2.64 MiB; it may be as "
-        "low as 1.88 MiB. It fits for certain with donation: at most 2.62 MiB."
+        "low as 1.88 MiB. It fits for certain with donation of what the caller no longer needs: at most 2.62 MiB."
     )
     assert answer("memory", MODULE, "--fit", "1KiB").startswith(
         "It does not fit: the peak of 2.75 MiB is 2.75 MiB more"
@@ -611,7 +611,10 @@ def test_what_fits_is_said_first():
     assert "No change here is enough alone." in answer("memory", MODULE, "--fit", "1KiB")
     part = answer("memory", MODULE, "--fit", "80%")
     assert "more than the limit of 2.20 MiB (80% of the peak)" in part
-    assert "With bf16 it fits by the estimate: 1.75 MiB. It fits for certain with donation and a smaller size" in part
+    assert (
+        "With bf16 it fits by the estimate: 1.75 MiB. It fits for certain with donation of what the caller no longer needs and a smaller size"
+        in part
+    )
     assert xs.memory(MODULE).fit("80%") == xs.memory(MODULE).suggest(round(0.8 * xs.memory(MODULE).peak_bytes))
 
 

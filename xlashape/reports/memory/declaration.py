@@ -107,7 +107,7 @@ TOTALS: Final = (
 )  # fmt: skip
 
 _CHANGES: Final = {
-    "donate": "donation",
+    "donate": "donation of what the caller no longer needs",
     "copy": "a copy removed",
     "padding": "another layout",
     "recompute": "values computed again",

@@ -245,7 +245,8 @@ class _Suggestions:
                 f"jax.checkpoint({function}): the backward pass computes {many}, such as {name}, again instead "
                 "of keeping them"
             )
-            yield self._without(group, text.replace("keeping them", "keeping it") if len(group) == 1 else text)
+            text = text.replace("keeping them", "keeping it") if len(group) == 1 else text
+            yield self._without(group, f"{text}; of a function that runs once, wrap each layer in it instead")
 
     def _residuals(self) -> Iterator[_Residual]:
         """The temporaries that live across the peak and can be computed again."""
@@ -476,9 +477,11 @@ def _function(origin: HloInstruction) -> tuple[str, str]:
             metadata.op_name,
         )
     frame = metadata.frame
-    function = frame.function.rpartition(".")[2] if frame is not None else ""
-    if frame is not None and function.isidentifier():
-        return f"{function} of {Frame(frame.file).source}", frame.file
+    function = frame.function.rpartition("<locals>.")[2] if frame is not None else ""
+    if frame is not None and function.replace(".", "").isidentifier():
+        owner, _, method = function.rpartition(".")
+        flax = f", in Flax nn.remat({owner})" if method == "__call__" and owner else ""
+        return f"{function} of {Frame(frame.file).source}{flax}", frame.file
     return f"the function at {metadata.source}" if metadata.source else f"the function of {metadata.op_name}", ""
 
 
@@ -495,6 +498,8 @@ def _is_f32(shape: Shape | None) -> bool:
 
 def _is_not_computed(instruction: HloInstruction) -> bool:
     """Whether an instruction cannot be computed a second time, or costs next to nothing."""
+    if instruction.opcode == Opcode.FUSION and instruction.called_computations:
+        return all(each.opcode in _CHEAP for each in instruction.called_computations[0].instructions)
     row = operation_of(instruction.opcode)
     return row.source is not ResultSource.COMPUTED or row.has_effect or row.opcode in _CHEAP
 

@@ -73,6 +73,59 @@ def test_what_a_function_keeps_for_the_backward_pass_is_one_change():
     assert all("jax.checkpoint" not in each.text for each in loop.suggest()), "it is in jax.checkpoint already"
 
 
+KEPT = """HloModule m, is_scheduled=true
+
+FileNames
+1 "/home/user/net.py"
+
+FunctionNames
+1 "Block.__call__"
+2 "train.<locals>.step"
+
+FileLocations
+1 {{file_name_id=1 function_name_id=1 line=7 end_line=7 column=1 end_column=9}}
+2 {{file_name_id=1 function_name_id=2 line=9 end_line=9 column=1 end_column=9}}
+
+StackFrames
+1 {{file_location_id=1 parent_frame_id=1}}
+2 {{file_location_id=2 parent_frame_id=1}}
+
+{}
+ENTRY e {{
+  p = f32[32,64] parameter(0)
+  w = f32[64,64] parameter(1)
+  h = f32[32,64] {}
+  d = f32[32,64] dot(p, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  e = f32[32,64] dot(d, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  g = f32[32,64] dot(e, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+  m = f32[32,64] multiply(g, h)
+  ROOT r = f32[] constant(1)
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("frame", "wrapped"), [(1, "Block.__call__ of net.py, in Flax nn.remat(Block)"), (2, "step of net.py")]
+)
+def test_a_method_is_named_with_its_class(frame: int, wrapped: str):
+    """As Flax writes its layers: a wrapper of the class computes each of them again."""
+    made = f'tanh(p), metadata={{op_name="jit(f)/jvp(Net)/layers_0/tanh" stack_frame_id={frame}}}'
+    (found,) = [each for each in memory(KEPT.format("", made)).suggest() if each.change == "recompute"]
+    assert found.text.startswith(f"jax.checkpoint({wrapped}): the backward pass computes a value of 8.00 KiB")
+
+
+@pytest.mark.parametrize(
+    ("called", "count"),
+    [
+        ("f { ROOT i = f32[32,64] iota(), iota_dimension=0 }", 0),
+        ("f { i = f32[32,64] iota(), iota_dimension=0 ROOT t = f32[32,64] tanh(i) }", 1),
+    ],
+)
+def test_what_costs_nothing_is_not_computed_again(called: str, count: int):
+    """A CPU wraps such an instruction into a fusion of its own."""
+    module = KEPT.format(called, "fusion(), kind=kLoop, calls=f")
+    assert [each.change for each in memory(module).suggest()].count("recompute") == count
+
+
 def test_copies_that_an_edit_removes():
     found = [
         each
