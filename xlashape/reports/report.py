@@ -468,8 +468,8 @@ class Computed(Answer[Row]):
         for name, rows in grouped(self.objects_of(), key, keys, module).items():
             sums = self.sums_of(rows)
             made.append(RowGroup(name, rows, {"count": len(rows)} | {each.name: sums[each.name] for each in columns}))
-        first = next((each.name for each in columns if each.unit == "bytes"), "count")
-        return sorted(made, key=lambda group: -abs(group.sums[first] or 0))
+        by_bytes = [each.name for each in columns if each.unit == "bytes"] or ["count"]
+        return sorted(made, key=lambda group: [-abs(group.sums[name] or 0) for name in by_bytes])
 
 
 class Entry(NamedTuple):

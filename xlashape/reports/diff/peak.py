@@ -83,7 +83,7 @@ def _held(buffers: Iterable[LiveBuffer]) -> dict[tuple[str, str | None], list[Li
 
 
 def _what(buffer: LiveBuffer) -> str:
-    return f"{buffer.kind} of no known layer"
+    return buffer.kind if buffer.source else f"{buffer.kind} of no known layer"
 
 
 def _memory(module: HloModule) -> ProgramMemory | None:

@@ -67,7 +67,7 @@ REPORT: Final = Report(
     columns=(
         Column("name", ColumnKind.TEXT, "the name of the instruction", rank=1),
         Column("module", ColumnKind.TEXT, "the module of the instruction", rank=6),
-        Column("program_id", ColumnKind.INTEGER, "the id of the program, which keeps modules of one name apart; empty where the profile has none"),
+        Column("program_id", ColumnKind.INTEGER, "the id of the program, which keeps modules of one name apart; empty where the profile has none", rank=7, heading="program"),
         Column("opcode", ColumnKind.TEXT, "the opcode of the instruction", rank=4),
         Column("computation", ColumnKind.TEXT, "the computation that it is in"),
         Column("time", ColumnKind.NUMBER, "the time of all its events, over all devices and threads", "seconds", rank=3),

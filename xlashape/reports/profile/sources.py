@@ -97,7 +97,9 @@ class Sources:
         """The programs of a file whose name and id another program of an earlier file has, as files of different
         processes do, each with an id of its own. Hosts of one run have the same programs.
         """
-        earlier = {(each.name, each.program_id): each for each in self.programs if each.program_id is not None}
+        earlier: dict[tuple[str, int | None], HeldProgram] = {
+            (each.name, each.program_id): each for each in self.programs if each.program_id is not None
+        }
         free = 1 + max([each.program_id or 0 for each in (*self.programs, *programs)], default=0)
         found: dict[tuple[str, int | None], int] = {}
         for program in programs:
