@@ -125,7 +125,7 @@ def limit_of(limit: int | str, peak: int) -> int:
 
 
 def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
-    """A text: whether the peak is within the limit, for certain or by the estimate, and which changes bring it there."""
+    """A text: whether the peak is within the limit, for certain or by the estimate, and what brings it there."""
     part = f" ({limit} of the peak)" if isinstance(limit, str) and limit.endswith("%") else ""
     peak, upper = answer.peak_bytes, answer.upper_bytes
     limit = limit_of(limit, peak)

@@ -8,7 +8,6 @@ import json
 import random
 import re
 import tracemalloc
-from collections import Counter
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from xlashape.base.tables import Column, ColumnKind
 from xlashape.cli import main
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, XlashapeError
 from xlashape.reports.cost import cost
-from xlashape.reports.profile import Profile, profile
+from xlashape.reports.profile import profile
 from xlashape.reports.profile.events import Tally
 from xlashape.reports.profile.spans import Spans
 from xlashape.reports.profile.xplane import read_xspace
@@ -625,38 +624,6 @@ def test_modules_of_several_hosts_are_one_where_they_are_equal(tmp_path: Path):
     plane.line("Stream #1", [Event(plane.kind("k"), 0, 10, stats)])
     assert profile(xspace([plane, module, module])).without_module == ()
     assert profile(xspace([plane, module, other])).without_module == ("jit_step(7)",)
-
-
-def test_programs_of_several_processes_keep_their_modules(tmp_path: Path):
-    """Files of one directory: each instruction has the times, the bytes and the line that it has in its own file."""
-
-    def facts(found: Profile) -> Counter[tuple[Any, ...]]:
-        return Counter(
-            (row.name, row.opcode, round(row.time * 1e12), row.count, row.bytes, row.source) for row in found
-        )
-
-    alone: Counter[tuple[Any, ...]] = Counter()
-    for path in sorted(VECTORS.glob("*.xplane.pb")):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-        alone += facts(profile(path))
-    found = profile(tmp_path)
-    assert (facts(found), found.without_module) == (alone, ())
-    # Two processes number their programs alike.
-    one = xs.HloModule.parse(BEFORE.replace("HloModule jit_step", "HloModule jit_f")).to_bytes()
-    other = xs.HloModule.parse(
-        "HloModule jit_f ENTRY e { p = f32[4] parameter(0) ROOT k = f32[4] negate(p) }"
-    ).to_bytes()
-    names = [each.name for each in xs.HloModule.from_bytes(one).entry.instructions if each.operands][:1]
-    for file, content, name in (("a", one, names[0]), ("b", other, "k")):
-        plane = Plane("/device:GPU:0")
-        stats = {"hlo_op": name, "hlo_module": "jit_f", "program_id": 7}
-        plane.line("Stream #1", [Event(plane.kind(name), 0, 10, stats)])
-        (tmp_path / f"{file}.xplane.pb").write_bytes(xspace([plane, modules({"jit_f(7)": content})]))
-    for path in tmp_path.glob("*_*.xplane.pb"):
-        path.unlink()
-    found = profile(tmp_path)
-    assert (len({row.program_id for row in found}), found.without_module) == (2, ())
-    assert {row.name for row in found if row.bytes is not None} == {names[0], "k"}
 
 
 def test_events_of_the_host_in_a_trace_are_not_kept():
