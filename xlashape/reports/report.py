@@ -468,8 +468,9 @@ class Computed(Answer[Row]):
         for name, rows in grouped(self.objects_of(), key, keys, module).items():
             sums = self.sums_of(rows)
             made.append(RowGroup(name, rows, {"count": len(rows)} | {each.name: sums[each.name] for each in columns}))
-        by_bytes = [each.name for each in columns if each.unit == "bytes"] or ["count"]
-        return sorted(made, key=lambda group: [-abs(group.sums[name] or 0) for name in by_bytes])
+        costs = [each.name for each in columns if each.name == "share"]
+        costs += [each.name for each in columns if each.unit == "bytes"]
+        return tuple(sorted(made, key=lambda group: [-abs(group.sums[name] or 0) for name in costs or ["count"]]))
 
 
 class Entry(NamedTuple):

@@ -71,12 +71,12 @@ class ReceivedCostSpacesRow(ReceivedRow):
     padded_bytes: int
 
 class ReceivedCostByRow(ReceivedRow):
-    group: str
-    instructions: int
-    flops: int
-    transcendentals: int
-    bytes: int
-    padded_bytes: int
+    group: str | None
+    instructions: int | None
+    flops: int | None
+    transcendentals: int | None
+    bytes: int | None
+    padded_bytes: int | None
     least_time: float | None
     share: float | None
 
@@ -250,11 +250,11 @@ class ReceivedMemorySpacesRow(ReceivedRow):
     total_allocation_bytes: int
 
 class ReceivedMemoryByRow(ReceivedRow):
-    group: str
-    bytes: int
+    group: str | None
+    bytes: int | None
     share: float | None
-    padding_bytes: int
-    buffers: int
+    padding_bytes: int | None
+    buffers: int | None
 
 class ReceivedMemoryAtRow(ReceivedRow):
     name: str

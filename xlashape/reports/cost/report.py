@@ -16,10 +16,9 @@ from xlashape.reports import vocabularies
 from xlashape.reports.cost.kernel_blocks import kernel_blocks
 from xlashape.reports.cost.program import ComputationRuns, Execution, Program, program_of
 from xlashape.reports.cost.targets import Roof, roof_of
-from xlashape.reports.groups import grouped
 from xlashape.reports.origin import source_of
 from xlashape.reports.program import early_notes, program
-from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report, Section, by_section
+from xlashape.reports.report import FRAMES, NOTES, STRICT, Computed, Option, Report, Section, by_section
 from xlashape.reports.text import cell_text, short_bytes
 from xlashape.shape.parts.target import TARGET_NAMES
 
@@ -147,20 +146,7 @@ class SpaceCost(NamedTuple):
     padded_bytes: int
 
 
-class GroupCost(NamedTuple):
-    """Instructions with something in common, and the sums over all their executions in a run of the program."""
-
-    group: str
-    instructions: int
-    flops: int
-    transcendentals: int
-    bytes: int
-    padded_bytes: int
-    least_time: float | None
-    share: float | None
-
-
-class Cost(Answer[InstructionCost], Frozen):
+class Cost(Computed[InstructionCost], Frozen):
     """How much a program calculates and moves.
 
     `rows` has the instructions that calculate or move anything, and custom calls. Those come first whose executions
@@ -303,18 +289,28 @@ class Cost(Answer[InstructionCost], Frozen):
                     found[number] += run.times * value
         return tuple([SpaceCost(space, *sums[space]) for space in sorted(sums)])
 
-    def by(self, key: str) -> tuple[GroupCost, ...]:
-        """The sums of instructions of one `source`, `op_name`, `opcode`, `computation` or `layer`, the most costly
-        first; with `layer`, repeated layers are one group: `layers_* × 32`.
-
-        Raises InvalidArgumentError for another key.
+    def sums_of(self, rows: Sequence[InstructionCost]) -> dict[str, Any]:
+        """The sums over all executions of these instructions in a run of the program.
 
         >>> c = cost("HloModule m ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p) ROOT a = f32[8] add(n, n) }")
         >>> [(group.group, group.flops) for group in c.by("opcode")]
         [('negate', 8), ('add', 8)]
         """
-        made = [_group(name, rows) for name, rows in grouped(self.rows, key, _KEYS, self.module).items()]
-        return tuple(sorted(made, key=lambda group: (-(group.share or 0.0), -group.bytes)))
+        times = [row.least_time * row.times for row in rows if row.least_time is not None]
+        shares = [row.share for row in rows if row.share is not None]
+        return {
+            "instructions": len(rows),
+            "flops": checked_int64(sum([(row.flops or 0) * row.times for row in rows]), "the number of FLOPs"),
+            "transcendentals": checked_int64(
+                sum([row.transcendentals * row.times for row in rows]), "the number of transcendentals"
+            ),
+            "bytes": checked_int64(sum([row.bytes * row.times for row in rows]), "the number of bytes"),
+            "padded_bytes": checked_int64(
+                sum([(row.padded_bytes or 0) * row.times for row in rows]), "the number of bytes"
+            ),
+            "least_time": sum(times) if len(times) == len(rows) else None,
+            "share": sum(shares) if shares else None,
+        }
 
     def headline(self) -> str:
         least, moved = self.least_time, byte_text(self.bytes)
@@ -431,19 +427,4 @@ def _values(
         once.seconds,
         once.link_seconds,
         share,
-    )
-
-
-def _group(key: str, rows: Sequence[InstructionCost]) -> GroupCost:
-    times = [row.least_time * row.times for row in rows if row.least_time is not None]
-    shares = [row.share for row in rows if row.share is not None]
-    return GroupCost(
-        key,
-        len(rows),
-        checked_int64(sum([(row.flops or 0) * row.times for row in rows]), "the number of FLOPs"),
-        checked_int64(sum([row.transcendentals * row.times for row in rows]), "the number of transcendentals"),
-        checked_int64(sum([row.bytes * row.times for row in rows]), "the number of bytes"),
-        checked_int64(sum([(row.padded_bytes or 0) * row.times for row in rows]), "the number of bytes"),
-        sum(times) if len(times) == len(rows) else None,
-        sum(shares) if shares else None,
     )

@@ -23,9 +23,9 @@ The files. Each imports only from those above it:
 
 from __future__ import annotations
 
-from xlashape.reports.memory.answer import Group, LiveBuffer, MemorySpace, ProgramMemory, Step
+from xlashape.reports.memory.answer import LiveBuffer, MemorySpace, ProgramMemory, Step
 from xlashape.reports.memory.declaration import REPORT
 from xlashape.reports.memory.inputs import memory
 from xlashape.reports.memory.suggestions import MemorySuggestion
 
-__all__ = ["REPORT", "Group", "LiveBuffer", "MemorySpace", "MemorySuggestion", "ProgramMemory", "Step", "memory"]
+__all__ = ["REPORT", "LiveBuffer", "MemorySpace", "MemorySuggestion", "ProgramMemory", "Step", "memory"]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.math import byte_text
@@ -26,8 +26,7 @@ from xlashape.base.similar import did_you_mean
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
-from xlashape.reports.groups import grouped, layer_of
-from xlashape.reports.memory.declaration import KEYS, REPORT, limit_of
+from xlashape.reports.memory.declaration import REPORT, limit_of
 from xlashape.reports.memory.plan import (
     CONSTANT,
     HOST,
@@ -45,7 +44,7 @@ from xlashape.reports.memory.plan import (
 )
 from xlashape.reports.memory.schedule import flat_schedule
 from xlashape.reports.memory.suggestions import MemorySuggestion, suggestions
-from xlashape.reports.report import Answer, Report
+from xlashape.reports.report import Computed, Report
 from xlashape.reports.text import short_bytes, sparkline
 from xlashape.shape import Shape, ShapeIndex, Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
@@ -116,18 +115,7 @@ class MemorySpace(NamedTuple):
     total_allocation_bytes: int
 
 
-class Group(NamedTuple):
-    """The buffers at the peak that have something in common, such as the source line."""
-
-    group: str
-    bytes: int
-    share: float
-    """The bytes of the group ÷ the bytes at the peak."""
-    padding_bytes: int
-    buffers: int
-
-
-class ProgramMemory(Frozen, Answer[LiveBuffer]):
+class ProgramMemory(Frozen, Computed[LiveBuffer]):
     """The memory of a program: the answer of `memory`. Its rows are `peak_buffers`."""
 
     report: ClassVar[Report] = REPORT
@@ -477,27 +465,11 @@ class ProgramMemory(Frozen, Answer[LiveBuffer]):
             field="at",
         )
 
-    def by(self, key: str) -> tuple[Group, ...]:
-        """The values that live at the peak, summed up in groups, the largest first. `key` is what the values of a group
-        have in common: `source`, `op_name`, `opcode`, `computation`, `shape`, `kind`, `space` or `layer`.
-
-        With `layer`, groups are named by the part of the op_name that names a layer, and layers that differ in their
-        number alone are one: `transformer/layer_* × 12` for `jit(step)/jvp(transformer)/layer_3/attention/dot_general`
-        and its like. `op_name` has each of these layers, and each argument, by itself.
-        """
-        groups = grouped(self.peak_buffers, key, KEYS, self.module)
-        if key == "op_name":
-            names = [each.op_name or "" for each in self.peak_buffers]
-            names = [layer_of(each) or each.rpartition("/")[2] for each in names]
-            named = [each._replace(op_name=name) for each, name in zip(self.peak_buffers, names, strict=True)]
-            groups = grouped(named, key, KEYS)
-        peak = self.peak_bytes
-        rows: list[Group] = []
-        for name, members in groups.items():
-            total = sum([each.bytes for each in members])
-            padding = sum([each.padding_bytes or 0 for each in members])
-            rows.append(Group(name, total, total / peak, padding, len(members)))
-        return tuple(sorted(rows, key=lambda row: (-row.bytes, row.group)))
+    def sums_of(self, rows: Sequence[LiveBuffer]) -> dict[str, Any]:
+        """The sums over these values at the peak."""
+        total = sum([each.bytes for each in rows])
+        padding = sum([each.padding_bytes or 0 for each in rows])
+        return {"bytes": total, "share": total / self.peak_bytes, "padding_bytes": padding, "buffers": len(rows)}
 
     def suggest(self, limit: int | None = None) -> tuple[MemorySuggestion, ...]:
         """Changes that would make the peak smaller, first those that cost the author least: donations, copies, padding,

@@ -126,7 +126,7 @@ class Summary(Computed[Finding]):
         """
         del hint
         room = max(width or 120, 40)
-        lines = [self.headline(), *self.notes]
+        lines = [self.headline(), *[line for note in self.notes for line in textwrap.wrap(note, room)]]
         for number, row in enumerate(self.rows if limit is None else self.rows[:limit], 1):
             share = f"{cell_text(_SHARE, row.share)} of the {row.measure}"
             first = f"{number}. {share}: {row.text}"
