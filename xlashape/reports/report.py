@@ -470,7 +470,8 @@ class Computed(Answer[Row]):
             made.append(RowGroup(name, rows, {"count": len(rows)} | {each.name: sums[each.name] for each in columns}))
         costs = [each.name for each in columns if each.name == "share"]
         costs += [each.name for each in columns if each.unit == "bytes"]
-        return tuple(sorted(made, key=lambda group: [-abs(group.sums[name] or 0) for name in costs or ["count"]]))
+        made.sort(key=lambda group: ([-abs(group.sums[name] or 0) for name in costs or ["count"]], group.group))
+        return tuple(made)
 
 
 class Entry(NamedTuple):
