@@ -12,7 +12,6 @@ import contextlib
 import tempfile
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Generator, Iterable, Iterator
 from hashlib import blake2b
 from typing import IO, Final, NamedTuple
@@ -20,6 +19,7 @@ from typing import IO, Final, NamedTuple
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from xlashape.base.caches import BoundedCache
 from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError, NotFoundError
 from xlashape.limits import at_most, set_checkpoint
 from xlashape.proto.wire import BYTES, fields
@@ -39,7 +39,7 @@ _MAP_SECONDS = 0.02
 _MOST_FIELDS = 64  # fields of a request with packed numbers; protobuf would make an object of each number of more
 _BULK_CALLS = 2  # calls with many numbers that compute here at a time
 _NAMED = 4096  # bytes of a request in which names of modules are looked for
-_PART_OF_KEPT = 8  # kept answers may take an eighth of the memory, and one an eighth of that
+_PART_OF_MEMORY = 8  # kept answers may take an eighth of the memory
 _ENTRY_BYTES = 300  # bytes of memory of a kept answer beside its content
 
 _NUMBERS: Final = {
@@ -79,7 +79,13 @@ class Front:
         self._max_seconds = config.max_call_seconds
         self._max_module_bytes = config.max_module_bytes
         self._max_json_bytes = config.max_json_bytes
-        self.kept = KeptAnswers(config.worker_memory() // _PART_OF_KEPT)
+        self.kept: BoundedCache[bytes, bytes] = BoundedCache(
+            "xlashape_server: finished answers",
+            config.worker_memory() // _PART_OF_MEMORY,
+            lambda _, answer: len(answer) + _ENTRY_BYTES,
+        )
+        self.hits = self.misses = 0
+        """How many calls found an answer that was kept, and how many did not."""
         self._bulk = threading.BoundedSemaphore(_BULK_CALLS)
 
     def is_small(self, number: int) -> bool:
@@ -100,7 +106,9 @@ class Front:
         if asked.keeps:
             kept = self.kept.get(key)
             if kept is not None and self._are_there(about):
+                self.hits += 1
                 return kept
+            self.misses += 1
         found = self._children.ask(self._question(number + is_json * len(self._asked), call, data, key, about))
         call.hold(len(found))
         if asked.keeps:
@@ -120,34 +128,36 @@ class Front:
             finally:
                 set_checkpoint(None)
         else:
-            with _Turn(self._bulk, call):
+            with self._turn(call):
                 answer = asked.rpc.handler(data, deadline)
         call.hold(len(answer))
         return answer
 
     def conversation(self, number: int, call: Call, messages: Generator[bytes]) -> Iterator[bytes]:
-        """The answers to a stream of requests, which is answered here."""
+        """The answers to a stream of requests, one to each, which are computed here."""
         asked = self._asked[number]
-
-        turn = _Turn(self._bulk, call)
-
-        def checked() -> Iterator[bytes]:
-            for message in messages:
-                if len(message) > _CONTENT and not self._fits(asked, message):
-                    text = f"a message of a stream may have {_CONTENT} bytes beside its packed numbers"
-                    raise LimitExceededError(text, limit="stream_content", maximum=_CONTENT)
-                turn.begin()
-                yield message
-
-        answers = iter(asked.rpc.handler(checked(), call.deadline))
-        while True:
-            try:
-                answer = next(answers, None)
-            finally:
-                turn.end()
-            if answer is None:
-                return
+        received: list[bytes] = []
+        answers = asked.rpc.handler(iter(received.pop, None), call.deadline)
+        for message in messages:
+            if len(message) > _CONTENT and not self._fits(asked, message):
+                text = f"a message of a stream may have {_CONTENT} bytes beside its packed numbers"
+                raise LimitExceededError(text, limit="stream_content", maximum=_CONTENT)
+            received.append(message)
+            with self._turn(call):
+                answer = next(answers)
             yield answer
+
+    @contextlib.contextmanager
+    def _turn(self, call: Call) -> Generator[None]:
+        """One of few calls with many numbers, which compute here."""
+        while not self._bulk.acquire(timeout=0.1):
+            call.check()
+        set_checkpoint(call.check)
+        try:
+            yield
+        finally:
+            set_checkpoint(None)
+            self._bulk.release()
 
     def upload(self, number: int, call: Call, messages: Iterable[bytes]) -> bytes:
         """The answer to a stream of requests that come as slowly as their caller likes. They go to a file, and then to
@@ -204,68 +214,6 @@ def _close(file: IO[bytes]) -> None:
     """Closes a file that is not needed any more, whatever of it cannot be written."""
     with contextlib.suppress(OSError):
         file.close()
-
-
-class _Turn:
-    """One of few calls with many numbers, which compute here."""
-
-    def __init__(self, turns: threading.BoundedSemaphore, call: Call) -> None:
-        self._turns, self._call = turns, call
-        self._is_held = False
-
-    def begin(self) -> None:
-        """Waits for the turn."""
-        while not self._turns.acquire(timeout=0.1):
-            self._call.check()
-        self._is_held = True
-        set_checkpoint(self._call.check)
-
-    def end(self) -> None:
-        """Gives the turn back, if it was taken."""
-        if self._is_held:
-            self._is_held = False
-            set_checkpoint(None)
-            self._turns.release()
-
-    def __enter__(self) -> None:
-        self.begin()
-
-    def __exit__(self, *exception: object) -> None:
-        self.end()
-
-
-class KeptAnswers:
-    """Finished answers by the digests of their questions: `most` bytes of them, the least recently used are dropped."""
-
-    def __init__(self, most: int) -> None:
-        self.most, self.most_of_one = most, most // _PART_OF_KEPT
-        self.bytes = self.hits = self.misses = 0
-        self._answers: OrderedDict[bytes, bytes] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: bytes) -> bytes | None:
-        """The answer, or None."""
-        with self._lock:
-            found = self._answers.get(key)
-            if found is None:
-                self.misses += 1
-                return None
-            self.hits += 1
-            self._answers.move_to_end(key)
-            return found
-
-    def put(self, key: bytes, answer: bytes) -> None:
-        """Keeps an answer, unless it is large."""
-        size = len(answer) + _ENTRY_BYTES
-        if size > self.most_of_one:
-            return
-        with self._lock:
-            if key in self._answers:
-                return
-            self._answers[key] = answer
-            self.bytes += size
-            while self.bytes > self.most:
-                self.bytes -= len(self._answers.popitem(last=False)[1]) + _ENTRY_BYTES
 
 
 def _asked(rpc: Rpc) -> _Asked:

@@ -80,7 +80,6 @@ _FOOTER = struct.Struct("<I32s12s")
 _MARK = b"xlashape.v2\n"  # the end of each file: the version of its format
 BLOCK_BYTES = 1 << 20
 """The bytes of a block, a part of the content with a digest of its own."""
-_SPOOL_BYTES = 1 << 20  # bytes of an upload that stay in memory; a longer upload goes to a file
 _PROBE_BYTES = 4096  # bytes of the file by which `Store.check` sees whether the directory can be written
 _TRUST_SECONDS = 60.0  # seconds for which a cached module is used without asking the bucket
 _MAX_TRUSTED = 100_000  # modules whose facts, and last lookup in the bucket, are remembered
@@ -211,47 +210,6 @@ def _blocks(content: bytes) -> Iterator[str]:
         yield hashlib.blake2b(view[at : at + BLOCK_BYTES], digest_size=16).hexdigest()
 
 
-class Upload:
-    """Content that is being uploaded. Use it in a `with` block: content that was not stored by its end is discarded."""
-
-    def __init__(self, store: Store, incoming: Path) -> None:
-        self._store = store
-        self._digest = hashlib.sha256()
-        # A long upload is in a file without a name, so nothing remains of it if the process is killed.
-        self._file = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(incoming))  # noqa: SIM115  # closed at the end of the block
-        self.size_bytes = 0
-
-    def __enter__(self) -> Upload:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        with contextlib.suppress(OSError):  # the disk is full, which `write` has reported
-            self._file.close()
-
-    def write(self, data: bytes) -> None:
-        """Adds the next bytes. LimitExceededError as soon as the content is larger than the whole store."""
-        self.size_bytes += len(data)
-        self._store.check_size(self.size_bytes)
-        self._digest.update(data)
-        with self._store.noting_space(self.size_bytes):
-            self._file.write(data)
-
-    @property
-    def sha256(self) -> str:
-        """The digest of what was written so far, in hexadecimal."""
-        return self._digest.hexdigest()
-
-    def content(self) -> bytes:
-        """The bytes that were written so far."""
-        with faults():
-            self._file.seek(0)
-            return self._file.read()
-
-    def store(self, facts: dict[str, str | int]) -> tuple[Stored, bool]:
-        """Stores the content with `facts` about it. Returns the module, and whether the store had it already."""
-        return self._store.keep(self.content(), self.sha256, facts)
-
-
 class Store:
     """Modules in `directory`. `max_bytes` bounds all modules together, without uploads that have not ended; `max_age`
     is in seconds since the last use.
@@ -297,10 +255,6 @@ class Store:
             is_durable=not is_scratch(config.store_directory),
             bucket=bucket,
         )
-
-    def upload(self) -> Upload:
-        """Begins an upload. Use the result in a `with` block."""
-        return Upload(self, self.incoming)
 
     def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
         """The facts about a module. This counts as a use of the module. NotFoundError if the store does not have the

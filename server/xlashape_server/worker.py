@@ -96,11 +96,11 @@ def _record(recorder: Recorder, guard: Guard, front: Front, children: Children, 
     guard.watch.recorder = recorder
     recorder.gauge("xlashape_calls_in_flight", guard.watch.by_stage)
     recorder.gauge("xlashape_message_bytes", lambda: guard.watch.room.taken)
-    recorder.gauge("xlashape_kept_answer_bytes", lambda: front.kept.bytes)
+    recorder.gauge("xlashape_kept_answer_bytes", lambda: front.kept.usage().bytes)
     recorder.gauge("xlashape_children", lambda: len(children.pids))
     recorder.gauge("xlashape_worker_ready", lambda: int(health.serves(READY)))
-    recorder.follow("xlashape_kept_answer_hits_total", lambda: front.kept.hits)
-    recorder.follow("xlashape_kept_answer_misses_total", lambda: front.kept.misses)
+    recorder.follow("xlashape_kept_answer_hits_total", lambda: front.hits)
+    recorder.follow("xlashape_kept_answer_misses_total", lambda: front.misses)
     for at, reason in enumerate(("age", "space")):
         recorder.follow(EVICTIONS, lambda at=at: children.store_counts[at], reason)
     recorder.follow("xlashape_store_damaged_total", lambda: children.store_counts[2] + front.store.damaged)

@@ -16,7 +16,7 @@ from xlashape_server.callers import Caller
 from xlashape_server.calls import Call, Room, Watch
 from xlashape_server.children import Question
 from xlashape_server.config import Config
-from xlashape_server.front import Front, KeptAnswers
+from xlashape_server.front import Front
 from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
 from xlashape_server.store import Store
@@ -124,17 +124,6 @@ def test_answers_are_kept_while_their_module_is_in_the_store(ask: Callable[..., 
     with pytest.raises(Exception, match="there is no module"):
         ask("ListInstructions", request)
     assert asked.asked[3:] == ["PutModule", "ListInstructions"]
-
-
-def test_kept_answers_are_bounded() -> None:
-    kept = KeptAnswers(8000)
-    for number in range(20):
-        kept.put(b"%d" % number, bytes(500))
-    assert [kept.get(b"%d" % number) is not None for number in (9, 10, 19)] == [False, True, True]
-    assert kept.bytes == 8000
-    kept.put(b"large", bytes(1000))
-    assert kept.get(b"large") is None
-    assert (kept.hits, kept.misses) == (2, 2)
 
 
 def test_a_stream_with_much_beside_its_numbers_is_refused(ask: Callable[..., Any]) -> None:

@@ -27,9 +27,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def put(store: Store, content: bytes) -> Stored:
-    with store.upload() as upload:
-        upload.write(content)
-        return upload.store(FACTS)[0]
+    return store.keep(content, hashlib.sha256(content).hexdigest(), FACTS)[0]
 
 
 def files(path: Path) -> list[Path]:
@@ -55,21 +53,10 @@ def test_stored_content_is_read_back(store: Store) -> None:
 
 def test_the_same_content_is_one_file(store: Store, tmp_path: Path) -> None:
     first = put(store, b"abc")
-    with store.upload() as upload:
-        upload.write(b"a")
-        upload.write(b"bc")
-        assert (upload.sha256, upload.size_bytes, upload.content()) == (first.sha256, 3, b"abc")
-        again, already_present = upload.store({"format": "other"})
+    again, already_present = store.keep(b"abc", first.sha256, {"format": "other"})
     assert already_present
     assert (again.facts, again.created) == (first.facts, pytest.approx(first.created))
     assert len(files(tmp_path)) == 1
-
-
-def test_an_abandoned_upload_leaves_no_file(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), store.upload() as upload:
-        upload.write(b"abc")
-        raise RuntimeError
-    assert files(tmp_path) == []
 
 
 def test_names_are_checked(store: Store) -> None:
@@ -126,16 +113,12 @@ def test_a_use_changes_the_time_of_use_and_not_of_creation(store: Store) -> None
     assert found.created == pytest.approx(stored.created, abs=1e-3)
 
 
-def test_content_larger_than_the_store_is_refused_during_the_upload(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [1000, 1001])  # the file is larger than the content, since it has the facts too
+def test_content_larger_than_the_store_is_refused(tmp_path: Path, size: int) -> None:
     store = Store(tmp_path, max_bytes=1000, max_age=60)
-    with store.upload() as upload:
-        upload.write(b"x" * 1000)
-        with pytest.raises(LimitExceededError, match="at most 1000 bytes") as caught:
-            upload.write(b"y")
-        assert (caught.value.limit, caught.value.maximum) == ("store_bytes", 1000)
-    with store.upload() as upload, pytest.raises(LimitExceededError, match="at most 1000 bytes"):
-        upload.write(b"x" * 1000)
-        upload.store(FACTS)  # the file is larger than the content, since it has the facts too
+    with pytest.raises(LimitExceededError, match="at most 1000 bytes") as caught:
+        put(store, b"x" * size)
+    assert (caught.value.limit, caught.value.maximum) == ("store_bytes", 1000)
     assert files(tmp_path) == []
 
 
@@ -162,10 +145,10 @@ def test_a_damaged_file_counts_as_absent_and_can_be_stored_again(store: Store, d
 def test_abandoned_uploads_are_removed_and_others_are_not(store: Store, tmp_path: Path) -> None:
     (tmp_path / "incoming" / "dead").write_bytes(b"abc")
     os.utime(tmp_path / "incoming" / "dead", (time.time() - 7200,) * 2)
-    with store.upload() as upload:
-        upload.write(b"abc")
+    with store._new_file() as written:
         store.evict()
-        stored, _ = upload.store(FACTS)
+        assert Path(written.name).exists()
+    stored = put(store, b"abc")
     assert [path.name for path in files(tmp_path)] == [stored.sha256]
 
 
@@ -184,11 +167,7 @@ WRITER = textwrap.dedent(
     print("up", flush=True)
     for i in range(int(sys.argv[2])):
         content = b"%d" % (i % 7) * 10_000
-        with store.upload() as upload:
-            for at in range(0, len(content), 1000):
-                upload.write(content[at : at + 1000])
-            stored, _ = upload.store({"format": "text"})
-        assert stored.sha256 == hashlib.sha256(content).hexdigest()
+        stored, _ = store.keep(content, hashlib.sha256(content).hexdigest(), {"format": "text"})
         assert store.total_bytes() <= 60_000, store.total_bytes()
         try:
             assert store.read(stored.name) == content

@@ -4,11 +4,10 @@ recovery when the fault has ended."""
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import resource
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,9 +34,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 def put(store: Store, content: bytes) -> Stored:
-    with store.upload() as upload:
-        upload.write(content)
-        return upload.store(FACTS)[0]
+    return store.keep(content, hashlib.sha256(content).hexdigest(), FACTS)[0]
 
 
 def opened(path: Path, max_bytes: int = 1 << 30) -> Store:
@@ -124,16 +121,6 @@ def test_a_directory_that_was_removed_is_made_again(tmp_path: Path, caplog: pyte
     assert store.read(stored.name) == b"abc"
 
 
-def test_a_directory_removed_during_an_upload_is_made_again(tmp_path: Path) -> None:
-    store = opened(tmp_path / "store")
-    content = os.urandom(3 << 20)
-    with store.upload() as upload:
-        upload.write(content)
-        shutil.rmtree(tmp_path / "store")
-        stored, _ = upload.store(FACTS)
-    assert store.read(stored.name) == content
-
-
 def test_nothing_is_written_below_a_mount_that_is_gone(disk: SmallDisk) -> None:
     store = opened(disk.path)
     stored = put(store, b"abc")
@@ -196,9 +183,7 @@ def test_a_damaged_module_that_is_uploaded_again_is_repaired(tmp_path: Path) -> 
     store = opened(tmp_path)
     stored = put(store, b"abc" * 1000)
     damage(store, stored, 5)
-    with store.upload() as upload:
-        upload.write(b"abc" * 1000)
-        assert upload.store(FACTS)[1] is False
+    assert store.keep(b"abc" * 1000, stored.sha256, FACTS)[1] is False
     assert store.read(stored.name) == b"abc" * 1000
 
 
@@ -222,20 +207,6 @@ def test_parts_are_parts_of_the_whole(tmp_path: Path, size: int) -> None:
         for limit in (0, 1, 2, BLOCK_BYTES, 2 * BLOCK_BYTES, None):
             expected = content[offset:] if limit is None else content[offset : offset + limit]
             assert store.read(stored.name, offset=offset, limit=limit) == expected
-
-
-def test_nothing_remains_of_an_upload_whose_process_is_killed(tmp_path: Path) -> None:
-    script = (
-        "import sys, time; from xlashape_server.store import Store; u = Store(sys.argv[1], max_bytes=9 << 20, "
-        "max_age=60).upload(); "
-        "u.write(b'abc' * (1 << 20)); print('writing', flush=True); time.sleep(60)"
-    )
-    writing = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    assert writing.stdout is not None
-    assert writing.stdout.readline() == "writing\n"
-    writing.kill()
-    writing.communicate()
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_the_next_server_removes_a_file_that_a_killed_one_was_writing(tmp_path: Path) -> None:

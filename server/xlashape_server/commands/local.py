@@ -14,7 +14,7 @@ from xlashape_client.methods import ServiceMethods
 from xlashape_server.config import Config
 from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
-from xlashape_server.store import Store, Stored, Upload
+from xlashape_server.store import Store, Stored
 
 _YEAR_SECONDS = 365 * 86_400.0
 
@@ -63,11 +63,11 @@ class _LocalStore(Store):
     def __init__(self) -> None:
         self._directory: TemporaryDirectory[str] | None = None
 
-    def upload(self) -> Upload:
+    def keep(self, content: bytes, sha256: str, facts: dict[str, str | int]) -> tuple[Stored, bool]:
         if self._directory is None:
             self._directory = TemporaryDirectory(prefix="xlashape-")
             super().__init__(self._directory.name, max_bytes=INT64_MAX, max_age=_YEAR_SECONDS)
-        return super().upload()
+        return super().keep(content, sha256, facts)
 
     def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
         self.digest_of(name, field=field)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from io import BytesIO
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
@@ -13,7 +15,7 @@ from xlashape.proto import v1
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import RequestedPage, decoded, placed, response_size
 from xlashape_server.modules import HLO_MODULE_PROTO, HLO_PROTO, TEXT, Modules, format_of
-from xlashape_server.store import Stored, Upload
+from xlashape_server.store import Stored
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _OPCODES = {opcode.value for opcode in Opcode}
@@ -40,7 +42,8 @@ class HloHandlers:
     def upload_module(self, requests: Iterator[bytes], deadline: float) -> bytes:
         """UploadModule."""
         sha256, size, more_follows = "", 0, False
-        with self._modules.store.upload() as upload, budget(deadline=deadline, subject="an upload"):
+        content = BytesIO()  # whose value is no copy
+        with budget(deadline=deadline, subject="an upload"):
             for number, data in enumerate(requests):
                 request = decoded(v1.UploadModuleRequest, data)
                 if number == 0:
@@ -53,22 +56,22 @@ class HloHandlers:
                         field="sha256" if request.sha256 else "size_bytes",
                     )
                 spend(256)
-                self._modules.check_size(upload.size_bytes + len(request.data), ("data",))
-                if size and upload.size_bytes + len(request.data) > size:
+                self._modules.check_size(content.tell() + len(request.data), ("data",))
+                if size and content.tell() + len(request.data) > size:
                     raise InvalidArgumentError(
                         f"expected {size} bytes, as the first message said, found more", field="data"
                     )
-                upload.write(request.data)
+                content.write(request.data)
                 more_follows = request.more_follows
             if more_follows:  # a call that is cancelled can look like one whose messages are complete
                 raise InvalidArgumentError(
                     "expected another message, as the last one said, found the end of the stream", field="more_follows"
                 )
-            if size and upload.size_bytes != size:
+            if size and content.tell() != size:
                 raise InvalidArgumentError(
-                    f"expected {size} bytes, as the first message said, found {upload.size_bytes}", field="size_bytes"
+                    f"expected {size} bytes, as the first message said, found {content.tell()}", field="size_bytes"
                 )
-            stored, already_present = self._store(upload, sha256)
+            stored, already_present = self._store(content.getvalue(), sha256)
         return v1.UploadModuleResponse(
             module=self._module_message(stored), already_present=already_present
         ).SerializeToString()
@@ -78,23 +81,22 @@ class HloHandlers:
         request = decoded(v1.PutModuleRequest, data)
         _check_announced(request.sha256, 0)
         self._modules.check_size(len(request.data), ("data",))
-        with self._modules.store.upload() as upload, budget(deadline=deadline, subject="an upload"):
-            upload.write(request.data)
-            stored, already_present = self._store(upload, request.sha256)
+        with budget(deadline=deadline, subject="an upload"):
+            stored, already_present = self._store(request.data, request.sha256)
         return v1.PutModuleResponse(
             module=self._module_message(stored), already_present=already_present
         ).SerializeToString()
 
-    def _store(self, upload: Upload, announced_sha256: str) -> tuple[Stored, bool]:
-        """Stores the uploaded module. Returns it, and whether the store had it already. InvalidArgumentError if its
+    def _store(self, content: bytes, announced_sha256: str) -> tuple[Stored, bool]:
+        """Stores the content of a module. Returns it, and whether the store had it already. InvalidArgumentError if the
         content does not have the SHA-256 that the caller has announced.
         """
-        if announced_sha256 and upload.sha256 != announced_sha256.lower():
+        sha256 = hashlib.sha256(content).hexdigest()
+        if announced_sha256 and sha256 != announced_sha256.lower():
             raise InvalidArgumentError(
-                f"expected content with the SHA-256 {announced_sha256}, found {upload.sha256}", field="sha256"
+                f"expected content with the SHA-256 {announced_sha256}, found {sha256}", field="sha256"
             )
-        facts = self._facts(upload.content(), upload.sha256)
-        return upload.store(facts)
+        return self._modules.store.keep(content, sha256, self._facts(content, sha256))
 
     def _facts(self, content: bytes, sha256: str) -> dict[str, str | int]:
         """The facts that the store keeps about a module. They are taken from the decoded module, so content that cannot
