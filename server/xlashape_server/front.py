@@ -50,7 +50,8 @@ _NUMBERS: Final = {
     "EvaluateMapBatch": "points",
 }
 """RPCs that are answered here whatever the size of this field, which has packed numbers."""
-_SHAPES: Final = ("DescribeShape", "ByteSize", "GetModule", "DeleteModule")
+_SHAPES: Final = ("DescribeShape", "ByteSize")
+_FACTS: Final = ("GetModule", "DeleteModule")
 _MAPS: Final = ("ParseMap", "SimplifyMap", "ComposeMaps", "EvaluateMap")
 
 
@@ -95,27 +96,29 @@ class Front:
     def answer(self, number: int, call: Call, data: bytes, *, is_json: bool = False) -> bytes:
         """The answer to one request, both as JSON if `is_json`."""
         asked = self._asked[number]
-        if len(data) <= asked.content or (asked.numbers and not is_json and self._fits(asked, data)):
-            try:
-                return self._here(asked, call, data, is_json=is_json)
-            except DeadlineExceededError:
-                if not asked.is_map or call.is_over or time.monotonic() > call.deadline:
-                    raise
+        is_small = len(data) <= asked.content or (asked.numbers and not is_json and self._fits(asked, data))
+        if is_small and not asked.keeps:
+            return self._here(asked, call, data, is_json=is_json) or b""
         key = blake2b(data, digest_size=16, key=b"%d %d" % (number, is_json)).digest()
         about = digests_in(data) if len(data) <= _NAMED else ()
         if asked.keeps:
-            kept = self.kept.get(key)
-            if kept is not None and self._are_there(about):
+            found = self.kept.get(key)
+            if found is not None and self._are_there(about):
                 self.hits += 1
-                return kept
+                return found
             self.misses += 1
-        found = self._children.ask(self._question(number + is_json * len(self._asked), call, data, key, about))
-        call.hold(len(found))
+        found = self._here(asked, call, data, is_json=is_json) if is_small else None
+        if found is None:
+            found = self._children.ask(self._question(number + is_json * len(self._asked), call, data, key, about))
+            call.hold(len(found))
         if asked.keeps:
             self.kept.put(key, found)
         return found
 
-    def _here(self, asked: _Asked, call: Call, data: bytes, *, is_json: bool) -> bytes:
+    def _here(self, asked: _Asked, call: Call, data: bytes, *, is_json: bool) -> bytes | None:
+        """The answer to a small question, or one with many numbers; None if it is about maps and takes long, so that a
+        child is to be asked.
+        """
         deadline = min(call.deadline, time.monotonic() + _MAP_SECONDS) if asked.is_map else call.deadline
         if len(data) <= _CONTENT:
             set_checkpoint(call.check)
@@ -125,6 +128,10 @@ class Front:
                 answer = asked.rpc.handler(data, deadline)
                 if is_json:
                     answer = proto_to_json(answer, asked.response, self._max_json_bytes)
+            except DeadlineExceededError:
+                if not asked.is_map or call.is_over or time.monotonic() > call.deadline:
+                    raise
+                return None
             finally:
                 set_checkpoint(None)
         else:
@@ -220,9 +227,9 @@ def _asked(rpc: Rpc) -> _Asked:
     method = rpc.method
     numbers = _NUMBERS.get(method.name)
     is_map = method.name in _MAPS
-    content = _MAP_CONTENT if is_map else _CONTENT if numbers or method.name in _SHAPES else 0
+    content = _MAP_CONTENT if is_map else _CONTENT if numbers or method.name in (*_SHAPES, *_FACTS) else 0
     number = method.input_type.fields_by_name[numbers].number if numbers else 0
     options = method.GetOptions()
     request, response = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
-    keeps = options.idempotency_level == options.NO_SIDE_EFFECTS
+    keeps = options.idempotency_level == options.NO_SIDE_EFFECTS and not numbers and method.name not in _FACTS
     return _Asked(rpc, request, response, number, content, is_map, keeps)

@@ -42,8 +42,8 @@ from xlashape_server.handlers.inputs import (
 
 R = TypeVar("R", v1.LinearIndicesRequest, v1.MultiIndicesRequest)
 
-# A small request is answered so fast that it needs no budget. A small request of LinearIndex is answered without NumPy,
-# in 5 µs instead of 28, of the 300 that the call takes.
+# A small request of LinearIndex is answered without NumPy and a budget, in 5 µs instead of 28, of the 300 that the call
+# takes.
 _SMALL_BYTES = 2048  # bytes of a small request
 _FEW_INDICES = 16
 _POINTER_SIZE = 8  # bytes of a pointer, if the request does not say
@@ -75,41 +75,20 @@ class ShapeHandlers:
         data: bytes,
         deadline: float | None,
     ) -> bytes:
-        """The response to a request about shapes: `made` makes its part about each shape. Answers to small requests
-        about one shape are kept.
-        """
-        if len(data) > _SMALL_BYTES:
-            with budget(deadline=deadline, subject="shapes"):
-                return b"".join(self._parts(kind, made, data))
-        key = made, data
-        answer = _answers.get(key)
-        if answer is None:
-            parts = self._parts(kind, made, data)
-            answer = b"".join(parts)
-            if len(parts) == 1:
-                _answers.put(key, answer)
-        return answer
-
-    def _parts(
-        self,
-        kind: type[v1.DescribeShapeRequest] | type[v1.ByteSizeRequest],
-        made: Callable[[Shape, int], bytes],
-        data: bytes,
-    ) -> list[bytes]:
-        request = decoded(kind, data)
-        shapes = request.shapes
-        pointer_size = _pointer_size(request.pointer_size)
-        batch(len(shapes), self._max_batch, "shapes")
+        """The response to a request about shapes: `made` makes its part about each shape."""
         parts: list[bytes] = []
-        for i, value in enumerate(shapes):
-            if i:
+        with budget(deadline=deadline, subject="shapes"):
+            request = decoded(kind, data)
+            pointer_size = _pointer_size(request.pointer_size)
+            batch(len(request.shapes), self._max_batch, "shapes")
+            for i, value in enumerate(request.shapes):
                 spend(256)
-            shape = shape_of(value, ("shapes", i), self._config)
-            try:
-                parts.append(made(shape, pointer_size))
-            except XlashapeError as error:
-                raise placed(error, ("shapes", i)) from None
-        return parts
+                shape = shape_of(value, ("shapes", i), self._config)
+                try:
+                    parts.append(made(shape, pointer_size))
+                except XlashapeError as error:
+                    raise placed(error, ("shapes", i)) from None
+        return b"".join(parts)
 
     def linear_index(self, data: bytes, deadline: float | None = None) -> bytes:
         """LinearIndex."""
@@ -280,15 +259,6 @@ _SIZES = Fields(v1.ByteSizeResponse)
 _HEADS = [b"", *(head(v1.LinearIndexResponse, "positions", 8 * count) for count in range(1, _FEW_INDICES + 1))]
 """Number of positions → the bytes of a response before them."""
 _SHAPE_TAG, _INDICES_TAG = (Fields(v1.LinearIndexRequest).tag(name)[0] for name in ("shape", "indices"))
-_answers: BoundedCache[tuple[Callable[[Shape, int], bytes], bytes], bytes] = BoundedCache(
-    "xlashape_server: answers about one shape", 8 << 20, lambda key, answer: 400 + len(key[1]) + len(answer)
-)
-"""Answers to small requests about one shape, by the function that makes them and the bytes of the request. An answer
-from here is not checked against the settings' limits again, since a small request is below the default of each. It
-saves decoding the request and looking its shape up: 2.5 µs, and 16 in a server, where the processor's caches are cold.
-"""
-
-
 _asked: BoundedCache[bytes, tuple[Shape, int | None]] = BoundedCache(
     "xlashape_server: arrays of LinearIndex", 8 << 20, lambda key, asked: 1000 + len(key) + 100 * asked[0].rank
 )
@@ -314,9 +284,6 @@ def _without_indices(data: bytes) -> tuple[bytes, Sequence[int]]:
     return request.SerializeToString(), numbers
 
 
-# Results are kept since making one takes 33 µs for an array, and 100 µs in a server, where the processor's caches are
-# cold: a third of a call.
-@cached(max_bytes=8 << 20, weigh=lambda arguments, made: len(made) + 600 * sum(1 for _ in arguments[0].leaves()))
 def _description(shape: Shape, pointer_size: int) -> bytes:
     """The description of a shape as it is in a response."""
     return _DESCRIPTIONS.message("descriptions", describe(shape, pointer_size))
@@ -408,9 +375,6 @@ def size_of(shape: Shape, pointer_size: int) -> v1.ShapeSize:
     )
 
 
-# Results are kept since ByteSize of an array takes 6 µs with this cache and 8 without, and two or three times as long
-# in a server.
-@cached(max_bytes=8 << 20, weigh=lambda arguments, _: 800 * sum(1 for _ in arguments[0].leaves()))
 def _sizes(shape: Shape, pointer_size: int) -> bytes:
     """The sizes of a shape as they are in a response."""
     return _SIZES.message("sizes", size_of(shape, pointer_size))
