@@ -86,6 +86,10 @@ class _EndedError(Exception):
     """The child was ended, and not by its front."""
 
 
+class _GaveWayError(Exception):
+    """The child was ended for others, which had begun before, since all together had too much memory."""
+
+
 class _MemoryGoneError(Exception):
     """The memory of the child did not suffice. The argument: whether it had nothing of other calls."""
 
@@ -97,15 +101,16 @@ class _Child:
         self.channel = channel
         self.pid = pid
         self.calls = 0
-        self.idle_since = time.monotonic()
+        self.began = self.idle_since = time.monotonic()
         self.modules: OrderedDict[str, None] = OrderedDict()
-        self.is_closed = False
+        self.is_closed = self.gives_way = False
         self.counts: tuple[int, ...] = (0, 0, 0)
+        self._inherited = self._resident_bytes()
 
     def ask(self, question: Question, end: float) -> bytes:
         """The answer, which must be there at the time `end` of time.monotonic()."""
         channel, is_told = self.channel, 0.0
-        self.calls += 1
+        self.calls, self.began = self.calls + 1, time.monotonic()
         try:
             channel.begin()
             seconds = max(0.001, end - time.monotonic())
@@ -124,7 +129,7 @@ class _Child:
                         channel.cancel()
         except (EOFError, ConnectionError):
             self.close()
-            raise _EndedError from None
+            raise (_GaveWayError if self.gives_way else _EndedError) from None
         if frame.kind is ChannelKind.MEMORY:
             is_fresh = self.calls == 1
             self.close()
@@ -152,8 +157,11 @@ class _Child:
                 os.kill(self.pid, signal.SIGKILL)
             self.channel.close()
 
-    def resident_bytes(self) -> int:
-        """The memory that the child has for itself; 0 where the system does not say."""
+    def taken_bytes(self) -> int:
+        """The memory that the child has taken since it was forked; 0 where the system does not say."""
+        return max(0, self._resident_bytes() - self._inherited)
+
+    def _resident_bytes(self) -> int:
         try:
             _, resident, shared = map(int, Path(f"/proc/{self.pid}/statm").read_bytes().split()[:3])
             return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
@@ -173,6 +181,7 @@ class Children:
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()
         self._starting = self._waiting = 0
+        self._is_tight = False  # no other call begins while one is under way
         self._busy: Counter[str] = Counter()
         self._refused: OrderedDict[bytes, tuple[float, XlashapeError]] = OrderedDict()
         self._zygote: tuple[subprocess.Popen[bytes], socket.socket] | None = None
@@ -217,20 +226,25 @@ class Children:
         """
         self._check_remembered(question.key)
         end = time.monotonic() + question.seconds
-        for attempt in (1, 2):
-            child = self._take(question, end, is_fresh=attempt == 2)
+        is_again = False
+        while True:
+            child = self._take(question, end, is_fresh=is_again)
             try:
                 return child.ask(question, end)
+            except _GaveWayError:
+                self.ended["memory"] += 1
             except _EndedError:
                 self.ended["killed"] += 1
-                if attempt == 2:
+                if is_again:
                     error = LimitExceededError("the call has ended the process that computed it, twice", limit="memory")
                     raise self._remember(question.key, error) from None
+                is_again = True
             except _MemoryGoneError as gone:
                 self.ended["memory"] += 1
-                if attempt == 2 or gone.args[0]:
+                if is_again or gone.args[0]:
                     error = LimitExceededError("the answer takes more memory than there is", limit="memory")
                     raise self._remember(question.key, error) from None
+                is_again = True
             except DeadlineExceededError as error:
                 self.ended["late"] += 1
                 if question.seconds >= self._config.max_call_seconds - _GRACE_SECONDS and not question.is_over():
@@ -238,7 +252,6 @@ class Children:
                 raise
             finally:
                 self._give(child, question)
-        raise AssertionError("the second attempt returns or raises")
 
     def _check_remembered(self, key: bytes) -> None:
         found = self._refused.get(key)
@@ -263,6 +276,9 @@ class Children:
         DeadlineExceededError if none is free in time, or the caller has gone.
         """
         if is_fresh:
+            with self._changed:
+                while self._is_tight and self._is_busy:
+                    self._await(question, end, _LOOK_SECONDS)
             with self._zygote_lock:
                 child = self._forked()
             with self._changed:
@@ -280,13 +296,22 @@ class Children:
                         self._idle.remove(child)
                         self._busy.update({*question.caller})
                         return child
-                    if self._is_stopped or question.is_over() or now >= end:
-                        raise DeadlineExceededError("the deadline passed before a process was free")
-                    if now >= patience and self._starting < self._waiting and not self._idle:
+                    if now >= patience and self._starting < self._waiting and not self._idle and not self._is_tight:
                         self._start_another()
-                    self._changed.wait(min(_WAIT_SECONDS if now < patience else _LOOK_SECONDS, max(0.001, end - now)))
+                    self._await(question, end, _WAIT_SECONDS if now < patience else _LOOK_SECONDS)
             finally:
                 self._waiting -= 1
+
+    @property
+    def _is_busy(self) -> bool:
+        return len(self._idle) < len(self._all)
+
+    def _await(self, question: Question, end: float, seconds: float) -> None:
+        """Waits for a change, under the lock. DeadlineExceededError if the call is not to wait any more."""
+        left = end - time.monotonic()
+        if self._is_stopped or question.is_over() or left <= 0:
+            raise DeadlineExceededError("the deadline passed before a process was free")
+        self._changed.wait(min(seconds, left))
 
     def _start_another(self) -> None:
         """Forks another child in a thread, unless there are as many as may be. Call it under the lock."""
@@ -297,7 +322,9 @@ class Children:
     def _choice(self, question: Question, *, is_patient: bool) -> _Child | None:
         """An idle child, or None if the call should wait. Call it under the lock."""
         address, connection = question.caller
-        if not self._idle or self._busy[address] >= _OF_ADDRESS or self._busy[connection] >= _OF_CONNECTION:
+        if not self._idle or (self._is_tight and self._is_busy):
+            return None
+        if self._busy[address] >= _OF_ADDRESS or self._busy[connection] >= _OF_CONNECTION:
             return None
         wanted = question.about
         having = [child for child in self._all if any(digest in child.modules for digest in wanted)]
@@ -328,23 +355,28 @@ class Children:
             self._changed.notify()
 
     def look(self) -> None:
-        """Ends children that have waited for long, and the largest ones if all together have too much memory. Called
-        several times a second.
+        """Ends children that have waited for long, and others if all together have too much memory: those that wait,
+        and then the one whose call began last, which is asked again. Called several times a second.
         """
         now, most = time.monotonic(), self._config.worker_memory()
-        sizes = {child: child.resident_bytes() for child in list(self._all)}
+        sizes = {child: child.taken_bytes() for child in list(self._all)}
         total = sum(sizes.values())
         with self._changed:
             for child in sorted(self._idle, key=lambda child: child.idle_since):
-                if total > most or (len(self._all) > 1 and now - child.idle_since > _IDLE_SECONDS):
+                if total > (most // 2 if self._waiting else most) or (
+                    len(self._all) > 1 and now - child.idle_since > _IDLE_SECONDS
+                ):
                     self._idle.remove(child)
                     self._all.discard(child)
                     child.close()
                     total -= sizes.get(child, 0)
-        if total > most:
-            largest = max(sizes, key=lambda child: sizes[child] if child in self._all else -1)
+            self._is_tight = total > most // 2
+            busy = [child for child in sizes if child in self._all and child not in self._idle]
+        if total > most and busy:
+            last = max(busy, key=lambda child: child.began)
+            last.gives_way = len(busy) > 1
             with contextlib.suppress(OSError):
-                os.kill(largest.pid, signal.SIGKILL)
+                os.kill(last.pid, signal.SIGKILL)
 
     # -- starting ----------------------------------------------------------------------------------
 

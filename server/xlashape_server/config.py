@@ -57,8 +57,8 @@ class Config:
     )
     workers: int = _setting(
         0,
-        "Processes. 0: one for each core this process may use, by affinity and quota (only one where processes cannot "
-        "share a port).",
+        "Processes. 0: one for each core this process may use, by affinity and quota, that has 512 MiB of memory (only "
+        "one where processes cannot share a port).",
     )
     pin: bool = _setting(
         True,
@@ -88,8 +88,8 @@ class Config:
     )
     max_worker_memory: int = _setting(
         0,
-        "Bytes of memory of one worker; calls that would need more are refused. 0: its part of three quarters of what "
-        "the control group or the machine has, at most 2 GiB.",
+        "Bytes of memory of one worker; calls that would need more are refused. 0: three quarters of its part of what "
+        "the control group or the machine has, beyond 96 MiB of its own; at most 2 GiB.",
     )
     max_request_bytes: int = _setting(
         16 * MIB, "Bytes of one request message over gRPC, and a quarter of those over HTTP. Uploads are streams."
@@ -252,14 +252,15 @@ class Config:
             return self.workers or 1
         if sys.platform != "linux":
             return 1
-        return max(1, math.ceil(min(len(os.sched_getaffinity(0)), _processor_quota())))
+        cores = math.ceil(min(len(os.sched_getaffinity(0)), _processor_quota()))
+        return max(1, min(cores, int(min(_available_memory(), 1 << 60)) // _WORKER_MEMORY))
 
     def worker_memory(self) -> int:
         """Bytes of memory that one worker may have."""
         if self.max_worker_memory:
             return self.max_worker_memory
-        part = int(min(_group_memory(), _machine_memory()) * 0.75 / self.worker_count())
-        return max(_LEAST_MEMORY, min(part, _MOST_MEMORY))
+        part = min(_available_memory(), 1 << 60) / self.worker_count() - _OWN_MEMORY
+        return max(_LEAST_MEMORY, min(int(part * 0.75), _MOST_MEMORY))
 
     def cores(self) -> list[int]:
         """The cores that workers are bound to in turn; empty if they are not bound.
@@ -310,35 +311,46 @@ def _host_and_port(address: str, name: str, expected: str) -> tuple[str, int]:
     return (host[1:-1] if bracketed else host), int(port)
 
 
-def _of_groups(name: str) -> Iterator[str]:
-    """The content of the file `name` of the control group of this process, and of each group around it. Only Linux's
-    cgroup v2 is known.
+def _of_groups(controller: str, file: str, *files_v1: str) -> Iterator[str]:
+    """The content of a file of the control group that this process is in, and of each group around it: of the file of
+    cgroup v2, and of those of cgroup v1, joined, in the groups of a controller. In a container under cgroup v1 the
+    path of the group is that outside, and its files are at the root.
     """
     with suppress(OSError):
-        own = next((line[3:] for line in _GROUP.read_text().splitlines() if line.startswith("0::")), "/")
-        folder = _GROUPS / own.strip("/")
-        for each in (folder, *folder.parents[: len(Path(own.strip("/")).parts)]):
-            with suppress(OSError):
-                yield (each / name).read_text()
+        for line in _GROUP.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers and controller not in controllers.split(","):
+                continue
+            root, own = _GROUPS / (controller if controllers else ""), Path(path.strip("/"))
+            for folder in (own, *own.parents):
+                with suppress(OSError):
+                    yield " ".join(
+                        [(root / folder / name).read_text() for name in (files_v1 if controllers else (file,))]
+                    )
 
 
 def _processor_quota() -> float:
     """The processor quota of this process's control groups, in cores; infinite without a quota."""
     found = [math.inf]
-    for text in _of_groups("cpu.max"):
+    for text in _of_groups("cpu", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"):
         with suppress(ValueError, ZeroDivisionError):
-            quota, period = text.split()
-            found.append(int(quota) / int(period))
+            quota, period = map(int, text.split())
+            found.append(quota / period if quota > 0 else math.inf)  # -1 stands for no quota
     return min(found)
 
 
 def _group_memory() -> float:
     """The bytes that this process's control groups may have together; infinite without a limit."""
     found = [math.inf]
-    for text in _of_groups("memory.max"):
+    for text in _of_groups("memory", "memory.max", "memory.limit_in_bytes"):
         with suppress(ValueError):
             found.append(int(text))
     return min(found)
+
+
+def _available_memory() -> float:
+    """The bytes of memory that a server may take; infinite where the system does not say."""
+    return min(_group_memory(), _machine_memory())
 
 
 def _machine_memory() -> float:
@@ -362,6 +374,8 @@ _OPEN_METRICS = (
 )
 _GROUP, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 _LEAST_MEMORY, _MOST_MEMORY = 128 * MIB, 2048 * MIB  # of one worker
+_OWN_MEMORY = 96 * MIB  # of the processes of one worker, before they answer a call
+_WORKER_MEMORY = 512 * MIB  # for each worker, where their number is not set
 _UNIX = "unix:"
 _MAX_UNIX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # the room for a path in the system's sockaddr_un
 _BUCKET = re.compile(r"(s3|gs|az)://[A-Za-z0-9][\w.-]*(/[^?#\s]*)?|file:(//)?/[^\0]+")

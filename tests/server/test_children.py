@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -153,6 +154,29 @@ def test_more_memory_than_a_child_may_have_is_refused(config: Config) -> None:
         assert caught.value.limit == "memory"
         assert small.ask(question("ParseMap", v1.ParseMapRequest(maps=[v1.MapInput(text="() -> (1)")])))
     finally:
+        small.stop()
+
+
+@pytest.mark.usefixtures("children")
+def test_calls_that_fit_one_by_one_are_all_answered(config: Config) -> None:
+    """Each of them takes a good half of the memory, so that a call which began later gives way and is asked again."""
+    small = Children(Config(store_directory=config.store_directory, max_worker_memory=128 << 20))
+    small.start()
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.05):
+            small.look()
+
+    threading.Thread(target=look).start()
+    try:
+        with ThreadPoolExecutor(6) as threads:
+            asked = [question("Verify", slow(40_000 + count)) for count in range(6)]
+            answers = list(threads.map(small.ask, asked))
+        assert [v1.VerifyResponse.FromString(answer).row_count for answer in answers] == [0] * 6
+        assert small.ended["killed"] == 0
+    finally:
+        ended.set()
         small.stop()
 
 

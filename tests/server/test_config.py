@@ -113,10 +113,10 @@ GIB = 1 << 30
     ("limit", "machine", "workers", "expected"),
     [
         ("max", 64 * GIB, 1, 2 * GIB),
-        (str(4 * GIB), 64 * GIB, 2, 1.5 * GIB),
-        (str(560 << 20), 64 * GIB, 1, 420 << 20),
+        (str(4 * GIB), 64 * GIB, 2, 1464 << 20),
+        (str(560 << 20), 64 * GIB, 1, 348 << 20),
         (str(560 << 20), 64 * GIB, 8, 128 << 20),
-        ("max", 4 * GIB, 3, GIB),
+        ("max", 4 * GIB, 3, 952 << 20),
         ("", 64 * GIB, 1, 2 * GIB),
     ],
 )
@@ -141,15 +141,37 @@ def test_the_smallest_limit_of_the_groups_around_a_process_counts(
     monkeypatch.setattr(config_module, "_GROUPS", tmp_path)
     monkeypatch.setattr(config_module, "_GROUP", tmp_path / "group")
     monkeypatch.setattr(config_module, "_machine_memory", lambda: 64 * GIB)
-    assert Config(workers=1).worker_memory() == 0.75 * GIB
+    assert Config(workers=1).worker_memory() == 696 << 20
 
 
-def test_workers_follow_the_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_groups_of_the_first_version_are_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each controller has a tree of its own. A container sees its group at the root, and the path of its host."""
+    (tmp_path / "group").write_text("4:memory:/docker/1f\n3:cpu,cpuacct:/docker/1f\n0::/\n")
+    for name, content in (
+        ("memory/memory.limit_in_bytes", str(GIB)),
+        ("cpu/cpu.cfs_quota_us", "150000\n"),
+        ("cpu/cpu.cfs_period_us", "100000\n"),
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    monkeypatch.setattr(config_module, "_GROUPS", tmp_path)
+    monkeypatch.setattr(config_module, "_GROUP", tmp_path / "group")
+    assert (config_module._group_memory(), config_module._processor_quota()) == (GIB, 1.5)
+    (tmp_path / "cpu/cpu.cfs_quota_us").write_text("-1\n")
+    assert config_module._processor_quota() == math.inf
+
+
+def test_workers_follow_the_quota_and_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)), raising=False)
     monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr(config_module, "_available_memory", lambda: math.inf)
     for quota, count, cores in ((1.5, 2, 0), (0.2, 1, 0), (math.inf, 64, 64), (64.0, 64, 64)):
         monkeypatch.setattr(config_module, "_processor_quota", lambda quota=quota: quota)
         assert Config().worker_count() == count
         assert len(Config().cores()) == cores
+    monkeypatch.setattr(config_module, "_available_memory", lambda: 1600 << 20)
+    assert Config().worker_count() == 3
+    monkeypatch.setattr(config_module, "_available_memory", lambda: 200 << 20)
+    assert Config().worker_count() == 1
     assert Config(pin=False).cores() == []
     assert Config(workers=3).worker_count() == 3
