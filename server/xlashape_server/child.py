@@ -9,6 +9,7 @@ front has gone. They leave SIGTERM to the front, whose calls in progress need th
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import json
@@ -61,7 +62,8 @@ def main() -> None:
     _warm(config)
     gc.collect()
     gc.freeze()
-    control.send(b"ready")
+    with contextlib.suppress(ConnectionError):  # the front has gone
+        control.send(b"ready")
     while True:
         data, descriptors, _, _ = socket.recv_fds(control, 16, 2)
         if not data:

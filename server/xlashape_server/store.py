@@ -536,7 +536,7 @@ class Store:
         try:
             with self._locked(), contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                    self._damaged.mkdir(exist_ok=True)
+                    self._damaged.mkdir(mode=0o700, exist_ok=True)
                     path.replace(kept)
                     os.utime(kept)
                     self.damaged += 1

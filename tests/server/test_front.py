@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
-from xlashape.proto import v1
+from xlashape.proto import is_repeated, services, v1
 from xlashape.proto.packed import join
 from xlashape_server.callers import Caller
 from xlashape_server.calls import Call, Room, Watch
@@ -144,3 +145,74 @@ def test_messages_under_way_are_bounded() -> None:
     first.work_ended()
     assert watch.room.taken == 0
     second.hold(200 << 10)
+
+
+# -- what of a request the front decodes -------------------------------------------------------
+
+
+def bulky(kind: Descriptor, depth: int = 4) -> Iterator[tuple[tuple[str, ...], bytes]]:
+    """For each field of a message that has a number of values or bytes, also within other messages: its path, and the
+    message with 80,000 bytes of it, as few values in one field and as many separate ones.
+    """
+    for field in kind.fields:
+        if field.message_type is not None:
+            inner = bulky(field.message_type, depth - 1) if depth else ()
+            for path, data in inner:
+                yield (field.name, *path), wrapped(field.number, data)
+            if is_repeated(field):
+                yield (field.name,), wrapped(field.number, b"") * 40_000
+        elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
+            yield (field.name,), wrapped(field.number, b"x" * 80_000)
+            yield (field.name,), wrapped(field.number, b"") * 40_000
+        elif is_repeated(field):
+            yield (field.name,), wrapped(field.number, bytes(80_000))
+            yield (field.name,), wrapped(field.number, bytes(8)) * 8_000
+            fixed = field.type in (FieldDescriptor.TYPE_SFIXED64, FieldDescriptor.TYPE_FIXED64)
+            yield (field.name,), (varint(field.number << 3 | fixed) + bytes(8 if fixed else 1)) * 10_000
+
+
+def wrapped(number: int, data: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def varint(value: int) -> bytes:
+    return bytes([value & 127 | 128]) + varint(value >> 7) if value > 127 else bytes([value])
+
+
+@pytest.mark.parametrize("rpc", [each.name for service in services() for each in service.methods])
+def test_of_what_is_large_a_front_decodes_only_packed_numbers(
+    config: Config, asked: Asked, rpc: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every field of every request that can be large: protobuf would make an object of each value, and hold all threads
+    meanwhile.
+    """
+    store, decoded = Store.of(config), []
+
+    def decode(data: Any, deadline: float) -> Any:
+        if not isinstance(data, bytes):
+            return (decode(each, deadline) for each in data)
+        decoded.append(data)
+        return b""
+
+    known = [each._replace(handler=decode) for each in rpcs(config, Modules(config, store))]
+    front = Front(config, tuple(known), store, asked)  # pyright: ignore[reportArgumentType]  # in place of children
+    monkeypatch.setattr(asked, "ask", lambda question: b"")
+    number = asked.names.index(rpc)
+    method = known[number].method
+    watch = Watch(Room(1 << 30), receive_seconds=30, send_seconds=30)
+    packed = 0
+    for path, data in bulky(method.input_type):
+        decoded.clear()
+        call = Call(rpc, Caller("a", "a:1"), 30, lambda *_: None, watch, ())
+        with suppress(LimitExceededError):
+            if method.server_streaming:
+                list(front.conversation(number, call, (each for each in (data,))))
+            elif method.client_streaming:
+                front.upload(number, call, [data])
+            else:
+                front.answer(number, call, data)
+                front.answer(number, call, data, is_json=True)
+        if decoded:
+            packed += 1
+            assert decoded == [wrapped(method.input_type.fields_by_name[path[0]].number, bytes(80_000))]
+    assert packed == (rpc in ("LinearIndex", "LinearIndices", "MultiIndex", "MultiIndices", "EvaluateMapBatch"))
