@@ -146,12 +146,8 @@ class Config:
     """Shapes within one shape; in text, commas are counted."""
     max_text_bytes: int = 2 * MIB
     """Characters of the text of one shape or map."""
-    max_indices: int = 16_000_000
-    """Indices, positions or points in one request."""
     max_module_text_bytes: int = 32 * MIB
     """Bytes of one module in text."""
-    max_module_instructions: int = 250_000
-    """Instructions of one module."""
     max_page_size: int = 10_000
     """Instructions in one page; also the page size where the request does not give one."""
     connection_age_seconds: float = 300.0

@@ -37,8 +37,7 @@ _log = logging.getLogger("xlashape_server.calls")
 # The first bytes of gzip. No protobuf message begins with them: the first would be a tag of wire type 7, which does not
 # exist.
 _GZIP = b"\x1f\x8b"
-_STEP = 1 << 20  # bytes of content that are decompressed at once
-_INPUT = 64 << 10  # bytes of a compressed message that are read at once
+_MOST_RATIO = 1032  # bytes of content that a byte of gzip can become
 _MAX_STREAMS = 128  # calls of one front that answer a stream with a stream
 _ENDLESS_SECONDS = 366 * 86_400.0  # the limit of a call that may take as long as its caller likes
 _PART_OF_MESSAGES = 4  # a quarter of the memory may hold messages
@@ -169,37 +168,22 @@ def _authorization(headers: Headers | None) -> str | None:
     return None
 
 
-def inflated(data: bytes, maximum: int, before: Callable[[int], None]) -> bytes:
+def inflated(data: bytes, maximum: int, hold: Callable[[int], None]) -> bytes:
     """The content of a message that came compressed with gzip. LimitExceededError "request_bytes" if the content has
-    more than `maximum` bytes.
-
-    Before each part is decompressed, `before` is called with the most bytes that the content may have after that part.
-    It may raise.
+    more than `maximum` bytes. `hold` is called before with the most bytes that it may have, and may raise.
     """
+    hold(min(maximum, _MOST_RATIO * len(data)))
     inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
-    parts: list[bytes] = []
-    size, at, rest = 0, 0, b""
-    # Each part is made of the next `_INPUT` bytes of the message, or of what the last part has left of them. Without
-    # such pieces, zlib would copy the whole rest of the message for each part.
-    while not inflater.eof and (rest or at < len(data)):
-        if not rest:
-            rest = data[at : at + _INPUT]
-            at += len(rest)
-        step = _INPUT if not size else _STEP
-        before(size + step)
-        try:
-            part = inflater.decompress(rest, step)
-        except zlib.error as error:
-            raise DecodeError(f"a compressed request message cannot be unpacked: {error}") from None
-        rest = inflater.unconsumed_tail
-        size += len(part)
-        if size > maximum:
-            text = f"a request message has more than {maximum} bytes, which are allowed"
-            raise LimitExceededError(text, limit="request_bytes", maximum=maximum)
-        parts.append(part)
+    try:
+        content = inflater.decompress(data, maximum + 1)  # other threads run meanwhile
+    except zlib.error as error:
+        raise DecodeError(f"a compressed request message cannot be unpacked: {error}") from None
+    if len(content) > maximum:
+        text = f"a request message has more than {maximum} bytes, which are allowed"
+        raise LimitExceededError(text, limit="request_bytes", maximum=maximum)
     if not inflater.eof:
         raise DecodeError("a compressed request message is truncated")
-    unused = len(inflater.unused_data) + len(data) - at
-    if unused:
+    if inflater.unused_data:
+        unused = len(inflater.unused_data)
         raise DecodeError(f"{unused} bytes follow the end of a compressed request message")
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return content

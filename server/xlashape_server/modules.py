@@ -45,7 +45,6 @@ class Modules:
         self.store = store
         self._max_bytes = config.max_module_bytes
         self._max_text_bytes = config.max_module_text_bytes
-        self._max_instructions = config.max_module_instructions
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     def forget(self) -> None:
@@ -145,10 +144,6 @@ class Modules:
     def check_size(self, size: int, path: FieldPath) -> None:
         """LimitExceededError "module_bytes" if a module of `size` bytes is too large."""
         at_most(self._max_bytes, size, "module_bytes", "the module has {} bytes or more", field=path)
-
-    def check_count(self, count: int, path: FieldPath) -> None:
-        """LimitExceededError "module_instructions" if `count` instructions are too many to be stored."""
-        at_most(self._max_instructions, count, "module_instructions", "the module has {} instructions", field=path)
 
 
 def format_of(data: bytes) -> str:

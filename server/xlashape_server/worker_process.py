@@ -324,22 +324,13 @@ def _import_path() -> list[str]:
     """The import path of a worker: the path of this process without the current directory, whose modules must not be
     imported. The folders of the packages xlashape and xlashape_server stay, even if one is the current directory.
     """
-    try:
-        current = str(Path.cwd())
-    except OSError:
-        current = ""
     own = [str(Path(version.__file__).resolve().parents[2]), str(Path(__file__).resolve().parents[1])]
-    kept: list[str] = []
-    for entry in sys.path:
-        path = str(Path(entry or current).absolute()) if entry or current else ""
-        if (
-            path
-            and path not in kept
-            and ((Path(entry).is_absolute() and path != current) or os.path.realpath(path) in own)
-        ):
-            kept.append(path)
-    real = [os.path.realpath(path) for path in kept]
-    return [*dict.fromkeys(root for root in own if root not in real), *kept]
+    others = [each for each in sys.path if Path(each).is_absolute() and os.path.realpath(each) not in own]
+    try:
+        current = Path.cwd()
+    except OSError:  # it was removed
+        current = None
+    return [*dict.fromkeys([*own, *(each for each in others if Path(each) != current)])]
 
 
 def _is_stopped(pid: int) -> bool:

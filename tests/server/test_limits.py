@@ -60,22 +60,13 @@ def test_batches() -> None:
     assert refused(lambda: maps.compose_maps(chains, NEVER)) == ("batch", 3, 4, "chains")
 
 
-def test_indices() -> None:
-    config = Config(max_indices=10)
-    handlers, maps = ShapeHandlers(config), MapHandlers(config)
-    vector = v1.ShapeInput(text="f32[100]")
-
-    def linear(count: int) -> bytes:
-        return handlers.linear_index(v1.LinearIndexRequest(shape=vector, indices=range(count)).SerializeToString())
-
-    assert linear(10)
-    assert refused(lambda: linear(11)) == ("indices", 10, 11, "indices")
+def test_items_without_numbers() -> None:
+    """A request of some bytes states how many there are."""
+    most = 1 << 20
     scalars = v1.LinearIndexRequest(shape=v1.ShapeInput(text="f32[]"), count=2**40).SerializeToString()
-    assert refused(lambda: handlers.linear_index(scalars)) == ("indices", 10, 2**40, "indices")
-    multi = v1.MultiIndexRequest(shape=vector, positions=range(11)).SerializeToString()
-    assert refused(lambda: handlers.multi_index(multi)) == ("indices", 10, 11, "positions")
+    assert refused(lambda: ShapeHandlers(Config()).linear_index(scalars)) == ("indices", most, 2**40, "indices")
     points = v1.EvaluateMapRequest(map=v1.MapInput(text="() -> ()"), count=2**62).SerializeToString()
-    assert refused(lambda: maps.evaluate_map(points, NEVER)) == ("indices", 10, 2**62, "points")
+    assert refused(lambda: MapHandlers(Config()).evaluate_map(points, NEVER)) == ("indices", most, 2**62, "points")
 
 
 def test_elements_of_one_shape() -> None:
@@ -152,10 +143,6 @@ def test_modules(modules: Callable[[Config], Modules], wide: Callable[[int], byt
         len(content),
         "module.serialized",
     )
-    upload = v1.PutModuleRequest(data=content).SerializeToString()
-    instructions = Config(max_module_instructions=19)
-    put = HloHandlers(instructions, modules(instructions)).put_module
-    assert refused(lambda: put(upload, NEVER)) == ("module_instructions", 19, 20, "data")
 
 
 def test_modules_of_text(modules: Callable[[Config], Modules]) -> None:

@@ -27,7 +27,7 @@ from tests.support.http2_caller import Http2Caller
 from tests.support.scraped_metrics import SHAPE, Samples, asks, grows, refused, samples, scraped, value
 from tests.support.server_processes import children, wait_until
 from xlashape.errors import InvalidIndexError, LimitExceededError, NotFoundError
-from xlashape.proto import services
+from xlashape.proto import services, v1
 from xlashape_client import Client
 from xlashape_server import Config, Server
 from xlashape_server.counts import BUCKETS, METRICS, STAGES
@@ -43,7 +43,7 @@ def metered() -> Iterator[Server]:
         metrics="127.0.0.1:0",
         workers=2,
         log_level="error",
-        max_indices=100,
+        max_batch=100,
     )
     with Server(config) as running:
         yield running
@@ -141,8 +141,9 @@ def test_calls_over_http_are_counted_alike(metered: Server) -> None:
     method = {"method": "ShapeService/LinearIndex"}
     grows(metered, 1, "xlashape_calls_total", lambda: post(path, question), **method, code="OK")
     grows(metered, 1, "xlashape_call_duration_seconds_count", lambda: post(path, question), **method)
-    many = {**question, "indices": list(range(202))}
-    grows(metered, 1, "xlashape_calls_refused_total", lambda: post(path, many), limit="indices")
+    many = {"shapes": [{"text": SHAPE}] * 101}
+    sizes = "/xlashape.v1.ShapeService/ByteSize"
+    grows(metered, 1, "xlashape_calls_refused_total", lambda: post(sizes, many), limit="batch")
     wrong = {**method, "code": "INVALID_ARGUMENT"}
     grows(metered, 1, "xlashape_calls_total", lambda: post(path, {"shapes": 1}), **wrong)
     unknown = {"method": "other", "code": "UNIMPLEMENTED"}
@@ -165,13 +166,13 @@ def test_methods_that_do_not_exist_are_one_label(metered: Server) -> None:
 
 
 def test_limits_that_refuse_are_counted(metered: Server) -> None:
-    many = [(0, 0)] * 101
+    many = v1.ByteSizeRequest(shapes=[v1.ShapeInput(text=SHAPE)] * 101).SerializeToString()
     grows(
         metered,
         1,
         "xlashape_calls_refused_total",
-        lambda: refused(metered, LimitExceededError, lambda client: client.linear_indices(SHAPE, many)),
-        limit="indices",
+        lambda: refused(metered, LimitExceededError, lambda client: client.send("ByteSize", many, 20)),
+        limit="batch",
     )
 
 
@@ -180,11 +181,11 @@ def test_a_call_under_way_shows_its_stage(metered: Server) -> None:
         *STAGES
     }
     with Http2Caller(metered.address) as caller:
-        caller.call("/xlashape.v1.ShapeService/ByteSize", None)  # a call whose request is never sent
+        caller.call("/xlashape.v1.ShapeService/DescribeShape", None)  # a call whose request is never sent
         wait_until(lambda: value(metered, "xlashape_calls_in_flight", stage="receiving") == 1)
         wait_until(lambda: value(metered, "xlashape_connections") >= 1)
     wait_until(lambda: value(metered, "xlashape_calls_in_flight") == 0)
-    assert value(metered, "xlashape_calls_total", method="ShapeService/ByteSize") == 0  # it was never admitted
+    assert value(metered, "xlashape_calls_total", method="ShapeService/DescribeShape") == 0  # it was never admitted
 
 
 def test_the_cache_and_the_store_are_counted(tmp_path: Path, wide: Callable[[int], bytes]) -> None:

@@ -143,9 +143,6 @@ def test_a_compressed_profile_is_bounded_by_what_it_holds(handlers):
         ask(handlers, "Profile", seconds=0.01, profile=gzip.compress(b'{"traceEvents":[' + b" " * (7 << 20)))
     with pytest.raises(DecodeError):
         ask(handlers, "Profile", profile=gzip.compress(b"x" * 100)[:-20])
-    # gzip may read very long without any content. The deadline ends that, and is reported as a deadline.
-    with pytest.raises(DeadlineExceededError):
-        ask(handlers, "Profile", seconds=0.0, profile=gzip.compress(b"", mtime=0) * 20_000)
 
 
 def test_kernels_with_many_separators_do_not_take_long(handlers):

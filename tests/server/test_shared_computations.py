@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from xlashape.errors import LimitExceededError, UnsupportedError, XlashapeError
+from xlashape.errors import InvalidModuleError, LimitExceededError, UnsupportedError, XlashapeError
 from xlashape.hlo import HloModule, verify
 from xlashape.proto import v1
 from xlashape_server.config import Config
@@ -159,3 +159,21 @@ def test_every_rpc_answers_or_refuses(seed: int, handlers: tuple[Rpc, ...]) -> N
         for request in requests(rpc, v1.ModuleInput(text=text), names[:4]):
             with contextlib.suppress(LimitExceededError, UnsupportedError):
                 rpc.handler(request, time.monotonic() + 60)
+
+
+def test_programs_that_break_a_rule_are_not_compared(handlers: tuple[Rpc, ...]) -> None:
+    """Their types say so only when they are evaluated: a branch that is a condition, and operands of other shapes."""
+    [rpc] = [each for each in handlers if each.method.name == "Equivalent"]
+    refused = 0
+    for seed in range(20):
+        chance = random.Random(seed)
+        message = HloModule.parse(generated(seed)).to_proto()
+        callers = [each for one in message.computations for each in one.instructions if each.called_computation_ids]
+        for caller in callers:
+            caller.called_computation_ids[0] = chance.choice(callers).called_computation_ids[0]
+        broken = v1.ModuleInput(serialized=message.SerializeToString())
+        try:
+            rpc.handler(v1.EquivalentRequest(a=broken, b=broken).SerializeToString(), time.monotonic() + 20)
+        except XlashapeError as error:
+            refused += isinstance(error, InvalidModuleError)
+    assert refused

@@ -159,10 +159,11 @@ def test_a_line_that_is_long_is_cut_and_lines_are_bounded_in_bytes() -> None:
 def test_content_that_is_too_large_is_refused(tmp_path: Path) -> None:
     config = Config(max_module_bytes=1 << 20)
     handlers = ViewHandlers(config, Modules(config, Store(tmp_path, max_bytes=1 << 30, max_age=60)))
-    for content in (b" " * (2 << 20), gzip.compress(b" " * (2 << 20))):
+    spaces = b" " * (2 << 20)
+    for content, limit in ((spaces, "module_bytes"), (gzip.compress(spaces), "decompressed_bytes")):
         with pytest.raises(LimitExceededError) as caught:
             handlers.recognize(v1.RecognizeRequest(content=content).SerializeToString(), FOREVER)
-        assert (caught.value.limit, caught.value.field) == ("module_bytes", "content")
+        assert (caught.value.limit, caught.value.field) == (limit, "content")
 
 
 def test_the_text_of_a_module_is_kept_with_it(client: Client) -> None:

@@ -23,9 +23,7 @@ _UNLIMITED = Config(
     max_batch=INT64_MAX,
     max_shape_elements=INT64_MAX,
     max_text_bytes=INT64_MAX,
-    max_indices=INT64_MAX,
     max_module_bytes=INT64_MAX,
-    max_module_instructions=INT64_MAX,
     max_module_text_bytes=INT64_MAX,
 )
 """A user's own process may take as much memory and time as the user allows it."""

@@ -20,22 +20,19 @@ import struct
 import zlib
 from collections.abc import Callable
 from importlib.resources import files
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlencode
 
 from xlashape.base.vocabulary import Vocabulary
 from xlashape.errors import (
-    DecodeError,
-    LimitExceededError,
     NotFoundError,
     ParseError,
     UnavailableError,
     XlashapeError,
 )
 from xlashape.hlo import HloComputation, HloInstruction, HloModule
-from xlashape.hlo.files.convert import MAX_BYTES, decompressed
+from xlashape.hlo.files.convert import decompressed
 from xlashape.page import PageFile
 from xlashape.proto import v1
 from xlashape.recognition import recognize
@@ -144,16 +141,7 @@ def _of_module(module: HloModule | bytes, upload: Callable[[HloModule | bytes], 
 
 def _of_content(data: bytes, upload: Callable[[HloModule | bytes], Module]) -> PageSubject:
     """The subject of the content of a file."""
-    if data.startswith(b"\x1f\x8b"):
-        try:
-            with gzip.open(BytesIO(data)) as file:
-                data = file.read(MAX_BYTES + 1)
-        except (OSError, EOFError, zlib.error) as error:
-            raise DecodeError(f"the content cannot be decompressed: {error}", field="x") from None
-    if len(data) > MAX_BYTES:
-        raise LimitExceededError(
-            f"the content has more than {MAX_BYTES} bytes", limit="content_bytes", maximum=MAX_BYTES, value=len(data)
-        )
+    data = decompressed(data)
     found = recognize(data)
     if found.kind in ("shape", "layout"):
         return _of_shape(found.text)

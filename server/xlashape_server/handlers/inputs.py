@@ -5,12 +5,9 @@ field, such as `shapes[3].text`.
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import struct
-import zlib
-from collections.abc import Callable, Sequence
-from io import BytesIO
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,13 +15,13 @@ from google.protobuf.message import Message
 
 from xlashape.base.caches import BoundedCache
 from xlashape.errors import (
-    DecodeError,
     FieldPath,
     InvalidArgumentError,
     InvalidIndexError,
     XlashapeError,
 )
-from xlashape.limits import at_most, spend
+from xlashape.hlo.files.convert import decompressed
+from xlashape.limits import at_most
 from xlashape.proto import parse, v1
 from xlashape.proto.packed import Payload, split
 from xlashape.shape import Shape
@@ -61,34 +58,16 @@ def check_text(size: int, maximum: int, what: str = "the text has {} characters"
     at_most(maximum, size, "text_bytes", what)
 
 
-class _Packed(BytesIO):
-    """Compressed data, each read of which spends steps of the budget. gzip reads on until it has some content, and the
-    data may have very many members without content, of 20 bytes each.
+def unpacked(data: bytes, name: str, maximum: int) -> bytes:
+    """The content of the field `name`, decompressed if it is gzip data. DecodeError if that is broken,
+    LimitExceededError "module_bytes" if the content has more than `maximum` bytes.
     """
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        spend(64)
-        return super().read(size)
-
-
-def unpacked(data: bytes, name: str, check_size: Callable[[int, FieldPath], None]) -> bytes:
-    """The content of the field `name`, decompressed if `data` is gzip data. `check_size` raises if the content is too
-    large. DecodeError if the gzip data is broken.
-    """
-    if not data.startswith(b"\x1f\x8b"):
-        return data
-    made = bytearray()
     try:
-        with gzip.open(_Packed(data)) as file:
-            while chunk := file.read(1 << 20):
-                spend(1 + len(chunk) // 1024)
-                check_size(len(made) + len(chunk), (name,))
-                made += chunk
-    except XlashapeError:  # caught before OSError, since DeadlineExceededError is a TimeoutError and so an OSError
-        raise
-    except (OSError, EOFError, zlib.error) as error:
-        raise DecodeError(f"the {name} cannot be decompressed: {error}", field=name) from None
-    return bytes(made)
+        content = decompressed(data, maximum)
+    except XlashapeError as error:
+        raise error.within(name) from None
+    at_most(maximum, len(content), "module_bytes", "the content has {} bytes or more", field=name)
+    return content
 
 
 def placed(error: XlashapeError, otherwise: FieldPath, **arguments: FieldPath) -> XlashapeError:
@@ -234,20 +213,18 @@ def batch(count: int, maximum: int, field: str) -> None:
     at_most(maximum, count, "batch", f"{{}} {field} in one request", field=field)
 
 
-def item_count(
-    numbers: int, each: int, stated: int | None, maximum: int, field: str, item: str, of: Shape | None = None
-) -> int:
+def item_count(numbers: int, each: int, stated: int | None, field: str, item: str, of: Shape | None = None) -> int:
     """How many items, such as indices, are in a list of `numbers` numbers, where each item has `each` numbers. Errors
     call an item `item`, perhaps of the shape `of`.
 
     `stated` is the number of items that the request states, or None. Items without numbers (of rank 0) cannot be
     counted: there are `stated` of them, or 1. InvalidIndexError if the items have too few or too many numbers,
-    InvalidArgumentError if there are not `stated` items, LimitExceededError "indices" if there are more than `maximum`.
+    InvalidArgumentError if there are not `stated` items, LimitExceededError "indices" if there are too many items
+    without numbers.
     """
     if stated is not None and stated < 0:
         raise InvalidArgumentError(f"expected 0 or more, found {stated}", field="count")
     found = numbers // each if each else 1 if stated is None else stated
-    maximum = maximum if each else min(maximum, _MOST_WITHOUT_NUMBERS)
     if numbers != found * each or (stated is not None and stated != found):
         if numbers == found * each and stated != 1:
             raise InvalidArgumentError(
@@ -258,7 +235,8 @@ def item_count(
         raise InvalidIndexError(
             f"expected {each or 'no'} number{'s'[: each != 1]} in {item}{of_what}, found {numbers}{in_all}", field=field
         )
-    at_most(maximum, found, "indices", f"{{}} {field} in one request", field=field)
+    if not each:
+        at_most(_MOST_WITHOUT_NUMBERS, found, "indices", f"{{}} {field} in one request", field=field)
     return found
 
 

@@ -43,7 +43,6 @@ class MapHandlers:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._max_batch = config.max_batch
-        self._max_indices = config.max_indices
         self._max_answer = 2 * config.max_request_bytes
         self._max_steps = config.max_analysis_steps
 
@@ -162,7 +161,7 @@ class MapHandlers:
         self, given: IndexingMap, numbers: NDArray[np.int64], stated: int | None, current: Budget
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         variables = len(given.variables)
-        count = item_count(len(numbers), variables, stated, self._max_indices, "points", "a point")
+        count = item_count(len(numbers), variables, stated, "points", "a point")
         response_size(count * (8 * len(given.results) + 1), self._max_answer, ("points",))
         try:
             return _in_chunks(given, numbers.reshape(count, variables), current)

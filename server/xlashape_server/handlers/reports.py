@@ -126,8 +126,7 @@ class ReportHandlers:
         if isinstance(value, v1.ShapeInput):
             return shape_of(value, (name,), self._config)
         if isinstance(value, bytes):
-            self._modules.check_size(len(value), (name,))
-            return unpacked(value, name, self._modules.check_size)
+            return unpacked(value, name, self._config.max_module_bytes)
         check_text(len(value), self._config.max_text_bytes)
         return value.encode()  # as content: text could name a file of this machine
 

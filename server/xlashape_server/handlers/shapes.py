@@ -57,7 +57,6 @@ class ShapeHandlers:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._max_batch = config.max_batch
-        self._max_indices = config.max_indices
         self._max_answer = 2 * config.max_request_bytes
 
     def describe_shape(self, data: bytes, deadline: float | None = None) -> bytes:
@@ -110,7 +109,7 @@ class ShapeHandlers:
             _asked.put(rest, asked)
         shape, stated = asked
         rank = len(shape.dimensions)
-        count = item_count(len(numbers), rank, stated, self._max_indices, "indices", "an index", shape)
+        count = item_count(len(numbers), rank, stated, "indices", "an index", shape)
         if count > _FEW_INDICES:
             return None
         answer = _HEADS[count]
@@ -134,7 +133,7 @@ class ShapeHandlers:
 
     def _rows(self, shape: Shape, flat: NDArray[np.int64], stated: int | None) -> NDArray[np.int64]:
         """The indices that a request lists, as int64[n, rank]."""
-        count = item_count(len(flat), shape.rank, stated, self._max_indices, "indices", "an index", shape)
+        count = item_count(len(flat), shape.rank, stated, "indices", "an index", shape)
         response_size(8 * count, self._max_answer, ("indices",))
         return flat.reshape(count, shape.rank)
 
@@ -158,7 +157,6 @@ class ShapeHandlers:
         since a copy would take as long as the arithmetic.
         """
         count, rank = len(positions), shape.rank
-        item_count(count, 1, None, self._max_indices, "positions", "a position")
         response_size(count * (8 * rank + 1), self._max_answer, ("positions",))
         if not count:
             return b""

@@ -86,8 +86,7 @@ class ViewHandlers:
         """Recognize."""
         content = decoded(v1.RecognizeRequest, data).content
         with budget(self._config.max_analysis_steps, deadline, "content"):
-            self._modules.check_size(len(content), ("content",))
-            content = unpacked(content, "content", self._modules.check_size)
+            content = unpacked(content, "content", self._config.max_module_bytes)
             try:
                 found = recognize(content)
             except XlashapeError as error:

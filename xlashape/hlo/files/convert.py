@@ -232,10 +232,11 @@ def text_or_proto(data: bytes, name: str | None = None, *, choice: str | None = 
     return content
 
 
-def decompressed(data: bytes) -> bytes:
+def decompressed(data: bytes, most: int | None = None) -> bytes:
     """The content of a file without gzip; other content as it is. Raises DecodeError for broken gzip data, and
-    LimitExceededError for what is too large.
+    LimitExceededError where it has more than `most` bytes, by default `MAX_BYTES`.
     """
+    most = MAX_BYTES if most is None else most
     if not data.startswith(_GZIP):
         return data
     result = io.BytesIO()
@@ -243,10 +244,9 @@ def decompressed(data: bytes) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             while chunk := file.read(_CHUNK):
                 result.write(chunk)
-                if result.tell() > MAX_BYTES:
-                    raise LimitExceededError(
-                        f"decompresses to more than {MAX_BYTES} bytes", limit="decompressed_bytes", maximum=MAX_BYTES
-                    )
+                if result.tell() > most:
+                    text = f"decompresses to more than {most} bytes"
+                    raise LimitExceededError(text, limit="decompressed_bytes", maximum=most)
     except (OSError, EOFError, zlib.error) as error:
         raise DecodeError(f"not gzip data: {error}") from error
     return result.getvalue()

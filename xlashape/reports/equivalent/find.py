@@ -6,10 +6,12 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
-from xlashape.errors import InvalidArgumentError, UnsupportedError
+from xlashape.errors import InvalidArgumentError, UnsupportedError, XlashapeError
 from xlashape.evaluation.run_module import module_of
+from xlashape.hlo import HloModule
 from xlashape.hlo.files.inputs import Input, content
 from xlashape.hlo.module_proto.shown_frames import showing_frames
+from xlashape.hlo.verifier import check
 from xlashape.reports.copies.pass_dumps import Dump, dumps_beside, one_of
 from xlashape.reports.equivalent.answer import Equivalent, PassStage, source_of
 from xlashape.reports.equivalent.compare import DIFFERS, EQUAL, OVER_REALS, UNKNOWN, Comparison, Verdict
@@ -29,7 +31,8 @@ def equivalent(a: Any, b: Any = None, *, seed: int = 0, frames: str | None = Non
 
     `seed` draws other inputs. With `frames="all"`, `source` names every frame that called an operation, and not the
     line of the user's own code alone. What lies below HLO, such as kernels and LLVM, is not seen. Raises
-    InvalidArgumentError for programs whose inputs or outputs do not correspond.
+    InvalidArgumentError for programs whose inputs or outputs do not correspond, and InvalidModuleError for one that
+    breaks a rule of HLO and so cannot be evaluated.
 
     >>> a = "ENTRY e { x = f32[4] parameter(0)  y = f32[4] parameter(1)  ROOT r = f32[4] subtract(x, y) }"
     >>> b = "ENTRY e { x = f32[4] parameter(0)  y = f32[4] parameter(1)  ROOT r = f32[4] subtract(y, x) }"
@@ -40,12 +43,19 @@ def equivalent(a: Any, b: Any = None, *, seed: int = 0, frames: str | None = Non
     with showing_frames(frames):
         if b is None:
             return _stages(a, seed)
+        modules: list[HloModule] = []
         try:
-            modules = [module_of(a), module_of(b)]
+            modules += [module_of(a), module_of(b)]
             comparison = Comparison(modules, seed)
             return Equivalent(comparison.compare(comparison.whole, ComparedProgram(modules[1])))
         except UnsupportedError as error:
             return Equivalent(Verdict(UNKNOWN, [error.message]))
+        except XlashapeError:
+            raise
+        except Exception:
+            for module in modules:  # whatever breaks no rule of HLO can be evaluated
+                check(module)
+            raise
 
 
 def _stages(directory: Any, seed: int) -> Equivalent:
