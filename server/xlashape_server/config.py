@@ -154,7 +154,7 @@ class Config:
     """Life of a connection, give or take a tenth, so that clients spread over workers again."""
     keepalive_seconds: float = 60.0
     """Time without traffic after which a client is asked for a sign of life."""
-    watchdog_seconds: float = 10.0
+    watchdog_seconds: float = 5.0
     """Time without a sign of life after which a worker is replaced. 0: never, such as under a debugger."""
 
     def __post_init__(self) -> None:

@@ -24,6 +24,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
 from typing import Any, cast
@@ -159,65 +160,51 @@ def follow(store: Store, set_status: Callable[[str, int], None]) -> None:
     the store.
     """
     checks = (
-        _StoreCheck("the store", store.check, _FOLLOW_THE_DIRECTORY),
-        _StoreCheck("the bucket", store.check_shared, _NEED_THE_STORE),
+        ("the store", store.check, _FOLLOW_THE_DIRECTORY),
+        ("the bucket", store.check_shared, _NEED_THE_STORE),
     )
+    # A file system that does not answer blocks the thread of its check.
+    threads = ThreadPoolExecutor(len(checks), "check")
+    under_way: dict[str, Future[str]] = {}
+
+    def fault_of(subject: str, check: Callable[[], None]) -> str:
+        future = under_way.pop(subject, None) or threads.submit(_fault, check)
+        if wait((future,), _HANGING_SECONDS).done:
+            return future.result()
+        under_way[subject] = future
+        return f"{subject} does not answer"
 
     def run() -> None:
         previous, logged = ["", ""], float("-inf")
         while True:
-            faults = [check.fault() for check in checks]
-            down = {name for check, fault in zip(checks, faults, strict=True) if fault for name in check.followers}
+            faults = [fault_of(subject, check) for subject, check, _ in checks]
             if faults != previous:
+                down = {name for (*_, names), fault in zip(checks, faults, strict=True) if fault for name in names}
                 response = health_pb2.HealthCheckResponse
                 for name in _FOLLOW_THE_DIRECTORY:
                     set_status(name, int(response.NOT_SERVING if name in down else response.SERVING))
-            for check, fault, before in zip(checks, faults, previous, strict=True):
+            for (subject, *_), fault, before in zip(checks, faults, previous, strict=True):
                 # The text of a bucket's fault may differ each time.
                 if fault and (not before or (fault != before and time.monotonic() - logged >= _LOG_SECONDS)):
                     logged = time.monotonic()
                     _log.error("not ready: %s", fault)
                 elif before and not fault:
-                    _log.warning("ready again: %s takes modules", check.subject)
+                    _log.warning("ready again: %s takes modules", subject)
             previous = faults
-            time.sleep(_STORE_SECONDS / 2)
+            time.sleep(_STORE_SECONDS)
 
     threading.Thread(target=run, name="readiness", daemon=True).start()
 
 
-class _StoreCheck:
-    """A check of the store, repeated in a thread of its own, since a file system that does not answer blocks the
-    thread. `subject` is the name of the checked thing in logs, `followers` are the health names whose status follows
-    the check.
-    """
-
-    def __init__(self, subject: str, check: Callable[[], None], followers: tuple[str, ...]) -> None:
-        self.subject = subject
-        self.followers = followers
-        self._check = check
-        self._fault = ""
-        self._began: float | None = None  # when the check in progress began
-        threading.Thread(target=self._run, name="readiness", daemon=True).start()
-
-    def fault(self) -> str:
-        """The fault that the last check found; empty without a fault."""
-        began = self._began
-        if began is not None and time.monotonic() - began > _HANGING_SECONDS:
-            return f"{self.subject} does not answer"
-        return self._fault
-
-    def _run(self) -> None:
-        while True:
-            self._began = time.monotonic()
-            try:
-                self._check()
-                self._fault = ""
-            except XlashapeError as error:
-                self._fault = error.message
-            except Exception as error:
-                self._fault = f"{type(error).__name__}: {error}"
-            self._began = None
-            time.sleep(_STORE_SECONDS)
+def _fault(check: Callable[[], None]) -> str:
+    """The fault that a check finds; empty without one."""
+    try:
+        check()
+    except XlashapeError as error:
+        return error.message
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 # -- reflection --------------------------------------------------------------------------------

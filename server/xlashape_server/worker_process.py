@@ -41,8 +41,7 @@ _MAX_START_SECONDS = 90.0  # seconds that a worker may take until it answers cal
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds before a worker that ended is started again
 _STABLE_SECONDS = 10.0  # seconds; if a worker ends after it has run this long, the pause is the first one again
 _END_SECONDS = 2.0  # seconds to wait until the output of an ended process has been read to its end
-_MAX_STOPPED_SECONDS = 1.0  # seconds for which a worker may be stopped by a signal
-_ANSWER_SECONDS = 5.0  # seconds in which a worker must acknowledge a request to stop
+_MAX_SILENT_SECONDS = 5.0  # seconds without a sign of life after which a worker that is to stop is killed
 
 # The program of a worker, which gets the server's import path as its argument. The interpreter's option -I keeps the
 # current directory and environment variables from adding to that path.
@@ -91,8 +90,6 @@ class WorkerProcess:
         self._first_event: dict[str, Any] = {}
         self._readers: list[threading.Thread] = []
         self._last_sign = 0.0
-        self._stopped_since: float | None = None
-        self._asked_at: float | None = None
         self._said_stopping = False
 
     @property
@@ -125,7 +122,7 @@ class WorkerProcess:
                 return
             self._start_time = time.monotonic()
             self._started.clear()
-            self._first_event, self._stopped_since, self._said_stopping, self.connections = {}, None, False, 0
+            self._first_event, self._said_stopping, self.connections = {}, False, 0
             add_counts(self._past_counts, self._counts)
             self.gauges, self._counts = {}, {}
             log_descriptor = _standard_error()
@@ -205,27 +202,21 @@ class WorkerProcess:
                     _log.error("%s", error)
 
     def watch(self, absent: float) -> None:
-        """Kills a process that has been stopped by a signal, or has not reported, for too long. Called several times a
-        second.
+        """Kills a process that has not reported for too long, such as one that a signal has stopped. Called several
+        times a second.
 
         `absent` is the time in seconds for which this process itself did not run, such as while a laptop sleeps. That
         time does not count.
         """
         process = self._process
-        if process is None or process.poll() is not None or not self._config.watchdog_seconds:
-            return
-        now = time.monotonic()
         self._last_sign += absent
-        if self._stopped_since is not None:
-            self._stopped_since += absent
-        if _is_stopped(process.pid):
-            self._stopped_since = self._stopped_since or now
-            if now - self._stopped_since >= min(_MAX_STOPPED_SECONDS, self._config.watchdog_seconds):
-                self._kill(process, "is stopped by a signal")
-            return
-        self._stopped_since = None
-        if self._first_event and now - self._last_sign > self._config.watchdog_seconds:
-            self._kill(process, f"has given no sign of life for {now - self._last_sign:.0f} s")
+        silent = time.monotonic() - self._last_sign
+        if self.pid and process is not None and self._first_event and silent > self._config.watchdog_seconds > 0:
+            _log.error(
+                "worker %d (process %d) has given no sign of life for %.0f s; killing it",
+                self.number, process.pid, silent,
+            )  # fmt: skip
+            process.kill()
 
     def set_log_level(self, level: str) -> None:
         """Has the process, and those that replace it, log at a level."""
@@ -241,28 +232,21 @@ class WorkerProcess:
         """Sends SIGTERM to the process, if it runs."""
         with self._lock:
             if self._process is not None and self._process.poll() is None:
-                self._asked_at = time.monotonic()
                 self._process.terminate()
 
     def end(self, until: float) -> None:
-        """Waits for the process to end. Kills it at the time `until`, or earlier if it does not acknowledge the request
-        to stop.
-        """
+        """Waits for the process to end. Kills it at the time `until`, or earlier if it gives no sign of life."""
         process = self._process
         if process is None:
             return
         while process.poll() is None:
             now = time.monotonic()
-            reacts = self._said_stopping or self._asked_at is None or now < self._asked_at + _ANSWER_SECONDS
-            if now >= until or not reacts or _is_stopped(process.pid):
+            if now >= until or now - self._last_sign > _MAX_SILENT_SECONDS:
                 process.kill()
                 process.wait()
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(min(0.1, until - now))
-            if self._said_stopping and self._config.watchdog_seconds:
-                if time.monotonic() - self._last_sign > self._config.watchdog_seconds:
-                    self._kill(process, "gives no sign of life while it stops")
         self._close(process)
 
     def _close(self, process: subprocess.Popen[str]) -> None:
@@ -274,10 +258,6 @@ class WorkerProcess:
                 process.stdin.close()
         for reader in self._readers:
             reader.join(_END_SECONDS)
-
-    def _kill(self, process: subprocess.Popen[str], reason: str) -> None:
-        _log.error("worker %d (process %d) %s; killing it", self.number, process.pid, reason)
-        process.kill()
 
     def _read_events(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
@@ -331,15 +311,6 @@ def _import_path() -> list[str]:
     except OSError:  # it was removed
         current = None
     return [*dict.fromkeys([*own, *(each for each in others if Path(each) != current)])]
-
-
-def _is_stopped(pid: int) -> bool:
-    """Whether a signal such as SIGSTOP has stopped a process. False on systems that do not report it."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
-    return status.rpartition(b")")[2].split()[:1] == [b"T"]
 
 
 def _ending(code: int) -> str:

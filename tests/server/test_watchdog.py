@@ -21,7 +21,7 @@ from server_processes import SERVE, ServerProcess, children, wait_until
 
 from xlashape.errors import UnavailableError
 from xlashape_client import Client
-from xlashape_server import Config, Server
+from xlashape_server import Config
 from xlashape_server.scratch import ScratchDirectory, remove_orphans
 
 SHAPE = "f32[3,5]{1,0:T(2,2)}"
@@ -34,24 +34,15 @@ def test_a_stopped_worker_is_replaced() -> None:
         workers = children(server.process.pid)
         assert len(workers) == 2
         os.kill(workers[0], signal.SIGSTOP)
-        wait_until(lambda: workers[0] not in children(server.process.pid), 10)
+        wait_until(lambda: workers[0] not in children(server.process.pid), 20)
         wait_until(lambda: len(children(server.process.pid)) == 2)
-        [line] = server.logged("is stopped by a signal")
+        [line] = server.logged("has given no sign of life")
         assert line["level"] == "error"
         assert f"process {workers[0]}" in line["message"]
         for _ in range(8):
             with Client(server.address, timeout=20) as client:
                 assert client.linear_index(SHAPE, (2, 3)) == 17
         assert server.stop() == 0
-
-
-def test_a_worker_without_a_sign_of_life_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The worker is stopped, and the server does not see that: to the server the worker hangs.
-    monkeypatch.setattr("xlashape_server.worker_process._is_stopped", lambda pid: False)
-    with Server(Config(address="127.0.0.1:0", workers=1, watchdog_seconds=2, log_level="error")) as server:
-        [hanging] = server.worker_pids
-        os.kill(hanging, signal.SIGSTOP)
-        wait_until(lambda: server.worker_pids not in ([], [hanging]))
 
 
 def test_time_in_which_the_server_itself_did_not_run_does_not_count() -> None:
