@@ -56,7 +56,8 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     start = json.loads(control.recv(1 << 16))
     config = Config.from_json(json.dumps(start["config"]))
-    logs.configure(config.log_level, os.fdopen(os.dup(start["log"]), "w", encoding="utf-8"), **start["facts"])
+    # Children log faults alone, which all levels show.
+    logs.configure("error", os.fdopen(os.dup(start["log"]), "w", encoding="utf-8"), **start["facts"])
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_IGN)  # ended children need no farewell
     _warm(config)

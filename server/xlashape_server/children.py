@@ -359,18 +359,19 @@ class Children:
         and then the one whose call began last, which is asked again. Called several times a second.
         """
         now, most = time.monotonic(), self._config.worker_memory()
+        tight = most // 4 * 3
         sizes = {child: child.taken_bytes() for child in list(self._all)}
         total = sum(sizes.values())
         with self._changed:
             for child in sorted(self._idle, key=lambda child: child.idle_since):
-                if total > (most // 2 if self._waiting else most) or (
+                if total > (tight if self._waiting else most) or (
                     len(self._all) > 1 and now - child.idle_since > _IDLE_SECONDS
                 ):
                     self._idle.remove(child)
                     self._all.discard(child)
                     child.close()
                     total -= sizes.get(child, 0)
-            self._is_tight = total > most // 2
+            self._is_tight = total > tight
             busy = [child for child in sizes if child in self._all and child not in self._idle]
         if total > most and busy:
             last = max(busy, key=lambda child: child.began)

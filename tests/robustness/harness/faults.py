@@ -293,7 +293,7 @@ def kinds(setting: Setting, *, bucket: bool, tls: bool, skipped: Callable[[str, 
         Kind("kill_worker", _kill_worker, 0.0, stops=True),
         Kind("kill_workers", _kill_workers, 0.0, stops=True),
         Kind("kill_children", _kill_children, 0.0),
-        Kind("stop_worker", _stop_worker, 4.0, stops=True),
+        Kind("stop_worker", _stop_worker, 7.0, stops=True),
         Kind("stop_server", _stop_server, stops_main=True),
         Kind("kill_server", _kill_server, 1.0, stops=True, stops_main=True),
     ]
