@@ -114,7 +114,7 @@ def _serve(channel: Channel, config: Config) -> None:
     modules = Modules(config, store)
     answered = rpcs(config, modules)
     handlers: list[Handler] = [rpc.handler for rpc in answered]
-    handlers += [partial(_in_json, rpc, config.max_json_bytes) for rpc in answered]
+    handlers += [partial(_in_json, rpc) for rpc in answered]
 
     def check() -> None:
         if channel.is_cancelled:
@@ -136,10 +136,10 @@ def _serve(channel: Channel, config: Config) -> None:
             gc.collect()
 
 
-def _in_json(rpc: Rpc, most: int, data: bytes, deadline: float) -> bytes:
+def _in_json(rpc: Rpc, data: bytes, deadline: float) -> bytes:
     """The answer in JSON to a request in JSON."""
     request, response = GetMessageClass(rpc.method.input_type), GetMessageClass(rpc.method.output_type)
-    return proto_to_json(rpc.handler(json_to_proto(data, request, most), deadline), response, most)
+    return proto_to_json(rpc.handler(json_to_proto(data, request), deadline), response)
 
 
 def _outcome(channel: Channel, frame: ChannelFrame, handler: Handler) -> tuple[ChannelKind, bytes]:

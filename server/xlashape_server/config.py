@@ -138,8 +138,6 @@ class Config:
     """Time for the first message of a call to come."""
     max_send_seconds: float = 30.0
     """Time to read a message of an answer, and a second more for each 8 MiB."""
-    max_json_bytes: int = 4 * MIB
-    """One request message in JSON, and serialized bytes of an answer that is written as JSON."""
     max_batch: int = 100_000
     """Shapes, maps or chains in one request."""
     max_shape_elements: int = 100_000

@@ -79,7 +79,6 @@ class Front:
         self._children = children
         self._max_seconds = config.max_call_seconds
         self._max_module_bytes = config.max_module_bytes
-        self._max_json_bytes = config.max_json_bytes
         self.kept: BoundedCache[bytes, bytes] = BoundedCache(
             "xlashape_server: finished answers",
             config.worker_memory() // _PART_OF_MEMORY,
@@ -124,10 +123,10 @@ class Front:
             set_checkpoint(call.check)
             try:
                 if is_json:
-                    data = json_to_proto(data, asked.request, self._max_json_bytes)
+                    data = json_to_proto(data, asked.request)
                 answer = asked.rpc.handler(data, deadline)
                 if is_json:
-                    answer = proto_to_json(answer, asked.response, self._max_json_bytes)
+                    answer = proto_to_json(answer, asked.response)
             except DeadlineExceededError:
                 if not asked.is_map or call.is_over or time.monotonic() > call.deadline:
                     raise

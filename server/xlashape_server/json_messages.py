@@ -1,7 +1,7 @@
 """Converts messages between JSON and protobuf's own format, in which handlers read and write.
 
 >>> from xlashape.proto import v1
->>> json_to_proto(b'{"indices": ["300"]}', v1.LinearIndexRequest, 1 << 20) == v1.LinearIndexRequest(
+>>> json_to_proto(b'{"indices": ["300"]}', v1.LinearIndexRequest) == v1.LinearIndexRequest(
 ...     indices=[300]
 ... ).SerializeToString()
 True
@@ -18,11 +18,9 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from xlashape.errors import DecodeError
-from xlashape.limits import at_most
 from xlashape.proto import is_repeated
 
 _MAX_ERROR_TEXT = 300  # characters
-_HINT = "; protobuf's own format (proto) may be larger"
 
 
 _NAMES: dict[type, str] = {
@@ -51,13 +49,12 @@ bits as texts.
 """
 
 
-def json_to_proto(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
-    """A message of `kind` in JSON, converted to protobuf's format. DecodeError if `data` is not such a message,
-    LimitExceededError if it has more than `max_bytes`. Blank `data` is an empty message.
+def json_to_proto(data: bytes, kind: type[Message]) -> bytes:
+    """A message of `kind` in JSON, converted to protobuf's format. DecodeError if `data` is not such a message.
+    Blank `data` is an empty message.
 
     Unknown fields are errors: a misspelled name would otherwise be a field that is not set.
     """
-    at_most(max_bytes, len(data), "json_bytes", "a request message in JSON has {} bytes", hint=_HINT)
     if not data.strip():
         return b""
     try:
@@ -116,10 +113,7 @@ def _named(value: object) -> str:
     return _NAMES.get(type(value), "null")
 
 
-def proto_to_json(data: bytes, kind: type[Message], max_bytes: int) -> bytes:
-    """A serialized answer of `kind`, converted to JSON in one line. LimitExceededError if the answer has more than
-    `max_bytes`, serialized.
-    """
-    at_most(max_bytes, len(data), "json_bytes", "an answer that is written as JSON has {} bytes", hint=_HINT)
+def proto_to_json(data: bytes, kind: type[Message]) -> bytes:
+    """A serialized answer of `kind`, converted to JSON in one line."""
     found = json_format.MessageToDict(kind.FromString(data))
     return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()

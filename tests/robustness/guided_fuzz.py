@@ -71,7 +71,6 @@ class Service:
         self.rpcs: dict[str, Rpc] = {
             f"{rpc.method.containing_service.name}/{rpc.method.name}": rpc for rpc in rpcs(config, modules)
         }
-        self._max_json_bytes = config.max_json_bytes
 
     def ask(self, name: str, requests: tuple[bytes, ...], *, is_json: bool) -> tuple[str, str]:
         """The code and the message with which a call ends. The message of INTERNAL is the exception's trace."""
@@ -105,12 +104,12 @@ class Service:
         handler: Any = rpc.handler
 
         def one(data: bytes, deadline: float) -> bytes:
-            answer = handler(json_to_proto(data, asked, self._max_json_bytes), deadline)
-            return proto_to_json(answer, answered, self._max_json_bytes)
+            answer = handler(json_to_proto(data, asked), deadline)
+            return proto_to_json(answer, answered)
 
         def several(data: bytes, deadline: float) -> Iterable[bytes]:
-            for answer in handler(json_to_proto(data, asked, self._max_json_bytes), deadline):
-                yield proto_to_json(answer, answered, self._max_json_bytes)
+            for answer in handler(json_to_proto(data, asked), deadline):
+                yield proto_to_json(answer, answered)
 
         return several if rpc.method.server_streaming else one
 

@@ -34,7 +34,6 @@ def http_server() -> Generator[Server]:
         http="127.0.0.1:0",
         workers=1,
         max_request_bytes=1 << 20,
-        max_json_bytes=64 << 10,
         max_receive_seconds=1,
         max_send_seconds=1,
         keepalive_seconds=2,

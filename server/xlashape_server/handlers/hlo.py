@@ -11,9 +11,9 @@ from io import BytesIO
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
 from xlashape.limits import budget, spend
-from xlashape.proto import v1
+from xlashape.proto import parse, v1
 from xlashape_server.config import Config
-from xlashape_server.handlers.inputs import RequestedPage, decoded, placed, response_size
+from xlashape_server.handlers.inputs import RequestedPage, placed, response_size
 from xlashape_server.modules import HLO_MODULE_PROTO, HLO_PROTO, TEXT, Modules, format_of
 from xlashape_server.store import Stored
 
@@ -45,7 +45,7 @@ class HloHandlers:
         content = BytesIO()  # whose value is no copy
         with budget(deadline=deadline, subject="an upload"):
             for number, data in enumerate(requests):
-                request = decoded(v1.UploadModuleRequest, data)
+                request = parse(v1.UploadModuleRequest, data)
                 if number == 0:
                     sha256, size = request.sha256, request.size_bytes
                     _check_announced(sha256, size)
@@ -78,7 +78,7 @@ class HloHandlers:
 
     def put_module(self, data: bytes, deadline: float) -> bytes:
         """PutModule."""
-        request = decoded(v1.PutModuleRequest, data)
+        request = parse(v1.PutModuleRequest, data)
         _check_announced(request.sha256, 0)
         self._modules.check_size(len(request.data), ("data",))
         with budget(deadline=deadline, subject="an upload"):
@@ -116,7 +116,7 @@ class HloHandlers:
 
     def get_module(self, data: bytes, deadline: float | None = None) -> bytes:  # noqa: ARG002  # all handlers are called alike
         """GetModule. It is too fast to need the deadline."""
-        request = decoded(v1.GetModuleRequest, data)
+        request = parse(v1.GetModuleRequest, data)
         for field in ("content_offset", "content_limit"):
             if getattr(request, field) < 0:
                 raise InvalidArgumentError(f"expected 0 or more, found {getattr(request, field)}", field=field)
@@ -131,13 +131,13 @@ class HloHandlers:
 
     def delete_module(self, data: bytes, deadline: float | None = None) -> bytes:  # noqa: ARG002  # all handlers are called alike
         """DeleteModule. It is too fast to need the deadline."""
-        request = decoded(v1.DeleteModuleRequest, data)
+        request = parse(v1.DeleteModuleRequest, data)
         self._modules.store.delete(request.name, field="name")
         return v1.DeleteModuleResponse().SerializeToString()
 
     def list_instructions(self, data: bytes, deadline: float) -> bytes:
         """ListInstructions."""
-        request = decoded(v1.ListInstructionsRequest, data)
+        request = parse(v1.ListInstructionsRequest, data)
         with budget(deadline=deadline, subject="a module"), _about_the_module():
             module = self._modules.read(request.module, ("module",))
             found = list(selected(module, request.computation, request.opcode))

@@ -22,8 +22,7 @@ from xlashape.errors import (
 )
 from xlashape.hlo.files.convert import decompressed
 from xlashape.limits import at_most
-from xlashape.proto import parse, v1
-from xlashape.proto.packed import Payload, split
+from xlashape.proto import v1
 from xlashape.shape import Shape
 from xlashape.shape.parts.checks import brief
 from xlashape.symbolic import IndexingMap
@@ -39,18 +38,6 @@ _MAX_CACHED_BYTES = 2048  # bytes of one map's message; larger maps are rarely r
 _outputs: BoundedCache[tuple[IndexingMap, str], v1.MapOutput] = BoundedCache(
     "xlashape_server: maps of responses", 32 << 20, lambda _, output: 2000 + 10 * output.ByteSize()
 )
-
-
-def decoded(message_class: type[M], data: bytes) -> M:
-    """The request in `data`. DecodeError if the bytes are not a message of `message_class`."""
-    return parse(message_class, data)
-
-
-def decoded_bulk(message_class: type[M], data: bytes, *names: str) -> tuple[M, list[Payload]]:
-    """The request without the arrays of numbers in its fields `names`, and these arrays as bytes. Errors as in
-    `decoded`.
-    """
-    return split(message_class, data, *names)
 
 
 def check_text(size: int, maximum: int, what: str = "the text has {} characters") -> None:

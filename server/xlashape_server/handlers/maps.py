@@ -10,15 +10,13 @@ from numpy.typing import NDArray
 
 from xlashape.errors import FieldPath, InvalidArgumentError, SizeOverflowError, XlashapeError
 from xlashape.limits import Budget, budget, spend
-from xlashape.proto import v1
-from xlashape.proto.packed import join
+from xlashape.proto import parse, v1
+from xlashape.proto.packed import join, split
 from xlashape.symbolic import IndexingMap
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import (
     batch,
     counted_from,
-    decoded,
-    decoded_bulk,
     first_message_only,
     item_count,
     map_of,
@@ -48,7 +46,7 @@ class MapHandlers:
 
     def parse_map(self, data: bytes, deadline: float) -> bytes:
         """ParseMap."""
-        request = decoded(v1.ParseMapRequest, data)
+        request = parse(v1.ParseMapRequest, data)
         style = style_of(request.style)
 
         def parsed(value: v1.MapInput, path: FieldPath) -> v1.MapOutput:
@@ -62,7 +60,7 @@ class MapHandlers:
 
     def simplify_map(self, data: bytes, deadline: float) -> bytes:
         """SimplifyMap."""
-        request = decoded(v1.SimplifyMapRequest, data)
+        request = parse(v1.SimplifyMapRequest, data)
         style = style_of(request.style)
 
         def simplified(value: v1.MapInput, path: FieldPath) -> v1.SimplifiedMap:
@@ -83,7 +81,7 @@ class MapHandlers:
 
     def compose_maps(self, data: bytes, deadline: float) -> bytes:
         """ComposeMaps."""
-        request = decoded(v1.ComposeMapsRequest, data)
+        request = parse(v1.ComposeMapsRequest, data)
         style = style_of(request.style)
 
         def composed(chain: v1.MapChain, path: FieldPath) -> v1.MapOutput:
@@ -130,7 +128,7 @@ class MapHandlers:
 
     def evaluate_map(self, data: bytes, deadline: float) -> bytes:
         """EvaluateMap."""
-        request, [bulk] = decoded_bulk(v1.EvaluateMapRequest, data, "points")
+        request, [bulk] = split(v1.EvaluateMapRequest, data, "points")
         with budget(self._max_steps, deadline, "a map") as current:
             given = map_of(request.map, ("map",), self._config)
             stated = request.count if request.HasField("count") else None
@@ -142,7 +140,7 @@ class MapHandlers:
         given: IndexingMap | None = None
         seen = 0  # how many numbers earlier messages had
         for data in requests:
-            request, [bulk] = decoded_bulk(v1.EvaluateMapBatchRequest, data, "points")
+            request, [bulk] = split(v1.EvaluateMapBatchRequest, data, "points")
             with budget(self._max_steps, deadline, "a map") as current:
                 if given is None:
                     given = map_of(request.map, ("map",), self._config)

@@ -13,7 +13,7 @@ from xlashape.base.tables import ColumnKind
 from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.limits import budget
-from xlashape.proto import v1
+from xlashape.proto import parse, v1
 from xlashape.reports.messages import (
     MOST_ROWS,
     arguments,
@@ -26,7 +26,7 @@ from xlashape.reports.messages import (
 )
 from xlashape.reports.report import STRICT, Answer, Option, Report, report_of
 from xlashape_server.config import Config
-from xlashape_server.handlers.inputs import RequestedPage, check_text, decoded, placed, shape_of, unpacked
+from xlashape_server.handlers.inputs import RequestedPage, check_text, placed, shape_of, unpacked
 from xlashape_server.modules import Modules
 
 
@@ -44,7 +44,7 @@ class ReportHandlers:
         inputs = [field.name for field in method.input_type.fields if field.name in report.inputs]
 
         def handle(data: bytes, deadline: float) -> bytes:
-            message: Any = decoded(request, data)
+            message: Any = parse(request, data)
             page = RequestedPage(message, MOST_ROWS)
             with budget(self._config.max_analysis_steps, deadline, report.name):
                 section, option = self._table(report, message)

@@ -16,8 +16,8 @@ from xlashape.base.caches import BoundedCache, cached
 from xlashape.base.math import checked_int64
 from xlashape.errors import InvalidArgumentError, XlashapeError
 from xlashape.limits import INT64_MAX, budget, spend
-from xlashape.proto import v1
-from xlashape.proto.packed import head
+from xlashape.proto import parse, v1
+from xlashape.proto.packed import head, split
 from xlashape.proto.wire import Fields
 from xlashape.shape import Layout, Shape, shape_util, tiling
 from xlashape.shape.arguments import array_of
@@ -30,8 +30,6 @@ from xlashape_server.handlers.inputs import (
     batch,
     choice,
     counted_from,
-    decoded,
-    decoded_bulk,
     first_message_only,
     item_count,
     placed,
@@ -77,7 +75,7 @@ class ShapeHandlers:
         """The response to a request about shapes: `made` makes its part about each shape."""
         parts: list[bytes] = []
         with budget(deadline=deadline, subject="shapes"):
-            request = decoded(kind, data)
+            request = parse(kind, data)
             pointer_size = _pointer_size(request.pointer_size)
             batch(len(request.shapes), self._max_batch, "shapes")
             for i, value in enumerate(request.shapes):
@@ -103,7 +101,7 @@ class ShapeHandlers:
         rest, numbers = _without_indices(data)
         asked = _asked.get(rest)
         if asked is None:
-            request = decoded(v1.LinearIndexRequest, rest)
+            request = parse(v1.LinearIndexRequest, rest)
             shape = _array(request.shape, request.order, self._config)
             asked = shape, request.count if request.HasField("count") else None
             _asked.put(rest, asked)
@@ -122,7 +120,7 @@ class ShapeHandlers:
         return answer
 
     def _linear_index(self, data: bytes) -> bytes:
-        request, [bulk] = decoded_bulk(v1.LinearIndexRequest, data, "indices")
+        request, [bulk] = split(v1.LinearIndexRequest, data, "indices")
         shape = _array(request.shape, request.order, self._config)
         stated = request.count if request.HasField("count") else None
         rows = self._rows(shape, np.frombuffer(bulk, "<i8"), stated)
@@ -143,7 +141,7 @@ class ShapeHandlers:
             return self._multi_index(data)
 
     def _multi_index(self, data: bytes) -> bytes:
-        request, [bulk] = decoded_bulk(v1.MultiIndexRequest, data, "positions")
+        request, [bulk] = split(v1.MultiIndexRequest, data, "positions")
         shape = _array(request.shape, request.order, self._config)
         return self._multi_indices(v1.MultiIndexResponse, shape, np.frombuffer(bulk, "<i8"))
 
@@ -217,7 +215,7 @@ class ShapeHandlers:
         for data in requests:
             with budget(deadline=deadline, subject=field):
                 spend(256)
-                request, [bulk] = decoded_bulk(kind, data, field)
+                request, [bulk] = split(kind, data, field)
                 if shape is None:
                     shape = _array(request.shape, request.order, self._config)
                 else:
@@ -276,7 +274,7 @@ def _without_indices(data: bytes) -> tuple[bytes, Sequence[int]]:
             # Two bytes after the indices can be a count or an order, and are too few for more indices.
             if size < 128 and not size % 8 and end <= len(data) <= end + 2:
                 return data[:at] + data[end:], struct.unpack_from(f"<{size // 8}q", data, begin)
-    request = decoded(v1.LinearIndexRequest, data)
+    request = parse(v1.LinearIndexRequest, data)
     numbers = list(request.indices)
     request.ClearField("indices")
     return request.SerializeToString(), numbers

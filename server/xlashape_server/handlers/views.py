@@ -15,14 +15,14 @@ from xlashape.hlo import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.analysis.graph import in_order, surroundings, ways, with_called
 from xlashape.hlo.analysis.text_lines import TextLines
 from xlashape.limits import INT32_MAX, budget, spend
-from xlashape.proto import v1
+from xlashape.proto import parse, v1
 from xlashape.recognition import recognize
 from xlashape.reports.memory import memory
 from xlashape.shape import Shape, tiling
 from xlashape.shape.xla_util import shape_util
 from xlashape_server.config import Config
 from xlashape_server.handlers.hlo import instruction_of
-from xlashape_server.handlers.inputs import decoded, map_of, placed, response_size, shape_of, unpacked
+from xlashape_server.handlers.inputs import map_of, placed, response_size, shape_of, unpacked
 from xlashape_server.handlers.reports import kept_answer
 from xlashape_server.modules import Modules
 
@@ -84,7 +84,7 @@ class ViewHandlers:
 
     def recognize(self, data: bytes, deadline: float) -> bytes:
         """Recognize."""
-        content = decoded(v1.RecognizeRequest, data).content
+        content = parse(v1.RecognizeRequest, data).content
         with budget(self._config.max_analysis_steps, deadline, "content"):
             content = unpacked(content, "content", self._config.max_module_bytes)
             try:
@@ -97,7 +97,7 @@ class ViewHandlers:
 
     def draw(self, data: bytes, deadline: float) -> bytes:
         """Draw."""
-        request = decoded(v1.DrawRequest, data)
+        request = parse(v1.DrawRequest, data)
         form = request.format or "svg"
         if form not in _MEDIA_TYPES:
             raise InvalidArgumentError(f"expected svg, html, png or txt, found {form[:40]!r}", field="format")
@@ -155,7 +155,7 @@ class ViewHandlers:
 
     def get_text(self, data: bytes, deadline: float) -> bytes:
         """GetText."""
-        request = decoded(v1.GetTextRequest, data)
+        request = parse(v1.GetTextRequest, data)
         for field in ("first_line", "max_lines"):
             if getattr(request, field) < 0:
                 raise InvalidArgumentError(f"expected 0 or more, found {getattr(request, field)}", field=field)
@@ -195,7 +195,7 @@ class ViewHandlers:
 
     def graph(self, data: bytes, deadline: float) -> bytes:
         """Graph."""
-        request = decoded(v1.GraphRequest, data)
+        request = parse(v1.GraphRequest, data)
         if request.max_instructions < 0:
             raise InvalidArgumentError(
                 f"expected 0 or more, found {request.max_instructions}", field="max_instructions"
