@@ -102,6 +102,7 @@ class _Child:
         self.pid = pid
         self.calls = 0
         self.began = self.idle_since = time.monotonic()
+        self.address = ""
         self.modules: OrderedDict[str, None] = OrderedDict()
         self.is_closed = self.gives_way = False
         self.counts: tuple[int, ...] = (0, 0, 0)
@@ -110,7 +111,7 @@ class _Child:
     def ask(self, question: Question, end: float) -> bytes:
         """The answer, which must be there at the time `end` of time.monotonic()."""
         channel, is_told = self.channel, 0.0
-        self.calls, self.began = self.calls + 1, time.monotonic()
+        self.calls, self.began, self.address = self.calls + 1, time.monotonic(), question.caller.address
         try:
             channel.begin()
             seconds = max(0.001, end - time.monotonic())
@@ -181,7 +182,7 @@ class Children:
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()
         self._starting = self._waiting = 0
-        self._is_tight = False  # no other call begins while one is under way
+        self._is_tight = False  # no call begins beside another of its address
         self._busy: Counter[str] = Counter()
         self._refused: OrderedDict[bytes, tuple[float, XlashapeError]] = OrderedDict()
         self._zygote: tuple[subprocess.Popen[bytes], socket.socket] | None = None
@@ -277,7 +278,7 @@ class Children:
         """
         if is_fresh:
             with self._changed:
-                while self._is_tight and self._is_busy:
+                while self._has_to_wait(question):
                     self._await(question, end, _LOOK_SECONDS)
             with self._zygote_lock:
                 child = self._forked()
@@ -296,15 +297,12 @@ class Children:
                         self._idle.remove(child)
                         self._busy.update({*question.caller})
                         return child
-                    if now >= patience and self._starting < self._waiting and not self._idle and not self._is_tight:
-                        self._start_another()
+                    if now >= patience and self._starting < self._waiting and not self._idle:
+                        if not self._has_to_wait(question):
+                            self._start_another()
                     self._await(question, end, _WAIT_SECONDS if now < patience else _LOOK_SECONDS)
             finally:
                 self._waiting -= 1
-
-    @property
-    def _is_busy(self) -> bool:
-        return len(self._idle) < len(self._all)
 
     def _await(self, question: Question, end: float, seconds: float) -> None:
         """Waits for a change, under the lock. DeadlineExceededError if the call is not to wait any more."""
@@ -312,6 +310,10 @@ class Children:
         if self._is_stopped or question.is_over() or left <= 0:
             raise DeadlineExceededError("the deadline passed before a process was free")
         self._changed.wait(min(seconds, left))
+
+    def _has_to_wait(self, question: Question) -> bool:
+        """Whether there is too little memory for a call beside another of its address."""
+        return self._is_tight and self._busy[question.caller.address] > 0
 
     def _start_another(self) -> None:
         """Forks another child in a thread, unless there are as many as may be. Call it under the lock."""
@@ -322,7 +324,7 @@ class Children:
     def _choice(self, question: Question, *, is_patient: bool) -> _Child | None:
         """An idle child, or None if the call should wait. Call it under the lock."""
         address, connection = question.caller
-        if not self._idle or (self._is_tight and self._is_busy):
+        if not self._idle or self._has_to_wait(question):
             return None
         if self._busy[address] >= _OF_ADDRESS or self._busy[connection] >= _OF_CONNECTION:
             return None
@@ -356,7 +358,8 @@ class Children:
 
     def look(self) -> None:
         """Ends children that have waited for long, and others if all together have too much memory: those that wait,
-        and then the one whose call began last, which is asked again. Called several times a second.
+        and then, of those that compute for the address with the most, the one whose call began last. It is asked again.
+        Called several times a second.
         """
         now, most = time.monotonic(), self._config.worker_memory()
         tight = most // 4 * 3
@@ -374,7 +377,7 @@ class Children:
             self._is_tight = total > tight
             busy = [child for child in sizes if child in self._all and child not in self._idle]
         if total > most and busy:
-            last = max(busy, key=lambda child: child.began)
+            last = max(busy, key=lambda child: (self._busy[child.address], child.began))
             last.gives_way = len(busy) > 1
             with contextlib.suppress(OSError):
                 os.kill(last.pid, signal.SIGKILL)

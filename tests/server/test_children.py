@@ -16,6 +16,7 @@ import pytest
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError
 from xlashape.proto import v1
+from xlashape_server.callers import Caller
 from xlashape_server.channel import Channel, ChannelKind, mapped, shared_file
 from xlashape_server.children import Children, Question, RefusedError
 from xlashape_server.config import Config
@@ -178,6 +179,26 @@ def test_calls_that_fit_one_by_one_are_all_answered(config: Config) -> None:
     finally:
         ended.set()
         small.stop()
+
+
+def test_while_memory_is_tight_an_address_has_one_call_at_a_time(
+    children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[str] = []
+
+    def ask(name: str, request: object, address: str) -> None:
+        children.ask(question("Verify", request, caller=Caller(address, f"{address}:{name}")))
+        ended.append(name)
+
+    with ThreadPoolExecutor(3) as threads:
+        threads.submit(ask, "slow", slow(), "a")
+        while not children._busy["a"]:
+            time.sleep(0.01)
+        monkeypatch.setattr(children, "_is_tight", True)
+        asked = [threads.submit(ask, name, slow(3), name[0]) for name in ("a, later", "b")]
+        asked[1].result()
+        asked[0].result()
+    assert ended == ["b", "slow", "a, later"]
 
 
 def test_busy_children_get_company_and_idle_ones_end(children: Children, monkeypatch: pytest.MonkeyPatch) -> None:
