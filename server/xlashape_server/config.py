@@ -95,11 +95,6 @@ class Config:
         16 * MIB, "Bytes of one request message over gRPC, and a quarter of those over HTTP. Uploads are streams."
     )
     max_module_bytes: int = _setting(256 * MIB, "Bytes of one module, uploaded or inline.")
-    max_analysis_steps: int = _setting(
-        500_000_000,
-        "Steps of analysis that one instruction, or one request about maps, may take; a step is about one visit of an "
-        "expression.",
-    )
     max_call_seconds: float = _setting(120.0, "Seconds that one call may take, even if its deadline is later.")
 
     store_directory: str = _setting(
@@ -138,6 +133,8 @@ class Config:
     """Time for the first message of a call to come."""
     max_send_seconds: float = 30.0
     """Time to read a message of an answer, and a second more for each 8 MiB."""
+    max_analysis_steps: int = 500_000_000
+    """Steps of analysis of one instruction or of one request about maps; a step is about one visit of an expression."""
     max_batch: int = 100_000
     """Shapes, maps or chains in one request."""
     max_shape_elements: int = 100_000
@@ -382,7 +379,6 @@ _MINIMUM: dict[str, float] = {
     "max_worker_memory": 0,
     "max_request_bytes": 1024,
     "max_module_bytes": 1,
-    "max_analysis_steps": 1,
     "max_call_seconds": 0.001,
     "store_bytes": 1,
     "store_age_seconds": 0.001,
