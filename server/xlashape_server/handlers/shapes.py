@@ -94,7 +94,14 @@ class ShapeHandlers:
             if answer is not None:
                 return answer
         with budget(deadline=deadline, subject="shapes"):
-            return self._linear_index(data)
+            request, [bulk] = split(v1.LinearIndexRequest, data, "indices")
+            shape = _array(request.shape, request.order, self._config)
+            stated = request.count if request.HasField("count") else None
+            rows = self._rows(shape, np.frombuffer(bulk, "<i8"), stated)
+            try:
+                return _positions(v1.LinearIndexResponse, shape, rows)
+            except XlashapeError as error:
+                raise _of_row(error, shape) from None
 
     def _few_linear_indices(self, data: bytes) -> bytes | None:
         """The answer to a request of at most `_FEW_INDICES` indices; None if it has more."""
@@ -119,16 +126,6 @@ class ShapeHandlers:
             answer += position.to_bytes(8, "little")
         return answer
 
-    def _linear_index(self, data: bytes) -> bytes:
-        request, [bulk] = split(v1.LinearIndexRequest, data, "indices")
-        shape = _array(request.shape, request.order, self._config)
-        stated = request.count if request.HasField("count") else None
-        rows = self._rows(shape, np.frombuffer(bulk, "<i8"), stated)
-        try:
-            return _positions(v1.LinearIndexResponse, shape, rows)
-        except XlashapeError as error:
-            raise _of_row(error, shape) from None
-
     def _rows(self, shape: Shape, flat: NDArray[np.int64], stated: int | None) -> NDArray[np.int64]:
         """The indices that a request lists, as int64[n, rank]."""
         count = item_count(len(flat), shape.rank, stated, "indices", "an index", shape)
@@ -138,12 +135,9 @@ class ShapeHandlers:
     def multi_index(self, data: bytes, deadline: float | None = None) -> bytes:
         """MultiIndex."""
         with budget(deadline=deadline, subject="shapes"):
-            return self._multi_index(data)
-
-    def _multi_index(self, data: bytes) -> bytes:
-        request, [bulk] = split(v1.MultiIndexRequest, data, "positions")
-        shape = _array(request.shape, request.order, self._config)
-        return self._multi_indices(v1.MultiIndexResponse, shape, np.frombuffer(bulk, "<i8"))
+            request, [bulk] = split(v1.MultiIndexRequest, data, "positions")
+            shape = _array(request.shape, request.order, self._config)
+            return self._multi_indices(v1.MultiIndexResponse, shape, np.frombuffer(bulk, "<i8"))
 
     def _multi_indices(
         self,
