@@ -191,7 +191,7 @@ def test_while_memory_is_tight_an_address_has_one_call_at_a_time(
         ended.append(name)
 
     with ThreadPoolExecutor(3) as threads:
-        threads.submit(ask, "slow", slow(), "a")
+        threads.submit(ask, "slow", slow(59_000), "a")
         while not children._busy["a"]:
             time.sleep(0.01)
         monkeypatch.setattr(children, "_is_tight", True)
