@@ -2460,7 +2460,7 @@ pub struct MemoryRequest {
     #[prost(string, optional, tag = "6")]
     pub at: ::core::option::Option<::prost::alloc::string::String>,
     /// Of the table `fit`, which needs it, and of no other: a limit for the peak: changes that would make it smaller, and
-    /// whether they fit, in bytes.
+    /// whether it is within the limit then, in bytes.
     #[prost(int64, optional, tag = "7")]
     pub fit: ::core::option::Option<i64>,
     /// A memory space by XLA's number, whose memory alone counts; without it all count together, as in XLA.
@@ -2745,6 +2745,9 @@ pub struct MemoryFitRow {
     /// Whether the new peak is within the limit for certain.
     #[prost(bool, optional, tag = "8")]
     pub fits: ::core::option::Option<bool>,
+    /// In words whether the change brings the peak within the limit, and how sure that is.
+    #[prost(string, optional, tag = "12")]
+    pub verdict: ::core::option::Option<::prost::alloc::string::String>,
     /// Floating-point operations that the change adds, in flops.
     #[prost(int64, optional, tag = "9")]
     pub flops: ::core::option::Option<i64>,
