@@ -71,50 +71,37 @@ if TYPE_CHECKING:
     from xlashape.hlo.verifier import check as check
     from xlashape.hlo.verifier import verify as verify
 
-# Names that are imported on first use, for start-up time: name → (module, attribute of the module). Where the attribute
-# is empty, the name stands for the module itself.
-_LAZY: dict[str, tuple[str, str]] = {
-    "Attributes": ("xlashape.hlo.ops.instruction_attributes", "Attributes"),
-    "ConvolutionDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "ConvolutionDimensionNumbers"),
-    "DotDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "DotDimensionNumbers"),
-    "Frame": ("xlashape.hlo.module_proto.stack_frames", "Frame"),
-    "GatherDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "GatherDimensionNumbers"),
-    "HloComputation": ("xlashape.hlo.module", "HloComputation"),
-    "HloInstruction": ("xlashape.hlo.module", "HloInstruction"),
-    "HloModule": ("xlashape.hlo.module", "HloModule"),
-    "Metadata": ("xlashape.hlo.module_proto.stack_frames", "Metadata"),
-    "ModuleConfig": ("xlashape.hlo.module_proto.module_config", "ModuleConfig"),
-    "Opcode": ("xlashape.hlo.ops.opcode", "Opcode"),
-    "PaddingConfig": ("xlashape.hlo.values.window", "PaddingConfig"),
-    "PrintOptions": ("xlashape.hlo.text.writer.printed_module", "PrintOptions"),
-    "Problem": ("xlashape.hlo.verifier", "Problem"),
-    "RaggedDotDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "RaggedDotDimensionNumbers"),
-    "ReplicaGroups": ("xlashape.hlo.values.replica_groups", "ReplicaGroups"),
-    "ScatterDimensionNumbers": ("xlashape.hlo.values.dimension_numbers", "ScatterDimensionNumbers"),
-    "Shard": ("xlashape.hlo.values.sharding", "Shard"),
-    "Sharding": ("xlashape.hlo.values.sharding", "Sharding"),
-    "SliceDimension": ("xlashape.hlo.values.window", "SliceDimension"),
-    "SourceTarget": ("xlashape.hlo.values.replica_groups", "SourceTarget"),
-    "UnknownOpcode": ("xlashape.hlo.ops.opcode", "UnknownOpcode"),
-    "Window": ("xlashape.hlo.values.window", "Window"),
-    "WindowDimension": ("xlashape.hlo.values.window", "WindowDimension"),
-    "check": ("xlashape.hlo.verifier", "check"),
-    "convert": ("xlashape.hlo.files.convert", ""),
-    "literal": ("xlashape.hlo.literal", ""),
-    "verify": ("xlashape.hlo.verifier", "verify"),
+# Names that are imported on first use, for start-up time, by the module that has them.
+_HOMES: dict[str, tuple[str, ...]] = {
+    "xlashape.hlo.module": ("HloComputation", "HloInstruction", "HloModule"),
+    "xlashape.hlo.module_proto.module_config": ("ModuleConfig",),
+    "xlashape.hlo.module_proto.stack_frames": ("Frame", "Metadata"),
+    "xlashape.hlo.ops.instruction_attributes": ("Attributes",),
+    "xlashape.hlo.ops.opcode": ("Opcode", "UnknownOpcode"),
+    "xlashape.hlo.text.writer.printed_module": ("PrintOptions",),
+    "xlashape.hlo.values.dimension_numbers": (
+        "ConvolutionDimensionNumbers",
+        "DotDimensionNumbers",
+        "GatherDimensionNumbers",
+        "RaggedDotDimensionNumbers",
+        "ScatterDimensionNumbers",
+    ),
+    "xlashape.hlo.values.replica_groups": ("ReplicaGroups", "SourceTarget"),
+    "xlashape.hlo.values.sharding": ("Shard", "Sharding"),
+    "xlashape.hlo.values.window": ("PaddingConfig", "SliceDimension", "Window", "WindowDimension"),
+    "xlashape.hlo.verifier": ("Problem", "check", "verify"),
 }
+_MODULES = {"convert": "xlashape.hlo.files.convert", "literal": "xlashape.hlo.literal"}
+_LAZY = {**_MODULES, **{name: home for home, names in _HOMES.items() for name in names}}
 
 __all__ = [*_LAZY]  # pyright: ignore[reportUnsupportedDunderAll] - the table is above
 
 
 def __getattr__(name: str) -> Any:
-    try:
-        home, attribute = _LAZY[name]
-    except KeyError:
-        raise AttributeError(f"module 'xlashape.hlo' has no attribute {name!r}") from None
-    module = import_module(home)
-    value = getattr(module, attribute) if attribute else module
-    globals()[name] = value
+    if name not in _LAZY:
+        raise AttributeError(f"module 'xlashape.hlo' has no attribute {name!r}")
+    module = import_module(_LAZY[name])
+    globals()[name] = value = module if name in _MODULES else getattr(module, name)
     return value
 
 

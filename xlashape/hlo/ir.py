@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,7 @@ class TextMetadata:
         return self._data
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class HloInstruction(Displayed):
     """One instruction of a computation. Compare instructions with `is`.
 
@@ -75,70 +77,31 @@ class HloInstruction(Displayed):
     change the module in place; each changes everything or, where it raises, nothing.
     """
 
-    __slots__ = (
-        "called_computations",
-        "channel",
-        "computation",
-        "control_predecessors",
-        "id",
-        "index",
-        "kind",
-        "known_users",
-        "name",
-        "number",
-        "operands",
-        "said_metadata",
-    )
-
     computation: HloComputation
     """The computation that the instruction belongs to."""
-    index: int
-    """The index of the instruction in `computation.instructions`."""
     name: str
     """The name of the instruction, without `%`."""
     id: int
     """The id of the instruction in the proto: in newer modules (computation id << 32) | number."""
     kind: Kind
     """What the instruction is, apart from which one: shared with all instructions that are alike."""
-    number: int
-    """The parameter's number; 0 for an instruction that is not a parameter."""
-    channel: int
-    """The channel of a collective or a transfer, from 1; 0 for an instruction without one."""
-    operands: tuple[HloInstruction, ...]
+    operands: tuple[HloInstruction, ...] = ()
     """The instructions whose results this instruction takes, in order. One that it takes twice occurs twice."""
-    called_computations: tuple[HloComputation, ...]
+    said_metadata: bytes | TextMetadata | None = None
+    """The serialized OpMetadata, or its text; None for an instruction that has none. `metadata` reads it."""
+    number: int = 0
+    """The parameter's number; 0 for an instruction that is not a parameter."""
+    channel: int = 0
+    """The channel of a collective or a transfer, from 1; 0 for an instruction without one."""
+    called_computations: tuple[HloComputation, ...] = ()
     """The computations that the instruction calls, in the proto's order: the body of a while before its condition, the
     branches of a conditional."""
-    control_predecessors: tuple[HloInstruction, ...]
+    control_predecessors: tuple[HloInstruction, ...] = ()
     """The instructions that must have run before this instruction, in addition to its operands."""
-    said_metadata: bytes | TextMetadata | None
-    """The serialized OpMetadata, or its text; None for an instruction that has none. `metadata` reads it."""
-    known_users: tuple[HloInstruction, ...] | None
+    index: int = -1
+    """The index of the instruction in `computation.instructions`."""
+    known_users: tuple[HloInstruction, ...] | None = None
     """The users once they have been found; `users` asks for them."""
-
-    def __init__(
-        self,
-        computation: HloComputation,
-        name: str,
-        ident: int,
-        kind: Kind,
-        operands: tuple[HloInstruction, ...] = (),
-        metadata: bytes | TextMetadata | None = None,
-        number: int = 0,
-        channel: int = 0,
-    ) -> None:
-        self.computation = computation
-        self.name = name
-        self.id = ident
-        self.kind = kind
-        self.operands = operands
-        self.number = number
-        self.channel = channel
-        self.said_metadata = metadata
-        self.called_computations = ()
-        self.control_predecessors = ()
-        self.index = -1
-        self.known_users = None
 
     @property
     def opcode(self) -> Opcode | UnknownOpcode:
@@ -400,72 +363,43 @@ class HloInstruction(Displayed):
         return f"<HloInstruction {self.name!r}: {self.opcode}>"
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class HloComputation(Displayed, Tabular):
     """A named list of instructions with a root. Compare computations with `is`."""
-
-    __slots__ = (
-        "_by_local_id",
-        "_by_name",
-        "_has_users",
-        "_instructions",
-        "_order",
-        "_parameters",
-        "_root",
-        "count",
-        "execution_thread",
-        "id",
-        "index",
-        "is_fused",
-        "is_ordered",
-        "module",
-        "name",
-        "rest",
-        "source",
-    )
 
     module: ModuleData
     """The module that the computation belongs to."""
     name: str
     """The name of the computation, without `%`."""
-    index: int
-    """The index of the computation in `module.computations`."""
     id: int
     """The id of the computation in the proto."""
-    execution_thread: str
+    execution_thread: str = ""
     """The name of the thread that runs the computation; empty for the main thread, which XLA's text leaves out."""
-    source: memoryview | bytes | None
+    index: int = -1
+    """The index of the computation in `module.computations`."""
+    source: memoryview | bytes | None = None
     """The serialized computation, as long as nothing of it has changed; None where there is none."""
-    count: int
+    count: int = 0
     """The number of instructions in `source`."""
-    rest: bytes | None
+    rest: bytes | None = None
     """The serialized fields beside name, id, root, thread and instructions, once the computation was touched. None for
     one that was made without a proto: its signature then follows from its instructions."""
-    is_fused: bool
+    is_fused: bool = False
     """Whether a fusion calls the computation, as its text or proto says."""
-    is_ordered: bool
+    is_ordered: bool = True
     """Whether operands and control predecessors come before their users in `instructions`."""
-
-    def __init__(self, module: ModuleData, name: str, ident: int, *, thread: str = "") -> None:
-        self.module = module
-        self.name = name
-        self.id = ident
-        self.execution_thread = thread
-        self.index = -1
-        self.source = None
-        self.count = 0
-        self.rest = None
-        self.is_fused = False
-        self.is_ordered = True
-        self._instructions: tuple[HloInstruction, ...] | None = None
-        self._root: HloInstruction | None = None
-        self._forget()
+    _instructions: tuple[HloInstruction, ...] | None = None
+    _root: HloInstruction | None = None
+    # What follows from the list of instructions.
+    _by_local_id: dict[int, HloInstruction] | None = None
+    _by_name: dict[str, HloInstruction] | None = None
+    _parameters: tuple[HloInstruction, ...] | None = None
+    _order: tuple[HloInstruction, ...] | None = None
+    _has_users: bool = False
 
     def _forget(self) -> None:
         """Drops what follows from the list of instructions."""
-        self._by_local_id: dict[int, HloInstruction] | None = None
-        self._by_name: dict[str, HloInstruction] | None = None
-        self._parameters: tuple[HloInstruction, ...] | None = None
-        self._order: tuple[HloInstruction, ...] | None = None
+        self._by_local_id = self._by_name = self._parameters = self._order = None
         self._has_users = False
 
     @property

@@ -87,10 +87,7 @@ def _message_class(
 _IDS: Final = ("name", "id", "operand_ids", "called_computation_ids", "control_predecessor_ids")
 _COMPUTATION_FIELDS: Final = ("name", "id", "root_id", "execution_thread", "is_fusion_computation", "instructions")
 _Checked: Final = _message_class(
-    "HloModuleProto",
-    ("name", "entry_computation_id", "computations"),
-    _COMPUTATION_FIELDS,
-    _IDS,
+    "HloModuleProto", ("name", "entry_computation_id", "computations"), _COMPUTATION_FIELDS, _IDS
 )
 _Read: Final = _message_class(
     "HloComputationProto", (), _COMPUTATION_FIELDS, (*OWN_FIELDS, "channel_id", "opcode", "shape")
@@ -133,7 +130,7 @@ def read_module(module: ModuleData, data: bytes, *, is_program: bool) -> None:
     parts = [view[at:end] for number, kind, _, at, end in fields(content) if number == _COMPUTATIONS and kind == BYTES]
     computations: list[HloComputation] = []
     for message, part in zip(checked.computations, parts, strict=True):
-        computation = HloComputation(module, message.name, message.id, thread=message.execution_thread)
+        computation = HloComputation(module, message.name, message.id, message.execution_thread)
         computation.source, computation.count = part, len(message.instructions)
         computation.is_fused = message.is_fusion_computation
         computations.append(computation)
@@ -227,7 +224,7 @@ def copied(module: ModuleData, copy: _ModuleT) -> _ModuleT:
     copy.kinds, copy.beside, copy.config = module.kinds, module.beside, module.config
     computations: dict[HloComputation, HloComputation] = {}
     for each in module.computations:
-        computation = HloComputation(copy, each.name, each.id, thread=each.execution_thread)
+        computation = HloComputation(copy, each.name, each.id, each.execution_thread)
         computation.source, computation.rest, computation.is_fused = each.source, each.rest, each.is_fused
         computation.count = each.count
         computations[each] = computation

@@ -29,7 +29,6 @@ VALUES = {
     "IS_ASSOCIATIVE": ["true", "false", "unknown_77"],
     "PADDING_TYPE": ["PADDING_SAME", "unknown_77"],
     "RNG_ALGORITHM": ["rng_philox", "unknown_77"],
-    "GATHER_INDEX_VECTOR_DIM": ["1"],
     "TRANSPOSE_A": ["NO_TRANSPOSE", "unknown_77"],
     "BACKEND_CONFIG": ['"a\\"b"', '{"a":{"b":"}"}}'],
     "FRONTEND_ATTRIBUTES": ['{a="x",b={"c":1}}'],
@@ -58,7 +57,6 @@ VALUES = {
         "mesh['a'=2,'b'=4] {'b':(2)2,'a'}",
     ],
     "RESULT_ACCURACY": ["{mode=highest}", "{tolerance={atol=0.5,rtol=0,ulps=2}}", "{mode=unknown_77}"],
-    "SCATTER_INDEX_VECTOR_DIM": ["1"],
     "LITERAL": ["f32[2]{0} {1, 2}"],
     "OPERAND_LAYOUT_CONSTRAINTS": ["{f32[2,3]{0,1}, s32[]}", "{}"],
     "OUTFEED_SHAPE": ["(f32[2]{0}, s32[])"],
@@ -99,7 +97,6 @@ VALUES = {
 }
 VALUES |= {key: ["2", "-3"] for key in ("IOTA_DIMENSION", "INFERRED_DIMENSION")}
 VALUES |= {key: ["true"] for key in ("CHOLESKY_LOWER", "LEFT_SIDE", "TRIANGULAR_LOWER", "UNIT_DIAGONAL")}
-VALUES |= {f"RAGGED_{side}_{kind}_DIMS": ["{0,2}"] for side in ("LHS", "RHS") for kind in ("BATCH", "CONTRACTING")}
 OF_KINDS = {
     "enum_attribute": ["unknown_77"],
     "flag": ["true"],
@@ -133,6 +130,10 @@ def attributes() -> Iterator[tuple[str, Attribute]]:
         for name, attribute in vars(importlib.import_module(f"{values.__name__}.{module.name}")).items():
             if isinstance(attribute, Attribute):
                 yield f"{module.name}.{name}", attribute
+            elif isinstance(attribute, tuple):
+                for each in attribute:
+                    if isinstance(each, Attribute):
+                        yield f"{module.name}.{name}.{each.name}", each
 
 
 WRITTEN = {name: attribute for name, attribute in attributes() if attribute.write is not not_written}

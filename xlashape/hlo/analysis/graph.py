@@ -90,9 +90,7 @@ def _followers(computation: HloComputation) -> list[list[HloInstruction]]:
 
 
 def _reached(
-    start: HloInstruction,
-    distance: int | None,
-    neighbours: Callable[[HloInstruction], Iterable[HloInstruction]],
+    start: HloInstruction, distance: int | None, neighbours: Callable[[HloInstruction], Iterable[HloInstruction]]
 ) -> list[HloInstruction]:
     """`start` and the instructions at most `distance` steps to neighbours away, the nearest first. None: at any
     distance.

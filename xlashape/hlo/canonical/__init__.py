@@ -24,12 +24,4 @@ The version changes whenever a module would get another fingerprint than before.
 from xlashape.hlo.canonical.form import VERSION, Canonical, Counted, LocalParts, Locals
 from xlashape.hlo.canonical.kernels import canonical_config, parsed_config
 
-__all__ = [
-    "VERSION",
-    "Canonical",
-    "Counted",
-    "LocalParts",
-    "Locals",
-    "canonical_config",
-    "parsed_config",
-]
+__all__ = ["VERSION", "Canonical", "Counted", "LocalParts", "Locals", "canonical_config", "parsed_config"]

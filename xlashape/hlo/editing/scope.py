@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 from xlashape.base.text import Source
 from xlashape.errors import InvalidArgumentError, ParseError
 from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData
+from xlashape.hlo.module_proto.frame_tables import FrameTables
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.text.reader.body import parse_body
-from xlashape.hlo.text.reader.header import StackFrames
 from xlashape.hlo.text.reader.instruction import begins_instruction, parse_right
 from xlashape.hlo.text.reader.module import finish, parse_computations
 from xlashape.hlo.text.reader.state import Body, State
@@ -52,15 +52,15 @@ class Fragment(NamedTuple):
     """Payloads of metadata that the module does not have yet. Their numbers follow those of the module's."""
 
 
-class _ModuleFrames(StackFrames):
+class _ModuleFrames(FrameTables):
     """The stack frames of a module that is edited: text names them by their numbers, and adds none."""
 
     def __init__(self, module: ModuleData) -> None:
         super().__init__()
         self._count = len(module.head.stack_frame_index.stack_frames)
 
-    def number(self, text_frame: int) -> int:
-        return text_frame if 0 < text_frame <= self._count else 0
+    def number(self, frame: int) -> int:
+        return frame if 0 < frame <= self._count else 0
 
 
 class _Payloads(dict[bytes, int]):

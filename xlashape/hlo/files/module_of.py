@@ -53,8 +53,8 @@ def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] 
         return document_of(made)
     if (args or kwargs) and hasattr(value, "mlir_module_serialized"):
         value = sys.modules["jax"].jit(value.call)
-    lower = None if isinstance(value, type) or hasattr(value, "compiler_ir") else getattr(value, "lower", None)
-    if callable(lower) and not isinstance(value, (str, bytes, bytearray)):
+    lower = _lower_of(value)
+    if lower is not None:
         return _lowered(_lower(value, lower, args, kwargs or {}))
     if args or kwargs:
         raise _no_arguments(value)
@@ -132,17 +132,21 @@ def compiled(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | N
         return compiled(made)
     if (args or kwargs) and hasattr(value, "mlir_module_serialized"):
         value = sys.modules["jax"].jit(value.call)
-    lower = (
-        None
-        if isinstance(value, (type, str, bytes, bytearray)) or hasattr(value, "compiler_ir")
-        else getattr(value, "lower", None)
-    )
-    if callable(lower):
+    lower = _lower_of(value)
+    if lower is not None:
         value = _lower(value, lower, args, kwargs or {})
     elif args or kwargs:
         raise _no_arguments(value)
     compile_lowered = getattr(value, "compile", None) if hasattr(value, "compiler_ir") else None
     return compile_lowered() if callable(compile_lowered) else value
+
+
+def _lower_of(value: Any) -> Callable[..., Any] | None:
+    """The method `lower` of a jitted function or a Traced."""
+    if isinstance(value, (type, str, bytes, bytearray)) or hasattr(value, "compiler_ir"):
+        return None
+    lower = getattr(value, "lower", None)
+    return lower if callable(lower) else None
 
 
 def _no_arguments(value: object) -> InvalidArgumentError:

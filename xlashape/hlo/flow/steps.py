@@ -12,7 +12,7 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep, InPlace, Operation, ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
-from xlashape.shape import Shape
+from xlashape.shape.value.shape import part_of
 
 Index: TypeAlias = tuple[int, ...]
 """Where a part is in a nested tuple; empty for the whole."""
@@ -82,16 +82,7 @@ def _updated(operands: Sequence[HloInstruction], index: Index) -> Value | None:
     if index[0] == 0 and len(index) > 1 and index[1] >= len(brought):
         number = 1 + index[1] - len(brought)
         return Value(operands[number], index[2:]) if number < len(operands) else None
-    return Value(state, index) if has_part(state.shape, index) else None
-
-
-def has_part(shape: Shape, index: Index) -> bool:
-    """Whether a shape has an element at an index."""
-    for number in index:
-        if not shape.is_tuple or not 0 <= number < len(shape.tuple_shapes):
-            return False
-        shape = shape.tuple_shapes[number]
-    return True
+    return Value(state, index) if part_of(state.shape, index) else None
 
 
 def handed_on_to(user: HloInstruction, operand: int, index: Index) -> Index | None:

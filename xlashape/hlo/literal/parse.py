@@ -128,7 +128,7 @@ def parse_literal(
         literal_shape.CopyFrom(shape.tuple_shapes[0])  # XLA makes an array of a buffer
     if literal_shape.element_type == xla.TUPLE:
         return _parse_tuple(source, at, literal_shape, 0, elided)
-    _make_static(literal_shape)
+    make_static(literal_shape)
     if not literal_shape.dimensions:
         # Most constants are scalars: a plain number goes straight into its field, in 4 µs instead of 20.
         scalar = _SCALAR.match(source.text, at)
@@ -155,12 +155,14 @@ def parse_literal(
     return _parse_array(source, at, literal_shape, elided)
 
 
-def _make_static(shape: xla.ShapeProto) -> None:
-    """Removes dynamic dimensions and element_size_in_bits from a shape."""
+def make_static(shape: xla.ShapeProto) -> None:
+    """Makes all dimensions of a shape and its parts static, and removes the element sizes of their layouts."""
     if True in shape.is_dynamic_dimension:
         shape.is_dynamic_dimension[:] = [False] * len(shape.is_dynamic_dimension)
     if shape.layout.element_size_in_bits:
         shape.layout.element_size_in_bits = 0
+    for part in shape.tuple_shapes:
+        make_static(part)
 
 
 def _parse_tuple(
@@ -182,7 +184,7 @@ def _parse_tuple(
         else:
             static_shape = xla.ShapeProto()
             static_shape.CopyFrom(part_shape)
-            _make_static(static_shape)
+            make_static(static_shape)
             part, at = _parse_array(source, at, static_shape, elided)
         literal.tuple_literals.append(part)
         literal.shape.tuple_shapes[i].CopyFrom(part.shape)
@@ -239,17 +241,13 @@ def _convert_piece(text: str, at: int, element: ElementType, most: int) -> tuple
     words = piece.replace(",", " ").split()
     if not words or len(words) > most:
         return None, 0, max(end, at + 1)
-    return _convert(words, piece, element), len(words), end
-
-
-def _convert(tokens: list[str], piece: str, element: ElementType) -> bytes | None:
-    """The raw elements of the numbers `tokens` in `piece`. None if one of them is not plain or is out of range."""
-    if element.float_format is None:
-        return _convert_integers(tokens, element)
-    return _convert_floats(tokens, piece, element.float_format)
+    float_format = element.float_format
+    data = _convert_integers(words, element) if float_format is None else _convert_floats(words, piece, float_format)
+    return data, len(words), end
 
 
 def _convert_integers(tokens: list[str], element: ElementType) -> bytes | None:
+    """The raw elements of the numbers `tokens`. None if one of them is not plain or is out of range."""
     try:
         values = [int(token) for token in tokens]
     except ValueError:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from google.protobuf.message import EncodeError, Message
 
@@ -23,53 +23,13 @@ from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo.module_proto.order import find_cycle
 from xlashape.proto import xla
 
-
-class InstructionFields(Protocol):
-    """The fields of an instruction's message that the check reads."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def id(self) -> int: ...
-    @property
-    def operand_ids(self) -> Sequence[int]: ...
-    @property
-    def control_predecessor_ids(self) -> Sequence[int]: ...
-    @property
-    def called_computation_ids(self) -> Sequence[int]: ...
-
-
-class ComputationFields(Protocol):
-    """The fields of a computation's message that the check reads."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def id(self) -> int: ...
-    @property
-    def root_id(self) -> int: ...
-    @property
-    def instructions(self) -> Sequence[InstructionFields]: ...
-
-
-class ModuleFields(Protocol):
-    """The fields of a module's message that the check reads."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def entry_computation_id(self) -> int: ...
-    @property
-    def computations(self) -> Sequence[ComputationFields]: ...
-
-
 LOCAL_ID = 0xFFFFFFFF
 """The bits of an id that are unique: the local id of an instruction in its computation, or a computation in its
 module.
 """
 
 
-def check_module(module: ModuleFields) -> dict[int, int]:
+def check_module(module: xla.HloModuleProto) -> dict[int, int]:
     """Checks the ids of a module. Returns local id → index of each computation.
 
     Raises InvalidModuleError, which says which rule is broken and where. Time is linear in instructions, operands and
@@ -102,7 +62,7 @@ def check_module(module: ModuleFields) -> dict[int, int]:
     return index_by_id
 
 
-def _check_computation(computation: ComputationFields, computation_by_id: dict[int, int]) -> Sequence[int]:
+def _check_computation(computation: xla.HloComputationProto, computation_by_id: dict[int, int]) -> Sequence[int]:
     """Checks the ids in a computation, and returns the indices of the computations that it calls, each once."""
     instructions = computation.instructions
     index_by_id: dict[int, int] = {}
@@ -139,7 +99,7 @@ def _check_computation(computation: ComputationFields, computation_by_id: dict[i
     return () if calls is None else tuple(calls)
 
 
-def _check_order(computation: ComputationFields, index_by_id: dict[int, int]) -> None:
+def _check_order(computation: xla.HloComputationProto, index_by_id: dict[int, int]) -> None:
     """Raises InvalidModuleError for an operand or control predecessor that is not in the computation, and for a cycle
     of them.
     """
@@ -161,7 +121,7 @@ def _check_order(computation: ComputationFields, index_by_id: dict[int, int]) ->
             raise _error(computation, first, f"is its own {role}, through {names}{' → …' if len(cycle) > 8 else ''}")
 
 
-def _caller(computation: ComputationFields, called: int) -> str:
+def _caller(computation: xla.HloComputationProto, called: int) -> str:
     """The name of the first instruction that calls the computation with the id `called`."""
     for instruction in computation.instructions:
         if any(number & LOCAL_ID == called & LOCAL_ID for number in instruction.called_computation_ids):
@@ -169,7 +129,7 @@ def _caller(computation: ComputationFields, called: int) -> str:
     return ""
 
 
-def _error(computation: ComputationFields, instruction: InstructionFields, what: str) -> InvalidModuleError:
+def _error(computation: xla.HloComputationProto, instruction: xla.HloInstructionProto, what: str) -> InvalidModuleError:
     name = repr(instruction.name) if instruction.name else f"of id {instruction.id}"
     return InvalidModuleError(f"computation {computation.name!r}: instruction {name} {what}")
 

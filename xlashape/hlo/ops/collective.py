@@ -71,16 +71,9 @@ def _dropped_dimension(written: Written, value: bytes | None) -> bytes:
 # -- rows -----------------------------------------------------------------------------------
 
 _ANY_COUNT = at_least(0)
-_GROUPS = (
-    optional(CHANNEL_ID),
-    optional(REPLICA_GROUPS, default=FIELDS.message("collective_device_list", b"")),
-)
+_GROUPS = (optional(CHANNEL_ID), optional(REPLICA_GROUPS, default=FIELDS.message("collective_device_list", b"")))
 _GROUPS_AND_LAYOUT = (*_GROUPS, optional(CONSTRAIN_LAYOUT))
-_ALL_GATHER = (
-    *_GROUPS_AND_LAYOUT,
-    required(DIMENSIONS, exactly_one_dimension),
-    optional(USE_GLOBAL_DEVICE_IDS),
-)
+_ALL_GATHER = (*_GROUPS_AND_LAYOUT, required(DIMENSIONS, exactly_one_dimension), optional(USE_GLOBAL_DEVICE_IDS))
 _ALL_REDUCE = (*_GROUPS_AND_LAYOUT, optional(USE_GLOBAL_DEVICE_IDS), optional(MODE))
 _PERMUTE = (optional(CHANNEL_ID), required(SOURCE_TARGET_PAIRS), optional(PERMUTE_SLICE_SIZES))
 

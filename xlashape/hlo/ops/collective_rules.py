@@ -354,12 +354,7 @@ class Devices(NamedTuple):
 
 
 _BY_REPLICA_OR_PARTITION: Final = frozenset(
-    (
-        Opcode.ALL_TO_ALL,
-        Opcode.RAGGED_ALL_TO_ALL,
-        Opcode.COLLECTIVE_PERMUTE,
-        Opcode.COLLECTIVE_PERMUTE_START,
-    )
+    (Opcode.ALL_TO_ALL, Opcode.RAGGED_ALL_TO_ALL, Opcode.COLLECTIVE_PERMUTE, Opcode.COLLECTIVE_PERMUTE_START)
 )
 """Opcodes whose operations exchange data between partitions if they have a channel. With a channel, the other
 operations with groups exchange data between all partitions of the replicas in a group.

@@ -25,16 +25,8 @@ from xlashape.hlo.ops.verification import check_array, check_shape
 from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.dimension_numbers import (
     DIM_LABELS,
-    LHS_BATCH_DIMS,
-    LHS_CONTRACTING_DIMS,
-    LHS_RAGGED_DIMS,
-    RAGGED_LHS_BATCH_DIMS,
-    RAGGED_LHS_CONTRACTING_DIMS,
-    RAGGED_RHS_BATCH_DIMS,
-    RAGGED_RHS_CONTRACTING_DIMS,
-    RHS_BATCH_DIMS,
-    RHS_CONTRACTING_DIMS,
-    RHS_GROUP_DIMS,
+    DOT_DIMENSIONS,
+    RAGGED_DOT_DIMENSIONS,
     ConvolutionDimensionNumbers,
     DotDimensionNumbers,
     RaggedDotDimensionNumbers,
@@ -246,26 +238,15 @@ def _check_group_sizes(group_sizes: Shape, before: Sequence[int]) -> None:
 _TWO_PRECISIONS = FIELDS.message(
     "precision_config", xla.PrecisionConfig(operand_precision=[xla.PrecisionConfig.DEFAULT] * 2)
 )
-_DOT_DIMENSIONS = (
-    optional(LHS_BATCH_DIMS),
-    optional(LHS_CONTRACTING_DIMS),
-    optional(RHS_BATCH_DIMS),
-    optional(RHS_CONTRACTING_DIMS),
+_DOT_ATTRIBUTES = (
+    *map(optional, DOT_DIMENSIONS),
+    optional(OPERAND_PRECISION, default=_TWO_PRECISIONS),
+    optional(DOT_ALGORITHM),
 )
-_RAGGED_DOT_DIMENSIONS = (
-    optional(RAGGED_LHS_BATCH_DIMS),
-    optional(RAGGED_LHS_CONTRACTING_DIMS),
-    optional(RAGGED_RHS_BATCH_DIMS),
-    optional(RAGGED_RHS_CONTRACTING_DIMS),
-    optional(LHS_RAGGED_DIMS),
-    optional(RHS_GROUP_DIMS),
-)
-_DOT_ATTRIBUTES = (*_DOT_DIMENSIONS, optional(OPERAND_PRECISION, default=_TWO_PRECISIONS), optional(DOT_ALGORITHM))
 _DOT_FIELDS = FIELDS.message("dot_dimension_numbers", b"")
 _SPARSITY_AND_BLOCKS = FIELDS.message("sparsity_config", b"") + FIELDS.message("block_scaling_config", b"")
 _RAGGED_DOT_FIELDS = FIELDS.message(
-    "ragged_dot_dimension_numbers",
-    xla.RaggedDotDimensionNumbers(dot_dimension_numbers=xla.DotDimensionNumbers()),
+    "ragged_dot_dimension_numbers", xla.RaggedDotDimensionNumbers(dot_dimension_numbers=xla.DotDimensionNumbers())
 )
 
 
@@ -354,7 +335,7 @@ OPERATIONS: Final = (
         uses_matrix_units=True,
         operands=exactly(3),
         attributes=(
-            *_RAGGED_DOT_DIMENSIONS,
+            *map(optional, RAGGED_DOT_DIMENSIONS),
             optional(OPERAND_PRECISION, default=_TWO_PRECISIONS),
             written_only(DOT_ALGORITHM),
         ),

@@ -12,16 +12,7 @@ from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, requi
 from xlashape.hlo.ops.calls import BRANCHES, CALL_TO_APPLY, CALLS, CONDITION_AND_BODY
 from xlashape.hlo.ops.inference import called_result, first_operand, token, token_shape
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import (
-    CannotInfer,
-    Given,
-    InPlace,
-    Operation,
-    Result,
-    ResultSource,
-    at_least,
-    exactly,
-)
+from xlashape.hlo.ops.operation import CannotInfer, Given, InPlace, Operation, Result, ResultSource, at_least, exactly
 from xlashape.hlo.ops.verification import (
     any_shape,
     check_aliasing,

@@ -8,11 +8,7 @@ from typing import Final
 
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required, written_only
 from xlashape.hlo.ops.calls import CALLED_COMPUTATIONS
-from xlashape.hlo.ops.inference import (
-    DEFAULT_BATCH_GROUP_COUNT,
-    DEFAULT_FEATURE_GROUP_COUNT,
-    precision_of_each_operand,
-)
+from xlashape.hlo.ops.inference import DEFAULT_BATCH_GROUP_COUNT, DEFAULT_FEATURE_GROUP_COUNT, precision_of_each_operand
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Operation, Result, at_least
 from xlashape.hlo.ops.verification import check_aliasing, check_shape

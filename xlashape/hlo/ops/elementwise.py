@@ -255,29 +255,9 @@ _SAME = ReadPattern.SAME
 OPERATIONS: Final = (
     *rows(
         (
-            *(
-                _O.ACOS,
-                _O.ACOSH,
-                _O.ASIN,
-                _O.ASINH,
-                _O.ATANH,
-                _O.COSH,
-                _O.COSINE,
-                _O.EXP2,
-                _O.EXPONENTIAL,
-            ),
-            *(
-                _O.EXPONENTIAL_MINUS_ONE,
-                _O.LOG,
-                _O.LOG2,
-                _O.LOG_PLUS_ONE,
-                _O.LOGISTIC,
-                _O.RSQRT,
-                _O.SINE,
-                _O.SINH,
-                _O.SQRT,
-            ),
-            *(_O.TAN, _O.TANH),
+            *(_O.ACOS, _O.ACOSH, _O.ASIN, _O.ASINH, _O.ATANH, _O.COSH, _O.COSINE, _O.EXP2, _O.EXPONENTIAL),
+            *(_O.EXPONENTIAL_MINUS_ONE, _O.LOG, _O.LOG2, _O.LOG_PLUS_ONE, _O.LOGISTIC, _O.RSQRT, _O.SINE, _O.SINH),
+            *(_O.SQRT, _O.TAN, _O.TANH),
         ),
         operands=_ONE,
         reads=_SAME,

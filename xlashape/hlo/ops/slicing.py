@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
+from xlashape.hlo.ops.attributes import AttributeUse, CannotComplete, Written, optional, required
 from xlashape.hlo.ops.calls import TO_APPLY
 from xlashape.hlo.ops.inference import array
 from xlashape.hlo.ops.opcode import Opcode
@@ -33,20 +33,10 @@ from xlashape.hlo.ops.verification import (
     held_array,
     same_type_or_both_floating,
 )
-from xlashape.hlo.values.attribute import FIELDS
+from xlashape.hlo.values.attribute import FIELDS, Attribute
 from xlashape.hlo.values.dimension_numbers import (
-    COLLAPSED_SLICE_DIMS,
-    GATHER_INDEX_VECTOR_DIM,
-    INPUT_BATCHING_DIMS,
-    INSERTED_WINDOW_DIMS,
-    OFFSET_DIMS,
-    OPERAND_BATCHING_DIMS,
-    SCATTER_DIMS_TO_OPERAND_DIMS,
-    SCATTER_INDEX_VECTOR_DIM,
-    SCATTER_INDICES_BATCHING_DIMS,
-    START_INDEX_MAP,
-    START_INDICES_BATCHING_DIMS,
-    UPDATE_WINDOW_DIMS,
+    GATHER_DIMENSIONS,
+    SCATTER_DIMENSIONS,
     GatherDimensionNumbers,
     ScatterDimensionNumbers,
 )
@@ -317,21 +307,17 @@ def _check_scatter(written: Written) -> None:
         raise CannotComplete(f"expected an odd number of operands, found {count}")
 
 
+def _dimension_numbers(attributes: Sequence[Attribute]) -> list[AttributeUse]:
+    """The use of dimension numbers: text may leave out the batching dimensions alone, which XLA had not at first."""
+    return [optional(each) if each.name.endswith("batching_dims") else required(each) for each in attributes]
+
+
 OPERATIONS: Final = (
     *_SLICES,
     Operation(
         Opcode.GATHER,
         operands=exactly(2),
-        attributes=(
-            required(OFFSET_DIMS),
-            required(COLLAPSED_SLICE_DIMS),
-            required(START_INDEX_MAP),
-            optional(OPERAND_BATCHING_DIMS),
-            optional(START_INDICES_BATCHING_DIMS),
-            required(GATHER_INDEX_VECTOR_DIM),
-            required(SLICE_SIZES),
-            optional(INDICES_ARE_SORTED),
-        ),
+        attributes=(*_dimension_numbers(GATHER_DIMENSIONS), required(SLICE_SIZES), optional(INDICES_ARE_SORTED)),
         fields=FIELDS.message("gather_dimension_numbers", b""),
         infer=_infer_gather,
         reads=ReadPattern.PART,
@@ -340,16 +326,7 @@ OPERATIONS: Final = (
     Operation(
         Opcode.SCATTER,
         operands=at_least(1),
-        attributes=(
-            required(UPDATE_WINDOW_DIMS),
-            required(INSERTED_WINDOW_DIMS),
-            required(SCATTER_DIMS_TO_OPERAND_DIMS),
-            optional(INPUT_BATCHING_DIMS),
-            optional(SCATTER_INDICES_BATCHING_DIMS),
-            required(SCATTER_INDEX_VECTOR_DIM),
-            optional(INDICES_ARE_SORTED),
-            optional(UNIQUE_INDICES),
-        ),
+        attributes=(*_dimension_numbers(SCATTER_DIMENSIONS), optional(INDICES_ARE_SORTED), optional(UNIQUE_INDICES)),
         calls=TO_APPLY,
         check=_check_scatter,
         infer=_infer_scatter,

@@ -150,12 +150,7 @@ OPERATIONS: Final = (
         Opcode.TRIANGULAR_SOLVE,
         restricts_layouts=True,
         operands=exactly(2),
-        attributes=(
-            optional(LEFT_SIDE),
-            optional(TRIANGULAR_LOWER),
-            optional(UNIT_DIAGONAL),
-            optional(TRANSPOSE_A),
-        ),
+        attributes=(optional(LEFT_SIDE), optional(TRIANGULAR_LOWER), optional(UNIT_DIAGONAL), optional(TRANSPOSE_A)),
         fields=FIELDS.message("triangular_solve_options", b""),
         infer=_infer_triangular_solve,
     ),

@@ -12,7 +12,7 @@ from xlashape.hlo.ops.operation import Result
 from xlashape.hlo.values.aliasing import OutputOperandAliasing
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType, Shape
-from xlashape.shape.value.shape import compatible_shapes
+from xlashape.shape.value.shape import compatible_shapes, part_of
 
 
 class BufferTarget(str, Enum):
@@ -118,11 +118,13 @@ def aliasing_problem(message: xla.HloInstructionProto, shape: Shape, operands: S
         number = alias.operand_index
         if not 0 <= number < len(operands):
             return f"output_to_operand_aliasing names operand {number} of {len(operands)}"
-        for whole, index in ((shape, alias.output_shape_index), (operands[number], alias.operand_shape_index)):
-            if not has_part(whole, index):
-                return f"output_to_operand_aliasing names {list(index)} of {whole}, which does not exist"
-        source = _part(operands[number], alias.operand_shape_index)
-        target = _part(shape, alias.output_shape_index)
+        operand = operands[number]
+        target, source = part_of(shape, alias.output_shape_index), part_of(operand, alias.operand_shape_index)
+        missing = "output_to_operand_aliasing names {} of {}, which does not exist"
+        if target is None:
+            return missing.format(list(alias.output_shape_index), shape)
+        if source is None:
+            return missing.format(list(alias.operand_shape_index), operand)
         if message.custom_call_target in (BufferTarget.PIN, BufferTarget.UNPIN):
             source, target = held_array(source), held_array(target)
         if not compatible_shapes(source, target) and _SKIPS_SHAPES not in message.frontend_attributes.map:
@@ -133,21 +135,6 @@ def aliasing_problem(message: xla.HloInstructionProto, shape: Shape, operands: S
 def held_array(shape: Shape) -> Shape:
     """The shape of the array that a buffer holds; any other shape is returned unchanged."""
     return shape.buffer_shape if shape.is_buffer else shape
-
-
-def has_part(shape: Shape, index: Sequence[int]) -> bool:
-    """Whether an index, a path through nested tuples, leads to a part of a shape."""
-    for element in index:
-        if not shape.is_tuple or not 0 <= element < len(shape.tuple_shapes):
-            return False
-        shape = shape.tuple_shapes[element]
-    return True
-
-
-def _part(shape: Shape, index: Sequence[int]) -> Shape:
-    for element in index:
-        shape = shape.tuple_shapes[element]
-    return shape
 
 
 def check_token(operands: Sequence[Shape], number: int) -> str | None:

@@ -34,6 +34,7 @@ from xlashape.shape import Shape
 
 _T = TypeVar("_T")
 _P = TypeVar("_P", bound="InProto")
+_R = TypeVar("_R", bound=NamedTuple)
 _V = TypeVar("_V", bound="Structured")
 
 FIELDS: Final = Fields(xla.HloInstructionProto)
@@ -188,6 +189,12 @@ def whole(read: Callable[[HloCursor], _T], text: str) -> _T:
     return value
 
 
+def record_of(kind: type[_R], message: Any) -> _R:
+    """The record of a message whose fields have the same names: numbers, flags and texts, and as a tuple each list."""
+    values = [getattr(message, name) for name in kind._fields]
+    return kind._make([value if isinstance(value, (int, float, str)) else tuple(value) for value in values])
+
+
 def replace_known(target: Message, new: Message) -> None:
     """Replaces the fields of `target` by those of `new`. Unknown fields of `target` stay."""
     for field in target.DESCRIPTOR.fields:
@@ -294,8 +301,8 @@ def integer(name: str, field: str = "", *, defaults: tuple[int, ...] = ()) -> At
     def is_said(value: int) -> bool:
         return value not in defaults
 
-    get, put, what, _ = scalar_value(field, "an integer")
-    return Attribute(name, read, write, Codec(get, put, what, is_said if defaults else None))
+    value = scalar_value(field, "an integer")
+    return Attribute(name, read, write, value._replace(is_said=is_said) if defaults else value)
 
 
 def int32(name: str) -> Attribute:
@@ -386,12 +393,7 @@ def integers_of(
 
 
 def structured(
-    name: str,
-    kind: type[Structured],
-    *,
-    field: str = "",
-    value: Codec | None = None,
-    is_required: bool = False,
+    name: str, kind: type[Structured], *, field: str = "", value: Codec | None = None, is_required: bool = False
 ) -> Attribute:
     """An attribute whose value is a message, of the frozen type `kind`, in field `field` of an instruction. `field` is
     `name` unless given, and `value` is the `message_value` of the field.

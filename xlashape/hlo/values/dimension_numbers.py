@@ -25,6 +25,8 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from google.protobuf.message import Message
+
 from xlashape.errors import InvalidModuleError
 from xlashape.hlo.tokens import HloCursor
 from xlashape.hlo.values.attribute import (
@@ -32,6 +34,7 @@ from xlashape.hlo.values.attribute import (
     integer_of,
     integers_of,
     message_value,
+    record_of,
     structured,
     whole,
 )
@@ -50,12 +53,7 @@ class DotDimensionNumbers(NamedTuple):
     @classmethod
     def of_proto(cls, message: xla.DotDimensionNumbers) -> DotDimensionNumbers:
         """The numbers of a message."""
-        return cls(
-            tuple(message.lhs_contracting_dimensions),
-            tuple(message.rhs_contracting_dimensions),
-            tuple(message.lhs_batch_dimensions),
-            tuple(message.rhs_batch_dimensions),
-        )
+        return record_of(cls, message)
 
     def to_proto(self) -> xla.DotDimensionNumbers:
         """A new `xla.DotDimensionNumbers`."""
@@ -98,34 +96,23 @@ _DOT: Final = ("dot_dimension_numbers", xla.DotDimensionNumbers)
 _RAGGED: Final = ("ragged_dot_dimension_numbers", xla.RaggedDotDimensionNumbers)
 
 
-def _dot(name: str, *, write_empty: bool) -> Attribute:
-    return integers_of([_DOT], name, _field(name), write_empty=write_empty)
+_SIDES: Final = ("lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims")
 
 
-def _dot_of_ragged(name: str, *, write_empty: bool) -> Attribute:
-    return integers_of([_RAGGED, _DOT], name, _field(name), write_empty=write_empty)
+def _of_sides(*owners: tuple[str, type[Message]]) -> list[Attribute]:
+    """The dimensions of both operands of a dot. Their fields have longer names: lhs_batch_dimensions."""
+    return [
+        integers_of(owners, name, name.replace("_dims", "_dimensions"), write_empty="contracting" in name)
+        for name in _SIDES
+    ]
 
 
-def _ragged(name: str, *, write_empty: bool) -> Attribute:
-    return integers_of([_RAGGED], name, _field(name), write_empty=write_empty)
-
-
-def _field(name: str) -> str:
-    """The name of the field of an attribute: lhs_batch_dimensions for `lhs_batch_dims`."""
-    return name.replace("_dims", "_dimensions")
-
-
-LHS_BATCH_DIMS: Final = _dot("lhs_batch_dims", write_empty=False)
-LHS_CONTRACTING_DIMS: Final = _dot("lhs_contracting_dims", write_empty=True)
-RHS_BATCH_DIMS: Final = _dot("rhs_batch_dims", write_empty=False)
-RHS_CONTRACTING_DIMS: Final = _dot("rhs_contracting_dims", write_empty=True)
-
-RAGGED_LHS_BATCH_DIMS: Final = _dot_of_ragged("lhs_batch_dims", write_empty=False)
-RAGGED_LHS_CONTRACTING_DIMS: Final = _dot_of_ragged("lhs_contracting_dims", write_empty=True)
-RAGGED_RHS_BATCH_DIMS: Final = _dot_of_ragged("rhs_batch_dims", write_empty=False)
-RAGGED_RHS_CONTRACTING_DIMS: Final = _dot_of_ragged("rhs_contracting_dims", write_empty=True)
-LHS_RAGGED_DIMS: Final = _ragged("lhs_ragged_dims", write_empty=True)
-RHS_GROUP_DIMS: Final = _ragged("rhs_group_dims", write_empty=False)
+DOT_DIMENSIONS: Final = tuple(_of_sides(_DOT))
+RAGGED_DOT_DIMENSIONS: Final = (
+    *_of_sides(_RAGGED, _DOT),
+    integers_of([_RAGGED], "lhs_ragged_dims", "lhs_ragged_dimensions"),
+    integers_of([_RAGGED], "rhs_group_dims", "rhs_group_dimensions", write_empty=False),
+)
 
 
 # -- convolution -------------------------------------------------------------------------------
@@ -209,17 +196,7 @@ class ConvolutionDimensionNumbers(NamedTuple):
     @classmethod
     def of_proto(cls, message: xla.ConvolutionDimensionNumbers) -> ConvolutionDimensionNumbers:
         """The numbers of a message."""
-        return cls(
-            message.input_batch_dimension,
-            message.input_feature_dimension,
-            tuple(message.input_spatial_dimensions),
-            message.kernel_input_feature_dimension,
-            message.kernel_output_feature_dimension,
-            tuple(message.kernel_spatial_dimensions),
-            message.output_batch_dimension,
-            message.output_feature_dimension,
-            tuple(message.output_spatial_dimensions),
-        )
+        return record_of(cls, message)
 
     def to_proto(self) -> xla.ConvolutionDimensionNumbers:
         """A new `xla.ConvolutionDimensionNumbers`."""
@@ -271,14 +248,7 @@ class GatherDimensionNumbers(NamedTuple):
     @classmethod
     def of_proto(cls, message: xla.GatherDimensionNumbers) -> GatherDimensionNumbers:
         """The numbers of a message."""
-        return cls(
-            tuple(message.offset_dims),
-            tuple(message.collapsed_slice_dims),
-            tuple(message.start_index_map),
-            message.index_vector_dim,
-            tuple(message.operand_batching_dims),
-            tuple(message.start_indices_batching_dims),
-        )
+        return record_of(cls, message)
 
     def to_proto(self) -> xla.GatherDimensionNumbers:
         """A new `xla.GatherDimensionNumbers`."""
@@ -288,16 +258,13 @@ class GatherDimensionNumbers(NamedTuple):
 GATHER_DIMENSION_NUMBERS: Final = message_value("gather_dimension_numbers", GatherDimensionNumbers, is_optional=False)
 
 
-def _gather_list(name: str, *, write_empty: bool) -> Attribute:
-    return integers_of([("gather_dimension_numbers", xla.GatherDimensionNumbers)], name, write_empty=write_empty)
-
-
-OFFSET_DIMS: Final = _gather_list("offset_dims", write_empty=True)
-COLLAPSED_SLICE_DIMS: Final = _gather_list("collapsed_slice_dims", write_empty=True)
-START_INDEX_MAP: Final = _gather_list("start_index_map", write_empty=True)
-OPERAND_BATCHING_DIMS: Final = _gather_list("operand_batching_dims", write_empty=False)
-START_INDICES_BATCHING_DIMS: Final = _gather_list("start_indices_batching_dims", write_empty=False)
-GATHER_INDEX_VECTOR_DIM: Final = integer_of(xla.GatherDimensionNumbers, "gather_dimension_numbers", "index_vector_dim")
+_GATHER: Final = ("gather_dimension_numbers", xla.GatherDimensionNumbers)
+GATHER_DIMENSIONS: Final = (
+    *[integers_of([_GATHER], name) for name in GatherDimensionNumbers._fields[:3]],
+    *[integers_of([_GATHER], name, write_empty=False) for name in GatherDimensionNumbers._fields[4:]],
+    integer_of(xla.GatherDimensionNumbers, "gather_dimension_numbers", "index_vector_dim"),
+)
+"""The attributes in the order in which they are written."""
 
 
 # -- scatter -----------------------------------------------------------------------------------
@@ -322,14 +289,7 @@ class ScatterDimensionNumbers(NamedTuple):
     @classmethod
     def of_proto(cls, message: xla.ScatterDimensionNumbers) -> ScatterDimensionNumbers:
         """The numbers of a message."""
-        return cls(
-            tuple(message.update_window_dims),
-            tuple(message.inserted_window_dims),
-            tuple(message.scatter_dims_to_operand_dims),
-            message.index_vector_dim,
-            tuple(message.input_batching_dims),
-            tuple(message.scatter_indices_batching_dims),
-        )
+        return record_of(cls, message)
 
     def to_proto(self) -> xla.ScatterDimensionNumbers:
         """A new `xla.ScatterDimensionNumbers`."""
@@ -341,15 +301,10 @@ SCATTER_DIMENSION_NUMBERS: Final = message_value(
 )
 
 
-def _scatter_list(name: str, *, write_empty: bool) -> Attribute:
-    return integers_of([("scatter_dimension_numbers", xla.ScatterDimensionNumbers)], name, write_empty=write_empty)
-
-
-UPDATE_WINDOW_DIMS: Final = _scatter_list("update_window_dims", write_empty=True)
-INSERTED_WINDOW_DIMS: Final = _scatter_list("inserted_window_dims", write_empty=True)
-SCATTER_DIMS_TO_OPERAND_DIMS: Final = _scatter_list("scatter_dims_to_operand_dims", write_empty=True)
-INPUT_BATCHING_DIMS: Final = _scatter_list("input_batching_dims", write_empty=False)
-SCATTER_INDICES_BATCHING_DIMS: Final = _scatter_list("scatter_indices_batching_dims", write_empty=False)
-SCATTER_INDEX_VECTOR_DIM: Final = integer_of(
-    xla.ScatterDimensionNumbers, "scatter_dimension_numbers", "index_vector_dim"
+_SCATTER: Final = ("scatter_dimension_numbers", xla.ScatterDimensionNumbers)
+SCATTER_DIMENSIONS: Final = (
+    *[integers_of([_SCATTER], name) for name in ScatterDimensionNumbers._fields[:3]],
+    *[integers_of([_SCATTER], name, write_empty=False) for name in ScatterDimensionNumbers._fields[4:]],
+    integer_of(xla.ScatterDimensionNumbers, "scatter_dimension_numbers", "index_vector_dim"),
 )
+"""The attributes in the order in which they are written."""

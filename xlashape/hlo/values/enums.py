@@ -149,9 +149,7 @@ def enum_attribute(name: str, field: str, words: EnumWords, *, unwritten: tuple[
 FFT_TYPE: Final = enum_attribute("fft_type", "fft_type", EnumWords(xla.FftType.items(), "a kind of Fourier transform"))
 
 DISTRIBUTION: Final = enum_attribute(
-    "distribution",
-    "distribution",
-    EnumWords(lower_case(xla.RandomDistribution), "a distribution", any_case=True),
+    "distribution", "distribution", EnumWords(lower_case(xla.RandomDistribution), "a distribution", any_case=True)
 )
 
 RNG_ALGORITHM: Final = enum_attribute(

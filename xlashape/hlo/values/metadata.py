@@ -521,8 +521,5 @@ def _put_statistics(instruction: xla.HloInstructionProto, value: Any) -> None:
 _VALUE: Final = message_value("statistics_viz", Statistics)
 
 STATISTICS: Final = structured(
-    "statistics",
-    Statistics,
-    field="statistics_viz",
-    value=_VALUE._replace(get=_get, put=_put_statistics),
+    "statistics", Statistics, field="statistics_viz", value=_VALUE._replace(get=_get, put=_put_statistics)
 )

@@ -18,14 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from xlashape.hlo.tokens import HloCursor
-from xlashape.hlo.values.devices import (
-    Mesh,
-    accept_single_device,
-    axis_texts,
-    mesh_text,
-    parse_device_id,
-    parse_mesh,
-)
+from xlashape.hlo.values.devices import Mesh, accept_single_device, axis_texts, mesh_text, parse_device_id, parse_mesh
 from xlashape.hlo.values.enums import EnumWords, lower_case
 from xlashape.hlo.values.metadata import metadata_texts, parse_metadata_messages
 from xlashape.proto import xla

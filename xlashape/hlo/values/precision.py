@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from xlashape.hlo.module_proto.schema_compat import OLDER_PRECISIONS
 from xlashape.hlo.tokens import HloCursor, number
-from xlashape.hlo.values.attribute import FIELDS, Attribute, Codec, Context, message_value, structured, whole
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Codec, Context, message_value, record_of, structured, whole
 from xlashape.hlo.values.enums import EnumWords, enum_value, lower_case, parse_unknown
 from xlashape.proto import xla
 
@@ -80,12 +80,7 @@ OPERAND_PRECISION: Final = Attribute(
     "operand_precision",
     _read_precision,
     _write_precision,
-    Codec(
-        _get_precision,
-        _put_precision,
-        "a list of precisions, such as highest",
-        _is_said,
-    ),
+    Codec(_get_precision, _put_precision, "a list of precisions, such as highest", _is_said),
 )
 
 
@@ -150,7 +145,7 @@ class ResultAccuracy(NamedTuple):
     def of_proto(cls, message: xla.ResultAccuracy) -> ResultAccuracy:
         """The accuracy of a message."""
         if message.HasField("tolerance"):
-            return cls(tolerance=Tolerance(message.tolerance.atol, message.tolerance.rtol, message.tolerance.ulps))
+            return cls(tolerance=record_of(Tolerance, message.tolerance))
         return cls(_MODES.text(message.mode))
 
     def to_proto(self) -> xla.ResultAccuracy:
@@ -206,7 +201,5 @@ def _is_not_default(accuracy: ResultAccuracy) -> bool:
 
 
 RESULT_ACCURACY: Final = structured(
-    "result_accuracy",
-    ResultAccuracy,
-    value=message_value("result_accuracy", ResultAccuracy, is_said=_is_not_default),
+    "result_accuracy", ResultAccuracy, value=message_value("result_accuracy", ResultAccuracy, is_said=_is_not_default)
 )._replace(read=_read)

@@ -24,15 +24,7 @@ from xlashape.base.frozen import FrozenValue, set_field
 from xlashape.base.math import ceil_div, product
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, LimitExceededError
 from xlashape.hlo.tokens import HloCursor, with_index_comments
-from xlashape.hlo.values.attribute import (
-    FIELDS,
-    Attribute,
-    Codec,
-    Context,
-    message_value,
-    replace_known,
-    whole,
-)
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Codec, Context, message_value, replace_known, whole
 from xlashape.hlo.values.devices import mesh_device_ids, mesh_devices_along
 from xlashape.hlo.values.enums import parse_unknown
 from xlashape.hlo.values.metadata import metadata_texts, parse_metadata_messages

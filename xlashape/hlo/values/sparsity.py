@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, NamedTuple
 from xlashape.hlo.module_proto.schema_compat import DOT_SPARSITY as SPARSITY_FIELD
 from xlashape.hlo.module_proto.schema_compat import SparseOperand, sparse_operands
 from xlashape.hlo.tokens import HloCursor
-from xlashape.hlo.values.attribute import Attribute, Codec, Context, message_value, structured, whole
+from xlashape.hlo.values.attribute import Attribute, Codec, Context, message_value, record_of, structured, whole
 from xlashape.hlo.values.window import parse_numbers_by_x
 from xlashape.proto import xla
 from xlashape.proto.wire import fields
@@ -117,10 +117,7 @@ class SparsityConfig(NamedTuple):
         """The configuration of a message."""
 
         def of(side: Literal["lhs", "rhs"]) -> OperandSparsity | None:
-            if not message.HasField(side):
-                return None
-            operand = getattr(message, side)
-            return OperandSparsity(*[getattr(operand, name) for name in OperandSparsity._fields])
+            return record_of(OperandSparsity, getattr(message, side)) if message.HasField(side) else None
 
         return cls(of("lhs"), of("rhs"))
 

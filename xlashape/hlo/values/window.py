@@ -28,6 +28,7 @@ from xlashape.hlo.values.attribute import (
     integers,
     list_value,
     message_value,
+    record_of,
     structured,
     structured_list,
     whole,
@@ -96,21 +97,12 @@ class PaddingConfig(NamedTuple):
     @classmethod
     def of_proto(cls, message: xla.PaddingConfig) -> PaddingConfig:
         """The padding of a message."""
-        return cls(
-            tuple(
-                [
-                    PaddingDimension(each.edge_padding_low, each.edge_padding_high, each.interior_padding)
-                    for each in message.dimensions
-                ]
-            )
-        )
+        return cls(tuple([record_of(PaddingDimension, each) for each in message.dimensions]))
 
     def to_proto(self) -> xla.PaddingConfig:
         """A new `xla.PaddingConfig`."""
-        message = xla.PaddingConfig()
-        for each in self.dimensions:
-            message.dimensions.add(**each._asdict())
-        return message
+        dimensions = [xla.PaddingConfig.PaddingConfigDimension(**each._asdict()) for each in self.dimensions]
+        return xla.PaddingConfig(dimensions=dimensions)
 
     def __str__(self) -> str:
         return self.write()
@@ -228,46 +220,18 @@ class Window(NamedTuple):
     @classmethod
     def of_proto(cls, message: xla.Window) -> Window:
         """The window of a message. A stride or dilation that is not set in the message is 0 here."""
-        return cls(
-            tuple(
-                [
-                    WindowDimension(
-                        each.size,
-                        each.stride,
-                        each.padding_low,
-                        each.padding_high,
-                        each.window_dilation,
-                        each.base_dilation,
-                        each.window_reversal,
-                    )
-                    for each in message.dimensions
-                ]
-            )
-        )
+        return cls(tuple([record_of(WindowDimension, each) for each in message.dimensions]))
 
     def to_proto(self) -> xla.Window:
         """A new `xla.Window`."""
-        message = xla.Window()
-        for each in self.dimensions:
-            message.dimensions.add(**each._asdict())
-        return message
+        return xla.Window(dimensions=[xla.WindowDimension(**each._asdict()) for each in self.dimensions])
 
     def with_defaults(self) -> Window:
         """The same window with 1 for strides and dilations that are 0, which proto3 has for a number that is not
         set."""
-        if all(each.stride and each.window_dilation and each.base_dilation for each in self.dimensions):
-            return self
+        names = ("stride", "window_dilation", "base_dilation")
         return Window(
-            tuple(
-                [
-                    each._replace(
-                        stride=each.stride or 1,
-                        window_dilation=each.window_dilation or 1,
-                        base_dilation=each.base_dilation or 1,
-                    )
-                    for each in self.dimensions
-                ]
-            )
+            tuple([each._replace(**{name: getattr(each, name) or 1 for name in names}) for each in self.dimensions])
         )
 
     def __str__(self) -> str:
@@ -321,11 +285,11 @@ class SliceDimension(NamedTuple):
     @classmethod
     def of_proto(cls, message: xla.HloInstructionProto.SliceDimensions) -> SliceDimension:
         """The dimension of a message."""
-        return cls(message.start, message.limit, message.stride)
+        return record_of(cls, message)
 
     def to_proto(self) -> xla.HloInstructionProto.SliceDimensions:
         """A new `xla.HloInstructionProto.SliceDimensions`."""
-        return xla.HloInstructionProto.SliceDimensions(start=self.start, limit=self.limit, stride=self.stride)
+        return xla.HloInstructionProto.SliceDimensions(**self._asdict())
 
 
 def _write_slice(message: xla.HloInstructionProto, _context: Context) -> str:

@@ -18,7 +18,7 @@ from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.proto import xla
 from xlashape.shape import Shape
-from xlashape.shape.value.shape import compatible_shapes, equal_layouts
+from xlashape.shape.value.shape import compatible_shapes, equal_layouts, part_of
 
 _MAIN_THREAD: Final = "main"
 _ON_ONE_THREAD: Final = frozenset((Opcode.FUSION, Opcode.WHILE, Opcode.CONDITIONAL))
@@ -164,7 +164,7 @@ def _aliases(module: HloModule) -> Iterator[Problem]:
         number, index = alias.parameter_number, tuple(alias.parameter_shape_index)
         output_index = tuple(alias.output_shape_index)
         given = _parameter_part(parameters, number, index)
-        output = _part(result, output_index)
+        output = part_of(result, output_index)
         if given is None or output is None:
             what = f"parameter {number} at {list(index)}" if given is None else f"output {list(output_index)}"
             yield Problem("", "", f"input_output_alias names {what}, which does not exist")
@@ -204,16 +204,7 @@ def _same_memory(given: Shape, output: Shape) -> bool:
 
 
 def _parameter_part(parameters: Sequence[Shape], number: int, index: Sequence[int]) -> Shape | None:
-    return _part(parameters[number], index) if 0 <= number < len(parameters) else None
-
-
-def _part(shape: Shape, index: Sequence[int]) -> Shape | None:
-    """The part of a shape at an index, a path through nested tuples; None if there is no such part."""
-    for element in index:
-        if not shape.is_tuple or not 0 <= element < len(shape.tuple_shapes):
-            return None
-        shape = shape.tuple_shapes[element]
-    return shape
+    return part_of(parameters[number], index) if 0 <= number < len(parameters) else None
 
 
 def sharding_problem(instruction: xla.HloInstructionProto, shape: Shape, num_partitions: int = 1) -> str | None:

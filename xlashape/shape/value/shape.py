@@ -72,6 +72,15 @@ def same_sizes(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> bool:
     return len(lhs) == len(rhs) and all(a == b or UNBOUNDED_SIZE in (a, b) for a, b in zip(lhs, rhs, strict=True))
 
 
+def part_of(shape: Shape, index: Iterable[int]) -> Shape | None:
+    """The part of a shape at an index, a path through nested tuples; None if there is no such part."""
+    for element in index:
+        if not shape.is_tuple or not 0 <= element < len(shape.tuple_shapes):
+            return None
+        shape = shape.tuple_shapes[element]
+    return shape
+
+
 def compatible_shapes(lhs: Shape, rhs: Shape, same_type: Callable[[Shape, Shape], bool] = _same_type) -> bool:
     """Whether kinds, sizes and, by `same_type`, the element types of arrays agree. Layouts and dynamic flags are not
     compared.
@@ -188,11 +197,7 @@ def _dynamic_flags(sizes: tuple[int, ...], dynamic_dimensions: Iterable[bool] | 
 
 
 def _check_no_array(
-    kind: PrimitiveType,
-    sizes: tuple[int, ...],
-    dynamic: Iterable[bool] | None,
-    layout: Layout | None,
-    inner: _Shapes,
+    kind: PrimitiveType, sizes: tuple[int, ...], dynamic: Iterable[bool] | None, layout: Layout | None, inner: _Shapes
 ) -> None:
     """InvalidShapeError if a tuple, buffer, token or opaque cannot have these parts."""
     if kind is _INVALID:
@@ -634,11 +639,7 @@ class Shape(FrozenValue, Displayed):
 
 
 def _known_array(
-    element_type: PrimitiveType,
-    dimensions: _Ints,
-    dynamic_dimensions: _Bools,
-    layout: Layout,
-    text: str | None,
+    element_type: PrimitiveType, dimensions: _Ints, dynamic_dimensions: _Bools, layout: Layout, text: str | None
 ) -> Shape:
     """An array whose parts are known to fit, because the text parser has checked them; `text` is its text, if known.
 

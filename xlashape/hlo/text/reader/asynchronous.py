@@ -25,12 +25,7 @@ from xlashape.hlo.ops.calls import Arguments
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep
 from xlashape.hlo.ops.registry import OPERATIONS
-from xlashape.hlo.text.reader.attributes import (
-    Attributes,
-    complete_instruction,
-    complete_parameter,
-    sharding_of_tuple,
-)
+from xlashape.hlo.text.reader.attributes import Attributes, complete_instruction, complete_parameter, sharding_of_tuple
 from xlashape.hlo.text.reader.state import MAIN_THREAD, ParsedShape, State
 from xlashape.proto import xla
 from xlashape.shape import Shape

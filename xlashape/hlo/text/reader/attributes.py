@@ -135,10 +135,7 @@ def parse_attributes(body: Body, form: Form, wrapped: str, *, nested: bool) -> d
     for name in form.required:
         if name not in attributes:
             raise cursor.error(
-                f"{wrapped or form.opcode} needs the attribute {name}",
-                at=at,
-                expected=f"{name}=",
-                found=cursor.found(),
+                f"{wrapped or form.opcode} needs the attribute {name}", at=at, expected=f"{name}=", found=cursor.found()
             )
     return attributes
 
@@ -254,7 +251,7 @@ def complete_parameter(
     """A parameter that the text has no line for."""
     row = OPERATIONS[Opcode.PARAMETER]
     kind = state.kind_of(shape, (row.base,))
-    return HloInstruction(computation, name, 0, kind, metadata=b"", number=number)
+    return HloInstruction(computation, name, 0, kind, said_metadata=b"", number=number)
 
 
 def complete_tuple_element(state: State, operand: HloInstruction, number: int) -> HloInstruction:

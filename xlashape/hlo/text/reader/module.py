@@ -31,10 +31,11 @@ from functools import partial
 from xlashape.base.text import Source
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, ParseError
 from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData, TextMetadata
+from xlashape.hlo.module_proto.frame_tables import FrameTables
 from xlashape.hlo.module_proto.module_config import ModuleConfig
 from xlashape.hlo.serde import module_bytes
 from xlashape.hlo.text.reader.body import parse_body, parse_instruction_text
-from xlashape.hlo.text.reader.header import Header, StackFrames, parse_header
+from xlashape.hlo.text.reader.header import Header, parse_header
 from xlashape.hlo.text.reader.state import MAIN_THREAD, ParsedShape, State, UnnumberedMetadata
 from xlashape.hlo.tokens import KEYWORDS, NAME, RESERVED, SHAPE
 from xlashape.hlo.values.metadata import OP_METADATA
@@ -42,6 +43,7 @@ from xlashape.limits import INT64_MAX, INT64_MIN, spend
 from xlashape.proto import parse, xla
 from xlashape.proto.wire import Fields
 from xlashape.shape import Shape
+from xlashape.shape.value.shape import part_of
 
 _SINGLE: set[int] = set()
 """The value in UniqueNames for a stem with one number, which most stems are: it saves them a set of their own."""
@@ -97,7 +99,7 @@ _FROM_ZERO = re.compile(r"^(.*)\.(-?0[0-9]*)$", re.MULTILINE)
 
 def finish(
     state: State,
-    frames: StackFrames,
+    frames: FrameTables,
     payloads: dict[bytes, int],
     *,
     single: bool = False,
@@ -145,7 +147,7 @@ def _set_thread(thread: str, message: xla.HloInstructionProto) -> None:
     message.async_execution_thread = thread
 
 
-def _numbered(metadata: TextMetadata, frames: StackFrames, payloads: dict[bytes, int]) -> bytes | TextMetadata:
+def _numbered(metadata: TextMetadata, frames: FrameTables, payloads: dict[bytes, int]) -> bytes | TextMetadata:
     """The metadata with the numbers that its stack frame and its payload have in the module. A frame gets its number
     on the first call: stack frames are numbered in the order of the instructions' ids."""
     frame = frames.number(metadata.frame) if metadata.frame else 0
@@ -390,7 +392,7 @@ def _head(state: State, header: Header | None, entry: HloComputation) -> xla.Hlo
         pieces.append(_host_shape(parameters, root_shape))
         result = root_shape.shape
     pieces.append(_buffers(state, header, result))
-    frames = StackFrames() if header is None else header.frames
+    frames = FrameTables() if header is None else header.frames
     payloads: dict[bytes, int] = {}
     finish(state, frames, payloads, single=single)
     if single or (header is not None and header.scheduled):
@@ -404,8 +406,8 @@ def _head(state: State, header: Header | None, entry: HloComputation) -> xla.Hlo
         _order(computation)
     name = header.name if header is not None else "_" if single else f"module_{entry.name}"
     pieces += [_MODULE.message("payloads", payload) for payload in payloads]
-    if frames.index.stack_frames:
-        pieces.append(_MODULE.message("stack_frame_index", frames.index))
+    if frames.frames:
+        pieces.append(_MODULE.message("stack_frame_index", frames.to_proto()))
     pieces.append(_MODULE.string("name", name))
     pieces.append(_MODULE.string("entry_computation_name", entry.name))
     pieces.append(_MODULE.integer("entry_computation_id", entry.id))
@@ -426,13 +428,10 @@ def _buffers(state: State, header: Header | None, result: Shape) -> bytes:
     if header is not None:
         seen: set[tuple[int, ...]] = set()
         for alias in sorted(header.aliases, key=lambda alias: alias.output_index):
-            part = result
-            for index in alias.output_index:
-                if not part.is_tuple or not 0 <= index < len(part.tuple_shapes):
-                    raise state.cursor.error(
-                        f"{list(alias.output_index)} is not an index into the result, {result}", at=alias.at
-                    )
-                part = part.tuple_shapes[index]
+            if part_of(result, alias.output_index) is None:
+                raise state.cursor.error(
+                    f"{list(alias.output_index)} is not an index into the result, {result}", at=alias.at
+                )
             if alias.output_index in seen:
                 # If an output has several aliases, the first counts.
                 continue

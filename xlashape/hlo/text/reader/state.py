@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from xlashape.base.text import Source
 from xlashape.errors import ParseError
 from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData, TextMetadata
 from xlashape.hlo.kind import Kind, Kinds
 from xlashape.hlo.literal import Elided
+from xlashape.hlo.literal.parse import make_static
 from xlashape.hlo.tokens import SHAPE, HloCursor
 from xlashape.hlo.values.attribute import FIELDS, Attribute
 from xlashape.proto import xla
@@ -110,16 +112,6 @@ def _without_dynamism(shape: xla.ShapeProto) -> Shape:
     return Shape.from_proto(shape).without_layout()
 
 
-def make_static(shape: xla.ShapeProto) -> None:
-    """Makes all dimensions of a shape and its parts static, and removes the element sizes of their layouts."""
-    if True in shape.is_dynamic_dimension:
-        shape.is_dynamic_dimension[:] = [False] * len(shape.is_dynamic_dimension)
-    if shape.layout.element_size_in_bits:
-        shape.layout.element_size_in_bits = 0
-    for part in shape.tuple_shapes:
-        make_static(part)
-
-
 class UnnumberedMetadata(TextMetadata):
     """Metadata that was read, whose stack frame and payload get their numbers at the end of the module. It becomes
     bytes then."""
@@ -133,65 +125,23 @@ class UnnumberedMetadata(TextMetadata):
         """The payload, which is kept in the module's table of payloads."""
 
 
-class ParsedAttribute:
+class ParsedAttribute(NamedTuple):
     """An attribute that has been read: the serialized fields of the instruction (`data`), and values that are no part
     of an instruction's kind."""
 
-    __slots__ = ("attribute", "calls", "control", "data", "metadata", "thread")
-
-    def __init__(
-        self,
-        attribute: Attribute,
-        data: bytes = b"",
-        *,
-        calls: tuple[HloComputation | None, ...] = (),
-        control: tuple[HloInstruction, ...] = (),
-        metadata: TextMetadata | None = None,
-        thread: str = "",
-    ) -> None:
-        self.attribute = attribute
-        self.data = data
-        self.calls = calls
-        """The computations that the attribute names; None for one that could not be read."""
-        self.control = control
-        """The instructions that control-predecessors names."""
-        self.metadata = metadata
-        self.thread = thread
-        """The execution thread of an asynchronous operation."""
+    attribute: Attribute
+    data: bytes = b""
+    calls: tuple[HloComputation | None, ...] = ()
+    """The computations that the attribute names; None for one that could not be read."""
+    control: tuple[HloInstruction, ...] = ()
+    """The instructions that control-predecessors names."""
+    metadata: TextMetadata | None = None
+    thread: str = ""
+    """The execution thread of an asynchronous operation."""
 
 
 class State:
     """The state of reading one module."""
-
-    __slots__ = (
-        "_attributes_kept",
-        "_kinds",
-        "_shapes_kept",
-        "async_origins",
-        "async_steps",
-        "async_threads",
-        "attributes",
-        "by_tokens_until",
-        "channels_0",
-        "computation_by_name",
-        "computations",
-        "cursor",
-        "depth",
-        "elided",
-        "errors",
-        "fast",
-        "fused",
-        "has_origins",
-        "known",
-        "literals",
-        "metadata",
-        "module",
-        "shapes",
-        "source",
-        "text",
-        "thread_steps",
-        "threads",
-    )
 
     def __init__(self, source: Source, module: ModuleData, *, elided_values: bool = True) -> None:
         self.source = source
@@ -312,7 +262,7 @@ class State:
 
     def new_computation(self, name: str) -> HloComputation:
         """A computation without instructions, which is not among `computations` yet."""
-        return HloComputation(self.module, name, 0, thread=MAIN_THREAD)
+        return HloComputation(self.module, name, 0, MAIN_THREAD)
 
     def add_computation(self, computation: HloComputation) -> None:
         """Adds a computation to those that have been read."""
@@ -348,22 +298,6 @@ class State:
 
 class Body:
     """The body of one computation while it is being read."""
-
-    __slots__ = (
-        "computation",
-        "current",
-        "cursor",
-        "elements",
-        "instructions",
-        "names",
-        "open",
-        "parameters",
-        "parse_body",
-        "root",
-        "start",
-        "state",
-        "text",
-    )
 
     def __init__(
         self, state: State, computation: HloComputation, parse_body: Callable[[State, HloComputation], None]

@@ -99,18 +99,6 @@ class LineWriter:
     """Writes the instructions of one computation. It is the `xlashape.hlo.values.attribute.Context` that attributes ask
     about the instruction that is being written."""
 
-    __slots__ = (
-        "_body",
-        "_frontend",
-        "_level",
-        "_max_plain_operands",
-        "_module",
-        "_names",
-        "_operand_names",
-        "_own_names",
-        "instruction",
-    )
-
     def __init__(
         self,
         module: PrintedModule,

@@ -22,7 +22,7 @@ from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.serde import read_module, sequences
 from xlashape.hlo.text.writer.line import LineWriter
-from xlashape.hlo.text.writer.printed_module import PrintedModule, PrintOptions
+from xlashape.hlo.text.writer.printed_module import PrintedModule, PrintOptions, frame_lines
 from xlashape.hlo.tokens import ints, safe_name, with_index_comments
 from xlashape.hlo.values.aliasing import ALIAS_KINDS
 from xlashape.hlo.values.metadata import debug_attributes_text, original_array_text
@@ -207,7 +207,7 @@ def _module_text(printed: PrintedModule, depth: int) -> str:
         parts[-1] += ","
         parts += debug_attributes
     parts.append("")
-    tables = printed.frames.lines()
+    tables = frame_lines(printed.frames)
     if tables:
         parts += [*tables, ""]
     hidden = printed.hidden()

@@ -11,6 +11,7 @@ and, within a computation, of the instructions' ids. Equal names, locations and 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.async_start import async_start
 from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData, TextMetadata
 from xlashape.hlo.kind import Kind
+from xlashape.hlo.module_proto.frame_tables import FrameTables, Location
 from xlashape.hlo.module_proto.order import call_order, roots
 from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.opcode import Opcode
@@ -129,134 +131,82 @@ _STYLES = {
         operand_index_interval=0,
     ),
     "canonical": _CANONICAL,
-    "fingerprint": _CANONICAL._replace(
-        print_only_essentials=True,
-        print_ids=False,
-        canonicalize_computations=True,
-    ),
+    "fingerprint": _CANONICAL._replace(print_only_essentials=True, print_ids=False, canonicalize_computations=True),
 }
 
 
 # -- stack frames ------------------------------------------------------------------------------
 
 
-class FrameTables:
-    """The tables of stack frames of a text: the four tables with the frames in `used`, and with new numbers."""
+def _used_tables(index: xla.StackFrameIndexProto, used: Iterable[int]) -> FrameTables:
+    """The tables of a text that has the frames `used` of a module's tables."""
+    files, functions = index.file_names[:], index.function_names[:]
+    locations = [
+        Location(
+            files[each.file_name_id - 1],
+            functions[each.function_name_id - 1],
+            each.line,
+            each.end_line,
+            each.column,
+            each.end_column,
+        )
+        if 0 < each.file_name_id <= len(files) and 0 < each.function_name_id <= len(functions)
+        else None
+        for each in index.file_locations
+    ]
+    tables = FrameTables(locations, [(each.file_location_id, each.parent_frame_id) for each in index.stack_frames])
+    for frame in used:
+        tables.number(frame)
+    return tables
 
-    def __init__(self, index: xla.StackFrameIndexProto, used: Iterable[int]) -> None:
-        self._index = index
-        self._files: dict[str, int] = {}
-        self._functions: dict[str, int] = {}
-        self._locations: dict[tuple[int, ...], int] = {}
-        self._frames: dict[tuple[int, int], int] = {}
-        self._numbers: dict[int, int] = {0: 0}
-        if index.stack_frames:
-            for frame in used:
-                if frame not in self._numbers:
-                    self._add(frame)
 
-    def number(self, frame: int) -> int:
-        """The new number of a frame of the proto; 0 for a frame that is not in its table."""
-        return self._numbers.get(frame, 0)
-
-    def _add(self, frame: int) -> None:
-        # Adds the frames that called `frame` before it. A frame that is not in the table of the proto, or has no
-        # location there, is dropped, and so are the frames that were called from it.
-        frames = self._index.stack_frames
-        chain: list[int] = []
-        seen: set[int] = set()
-        while frame not in self._numbers and 0 < frame <= len(frames) and frame not in seen:
-            chain.append(frame)
-            seen.add(frame)
-            frame = frames[frame - 1].parent_frame_id
-        parent = self._numbers.get(frame, 0)
-        is_complete = frame == 0 or parent > 0
-        for frame in reversed(chain):
-            location = frames[frame - 1].file_location_id
-            is_complete = is_complete and self._is_location(location)
-            if is_complete:
-                parent = self._frames.setdefault((self._location(location), parent), len(self._frames) + 1)
-            self._numbers[frame] = parent if is_complete else 0
-
-    def _is_location(self, number: int) -> bool:
-        index = self._index
-        if not 0 < number <= len(index.file_locations):
-            return False
-        location = index.file_locations[number - 1]
-        has_file = 0 < location.file_name_id <= len(index.file_names)
-        return has_file and 0 < location.function_name_id <= len(index.function_names)
-
-    def _location(self, number: int) -> int:
-        index = self._index
-        location = index.file_locations[number - 1]
-        file_name = index.file_names[location.file_name_id - 1]
-        function_name = index.function_names[location.function_name_id - 1]
-        file = self._files.setdefault(file_name, len(self._files) + 1)
-        function = self._functions.setdefault(function_name, len(self._functions) + 1)
-        key = (file, function, location.line, location.end_line, location.column, location.end_column)
-        return self._locations.setdefault(key, len(self._locations) + 1)
-
-    def lines(self) -> list[str]:
-        """The lines of the four tables, each followed by an empty line; none where there are no frames."""
-        if not self._frames:
-            return []
-        locations = [
-            f"{{file_name_id={file} function_name_id={function} line={line} end_line={end} column={column} "
-            f"end_column={last}}}"
-            for file, function, line, end, column, last in self._locations
-        ]
-        frames = [f"{{file_location_id={location} parent_frame_id={parent + 1}}}" for location, parent in self._frames]
-        lines: list[str] = []
-        for title, rows in (
-            ("FileNames", [f'"{escape(name)}"' for name in self._files]),
-            ("FunctionNames", [f'"{escape(name)}"' for name in self._functions]),
-            ("FileLocations", locations),
-            ("StackFrames", frames),
-        ):
-            lines.append(title)
-            lines += [f"{number} {row}" for number, row in enumerate(rows, 1)]
-            lines.append("")
-        return lines
+def frame_lines(tables: FrameTables) -> list[str]:
+    """The lines of the four tables, each followed by an empty line; none where there are no frames."""
+    if not tables.frames:
+        return []
+    locations = [
+        f"{{file_name_id={file} function_name_id={function} line={line} end_line={end} column={column} "
+        f"end_column={last}}}"
+        for file, function, line, end, column, last in tables.locations
+    ]
+    frames = [f"{{file_location_id={location} parent_frame_id={parent + 1}}}" for location, parent in tables.frames]
+    lines: list[str] = []
+    for title, rows in (
+        ("FileNames", [f'"{escape(name)}"' for name in tables.files]),
+        ("FunctionNames", [f'"{escape(name)}"' for name in tables.functions]),
+        ("FileLocations", locations),
+        ("StackFrames", frames),
+    ):
+        lines += [title, *[f"{number} {row}" for number, row in enumerate(rows, 1)], ""]
+    return lines
 
 
 # -- the module --------------------------------------------------------------------------------
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Pieces:
     """The texts of a kind's line between its parts. LineWriter sets them."""
 
-    __slots__ = (
-        "after_calls",
-        "after_control",
-        "attributes",
-        "backend_config",
-        "before_calls",
-        "before_control",
-        "channel_end",
-        "head",
-        "inside",
-    )
-
-    def __init__(self) -> None:
-        self.head = ""
-        """The text from ` = ` to the opening parenthesis."""
-        self.inside = ""
-        """The text between the parentheses of an instruction without operands."""
-        self.before_calls = ""
-        """The text from the closing parenthesis to the called computations."""
-        self.after_calls = ""
-        """The attributes after the called computations, if there are some."""
-        self.channel_end = 0
-        """The index in `before_calls` after the channel, which is 1 there; 0 where there is none."""
-        self.before_control = ""
-        """The text from there to the control predecessors."""
-        self.after_control = ""
-        """The text from there to the metadata."""
-        self.attributes = ""
-        """The text from the closing parenthesis to the metadata, of an instruction without calls and control
-        predecessors."""
-        self.backend_config = ""
-        """The text of the attribute backend_config, which is the last."""
+    head: str = ""
+    """The text from ` = ` to the opening parenthesis."""
+    inside: str = ""
+    """The text between the parentheses of an instruction without operands."""
+    before_calls: str = ""
+    """The text from the closing parenthesis to the called computations."""
+    after_calls: str = ""
+    """The attributes after the called computations, if there are some."""
+    channel_end: int = 0
+    """The index in `before_calls` after the channel, which is 1 there; 0 where there is none."""
+    before_control: str = ""
+    """The text from there to the control predecessors."""
+    after_control: str = ""
+    """The text from there to the metadata."""
+    attributes: str = ""
+    """The text from the closing parenthesis to the metadata, of an instruction without calls and control
+    predecessors."""
+    backend_config: str = ""
+    """The text of the attribute backend_config, which is the last."""
 
 
 class PrintedModule:
@@ -271,7 +221,9 @@ class PrintedModule:
         """The names of the instructions that are written with channel_id=0."""
         self.payloads: Sequence[bytes] = list(head.payloads)
         self.percent = "%" if options.print_percent else ""
-        self.frames = FrameTables(head.stack_frame_index, self._used_frames() if options.print_metadata else ())
+        self.frames = FrameTables()
+        if options.print_metadata:
+            self.frames = _used_tables(head.stack_frame_index, self._used_frames())
         self.pieces: dict[Kind, Pieces] = {}
         """Kind → the texts that all instructions of the kind are printed with."""
         self.shapes_with_layout = _ShapeTexts(layout=True)
