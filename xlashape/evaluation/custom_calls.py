@@ -26,9 +26,10 @@ import numpy as np
 
 from xlashape.evaluation.contraction import dot_general
 from xlashape.evaluation.control import empty
+from xlashape.evaluation.domains.domain import Array
 from xlashape.evaluation.elementwise import is_real
 from xlashape.evaluation.linear_algebra import factored, solved
-from xlashape.evaluation.machine import Array, Machine, Spread, Value, at, dtype_of, evaluates_together, unsupported
+from xlashape.evaluation.machine import Machine, Spread, Value, at, dtype_of, evaluates_together, registers, unsupported
 from xlashape.evaluation.movement import major_to_minor
 from xlashape.evaluation.sorting import top
 from xlashape.hlo import HloInstruction
@@ -43,16 +44,8 @@ Model: TypeAlias = Callable[[Machine, HloInstruction, list[Spread]], Spread]
 
 MODELS: dict[str, Model] = {}
 """Target → what it computes."""
-
-
-def models(*targets: str) -> Callable[[Model], Model]:
-    """Registers the model of custom calls."""
-
-    def register(function: Model) -> Model:
-        MODELS.update(dict.fromkeys(targets, function))
-        return function
-
-    return register
+models = registers(MODELS)
+"""Registers the model of custom calls by their targets."""
 
 
 def models_alone(*targets: str) -> Callable[[Callable[[Machine, HloInstruction, list[Value]], Value]], Model]:

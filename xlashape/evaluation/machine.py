@@ -9,7 +9,7 @@ family.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.hlo.kind import Kind
 from xlashape.limits import check, spend
 from xlashape.shape import Shape
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 Array: TypeAlias = "np.ndarray[Any, Any]"
 Value: TypeAlias = Any
@@ -40,24 +42,23 @@ TOGETHER: dict[str, Together] = {}
 """Opcode → the function that evaluates it on all devices: it exchanges data, or calls computations that may."""
 
 
-def evaluates(*opcodes: str) -> Callable[[Evaluate], Evaluate]:
-    """Registers a function that evaluates opcodes: from machine, instruction and values of the operands to a value."""
+def registers(table: dict[str, _F]) -> Callable[..., Callable[[_F], _F]]:
+    """A decorator that puts a function into a table under the names that it is given."""
 
-    def register(function: Evaluate) -> Evaluate:
-        EVALUATORS.update(dict.fromkeys(opcodes, function))
-        return function
+    def named(*names: str) -> Callable[[_F], _F]:
+        def register(function: _F) -> _F:
+            table.update(dict.fromkeys(names, function))
+            return function
 
-    return register
+        return register
+
+    return named
 
 
-def evaluates_together(*opcodes: str) -> Callable[[Together], Together]:
-    """As `evaluates`, for functions from the spreads of the operands to a spread."""
-
-    def register(function: Together) -> Together:
-        TOGETHER.update(dict.fromkeys(opcodes, function))
-        return function
-
-    return register
+evaluates = registers(EVALUATORS)
+"""Registers a function that evaluates opcodes: from machine, instruction and values of the operands to a value."""
+evaluates_together = registers(TOGETHER)
+"""As `evaluates`, for functions from the spreads of the operands to a spread."""
 
 
 class PlannedStep(NamedTuple):

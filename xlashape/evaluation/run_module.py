@@ -168,12 +168,7 @@ def drawn(shape: Shape, rng: np.random.Generator) -> Array:
 
 
 def evaluate(
-    module: Any,
-    inputs: Sequence[Any] | None = None,
-    *,
-    seed: int = 0,
-    values: bool = False,
-    like: Any = None,
+    module: Any, inputs: Sequence[Any] | None = None, *, seed: int = 0, values: bool = False, like: Any = None
 ) -> Any:
     """The outputs of a module, as a flat list of NumPy arrays of the declared types. Floats are computed in 64 bits and
     rounded at the end; integers wrap around.

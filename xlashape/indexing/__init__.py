@@ -95,21 +95,9 @@ from xlashape.indexing.queries import (
     output_to_input,
 )
 from xlashape.indexing.reports.coalescing import OperandCoalescing, coalescing
-from xlashape.indexing.reports.fusion_tiles import (
-    FusionTiling,
-    InstructionTile,
-    PlacedTile,
-    TileParameter,
-    tile_fusion,
-)
+from xlashape.indexing.reports.fusion_tiles import FusionTiling, InstructionTile, PlacedTile, TileParameter, tile_fusion
 from xlashape.indexing.reports.physical import logical_to_physical, output_to_input_physical, physical_to_logical
-from xlashape.indexing.reports.reads import (
-    InstructionReads,
-    OperandReads,
-    OutputReads,
-    module_reads,
-    operand_reads,
-)
+from xlashape.indexing.reports.reads import InstructionReads, OperandReads, OutputReads, module_reads, operand_reads
 from xlashape.indexing.reports.tiles import OperandTile, operand_tiles, push_tile
 from xlashape.indexing.reports.utilisation import OperandUtilisation, operand_utilisation
 from xlashape.indexing.walk.analysis import Analysis

@@ -40,12 +40,7 @@ _SMALL: Final = 1 << 20
 _ODD: Final = ("sine", "asin", "asinh", "atanh", "erf", "cbrt", "tan")
 _EVEN: Final = ("cosine",)
 _WHOLE: Final = ("ceil", "floor", "round-nearest-afz", "round-nearest-even")
-_INFINITIES: Final = {
-    "bfloat16": 0x7F80,
-    "float16": 0x7C00,
-    "float32": 0x7F800000,
-    "float64": 0x7FF0000000000000,
-}
+_INFINITIES: Final = {"bfloat16": 0x7F80, "float16": 0x7C00, "float32": 0x7F800000, "float64": 0x7FF0000000000000}
 """The bits of ∞."""
 _FILTER: Final = 1 << 20
 """Lower bits of results of exp, by which most other elements are passed over."""

@@ -42,12 +42,9 @@ from xlashape.indexing.ops.op import (
     input_to_output,
     keyed_by,
     make_map,
-    operand_dims,
-    output_dims,
     output_to_input,
     require,
     require_dims,
-    require_operands,
     without_bounds,
 )
 from xlashape.proto import xla
@@ -486,10 +483,10 @@ class _RaggedDot:
     """
 
     def __init__(self, op: Op) -> None:
-        require_operands(op, 3)
+        op.require_operands(3)
         numbers: RaggedDotDimensionNumbers = op.attributes
         n, ragged, group = numbers
-        lhs, rhs, sizes = (operand_dims(op, i) for i in range(3))
+        lhs, rhs, sizes = (op.operand_dims(i) for i in range(3))
         require(len(sizes) >= 1, "has a scalar of group sizes")
         require_dims("lhs dimensions", (*n.lhs_batch_dimensions, *n.lhs_contracting_dimensions), len(lhs))
         require_dims("rhs dimensions", (*n.rhs_batch_dimensions, *n.rhs_contracting_dimensions, *group), len(rhs))
@@ -520,7 +517,7 @@ class _RaggedDot:
         )
         last = _GROUP if role == "left" else _SIZES
         out = [*batch, *free, *(label for label in right if label[0] == "right")]
-        self.out = _LabelledArray(((_GROUP, *out) if self.is_summed_by_group else tuple(out)), output_dims(op, 0))
+        self.out = _LabelledArray(((_GROUP, *out) if self.is_summed_by_group else tuple(out)), op.output_dims(0))
         self.operands = (
             _LabelledArray(left, lhs),
             _LabelledArray(tuple(right), rhs),
@@ -582,17 +579,15 @@ def _exchange(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]
     """The sizes of the operand, of the output, and of each array of offsets or sizes; and how many elements of such an
     array belong to one replica, if known.
     """
-    require_operands(op, 6)
-    operand, output, result = operand_dims(op, 0), operand_dims(op, 1), output_dims(op, 0)
+    op.require_operands(6)
+    operand, output, result = op.operand_dims(0), op.operand_dims(1), op.output_dims(0)
     require(result == output, f"updates {list(output)} to {list(result)}")
     require(
         len(operand) == len(output) >= 1 and operand[1:] == output[1:],
         f"sends slices of {list(operand)} to {list(output)}",
     )
-    rows = operand_dims(op, 2)
-    require(
-        all(operand_dims(op, i) == rows for i in range(3, 6)), "has arrays of offsets and sizes that differ in size"
-    )
+    rows = op.operand_dims(2)
+    require(all(op.operand_dims(i) == rows for i in range(3, 6)), "has arrays of offsets and sizes that differ in size")
     require(len(rows) >= 1, "has a scalar of offsets")
     size = group_size(op.attributes)
     if size is None or len(rows) != 1:

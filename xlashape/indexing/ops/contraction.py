@@ -31,12 +31,9 @@ from xlashape.indexing.ops.op import (
     input_to_output,
     keyed_by,
     make_map,
-    operand_dims,
-    output_dims,
     output_to_input,
     require,
     require_dims,
-    require_operands,
     to_scalar,
     without_bounds,
 )
@@ -57,8 +54,8 @@ class _Dot:
 
     def __init__(self, op: Op) -> None:
         n: DotDimensionNumbers = op.attributes
-        self.out = output_dims(op, 0)
-        self.sides = (operand_dims(op, 0), operand_dims(op, 1))
+        self.out = op.output_dims(0)
+        self.sides = (op.operand_dims(0), op.operand_dims(1))
         self.contracting = (n.lhs_contracting_dimensions, n.rhs_contracting_dimensions)
         self.batch = (n.lhs_batch_dimensions, n.rhs_batch_dimensions)
         for side, what in enumerate(("lhs", "rhs")):
@@ -146,7 +143,7 @@ def dot_output_to_input(op: Op, output: int) -> Rows:
     """
     if _is_sparse(op):
         return every_element(op, output)
-    require_operands(op, 2)
+    op.require_operands(2)
     both = _Dot(op)
     return (Access(both.read(0)),), (Access(both.read(1)),)
 
@@ -155,8 +152,8 @@ def dot_output_to_input(op: Op, output: int) -> Rows:
 def dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index along batch and free dimensions, every index along the other side's free dimensions."""
     if _is_sparse(op):
-        return ((everything(operand_dims(op, operand), output_dims(op, 0), is_conservative=True),),)
-    require_operands(op, 2)
+        return ((everything(op.operand_dims(operand), op.output_dims(0), is_conservative=True),),)
+    op.require_operands(2)
     return ((Access(_Dot(op).written(operand)),),)
 
 
@@ -165,13 +162,13 @@ def scaled_dot_output_to_input(op: Op, output: int) -> Rows:
     """A dot of lhs and rhs, each element multiplied by the scale of its block. A scalar scale belongs to all
     elements.
     """
-    require_operands(op, 4)
+    op.require_operands(4)
     both = _Dot(op)
     return (
         (Access(both.read(0)),),
         (Access(both.read(1)),),
         *(
-            (Access(both.read(side, _scale(op, side))),) if operand_dims(op, 2 + side) else to_scalar(both.out)
+            (Access(both.read(side, _scale(op, side))),) if op.operand_dims(2 + side) else to_scalar(both.out)
             for side in (0, 1)
         ),
     )
@@ -180,19 +177,19 @@ def scaled_dot_output_to_input(op: Op, output: int) -> Rows:
 @input_to_output(Opcode.SCALED_DOT, attributes=DOT_DIMENSION_NUMBERS)
 def scaled_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The maps of a dot; a scale takes part wherever an element of its block does."""
-    require_operands(op, 4)
+    op.require_operands(4)
     both = _Dot(op)
     if operand < 2:
         return ((Access(both.written(operand)),),)
     side = operand - 2
-    if not operand_dims(op, operand):
+    if not op.operand_dims(operand):
         return ((everything((), both.out),),)
     return ((Access(both.written(side, _scale(op, side))),),)
 
 
 def _scale(op: Op, side: int) -> tuple[int, ...]:
-    sizes = operand_dims(op, 2 + side)
-    require(len(sizes) == len(operand_dims(op, side)), "has a scale of another rank than its operand")
+    sizes = op.operand_dims(2 + side)
+    require(len(sizes) == len(op.operand_dims(side)), "has a scale of another rank than its operand")
     return sizes
 
 
@@ -220,11 +217,11 @@ class _Convolution:
     """Sizes and groups of a convolution, checked against its shapes."""
 
     def __init__(self, op: Op) -> None:
-        require_operands(op, 2)
+        op.require_operands(2)
         attributes: Convolution = op.attributes
         self.window, n, feature_groups, batch_groups = attributes
         self.n, self.feature_groups, self.batch_groups = n, feature_groups, batch_groups
-        self.lhs, self.rhs, self.out = operand_dims(op, 0), operand_dims(op, 1), output_dims(op, 0)
+        self.lhs, self.rhs, self.out = op.operand_dims(0), op.operand_dims(1), op.output_dims(0)
         spatial = len(self.window)
         for what, dims, batch, feature, spatial_dims in (
             ("input", self.lhs, n.input_batch_dimension, n.input_feature_dimension, n.input_spatial_dimensions),

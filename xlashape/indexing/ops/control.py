@@ -28,8 +28,6 @@ from xlashape.indexing.ops.op import (
     everything,
     identity,
     input_to_output,
-    operand_dims,
-    output_dims,
     output_to_input,
     passed,
     require,
@@ -49,9 +47,9 @@ calls(Opcode.SCAN, "the computation's maps, from step to step")
 
 def _passed(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ...]:
     """From an output: the same index of a leaf of an operand."""
-    dims = output_dims(op, output)
+    dims = op.output_dims(output)
     require(operand < len(op.operands) and leaf < len(op.operands[operand]), "passes on an array that does not exist")
-    source = operand_dims(op, operand, leaf)
+    source = op.operand_dims(operand, leaf)
     if source != dims:
         raise Malformed(f"passes {list(source)} on as {list(dims)}")
     return passed(dims, leaf)
@@ -60,8 +58,8 @@ def _passed(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ...]:
 def _passed_to(op: Op, operand: int, leaf: int, output: int) -> tuple[Access, ...]:
     """From a leaf of an operand: the same index of an output."""
     require(output < len(op.outputs) and leaf < len(op.operands[operand]), "passes on an array that does not exist")
-    dims = operand_dims(op, operand, leaf)
-    target = output_dims(op, output)
+    dims = op.operand_dims(operand, leaf)
+    target = op.output_dims(output)
     if target != dims:
         raise Malformed(f"passes {list(dims)} on as {list(target)}")
     return identity(dims)
@@ -153,7 +151,7 @@ def add_dependency_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 @output_to_input(Opcode.SET_DIMENSION_SIZE)
 def set_dimension_size_output_to_input(op: Op, output: int) -> Rows:
     """The same index of the array, and the size, which is operand 1."""
-    dims = output_dims(op, output)
+    dims = op.output_dims(output)
     require(len(op.operands) == 2, "takes an array and a size")
     return _passed(op, 0, 0, 0), to_scalar(dims)
 
@@ -161,7 +159,7 @@ def set_dimension_size_output_to_input(op: Op, output: int) -> Rows:
 @input_to_output(Opcode.SET_DIMENSION_SIZE)
 def set_dimension_size_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index; the size takes part in every element."""
-    return ((everything((), output_dims(op, 0)),),) if operand else (_passed_to(op, 0, leaf, 0),)
+    return ((everything((), op.output_dims(0)),),) if operand else (_passed_to(op, 0, leaf, 0),)
 
 
 # -- asynchronous pairs -------------------------------------------------------------------------
@@ -179,13 +177,7 @@ def _results_before(op: Op) -> int:
     return 0
 
 
-_DONE = (
-    Opcode.ASYNC_DONE,
-    Opcode.ALL_GATHER_DONE,
-    Opcode.COPY_DONE,
-    Opcode.COLLECTIVE_PERMUTE_DONE,
-    Opcode.RECV_DONE,
-)
+_DONE = (Opcode.ASYNC_DONE, Opcode.ALL_GATHER_DONE, Opcode.COPY_DONE, Opcode.COLLECTIVE_PERMUTE_DONE, Opcode.RECV_DONE)
 
 
 @output_to_input(*_DONE, attributes=_opcode)
@@ -296,5 +288,5 @@ def custom_call_output_to_input(op: Op, output: int) -> Rows:
 @input_to_output(Opcode.CUSTOM_CALL)
 def custom_call_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Every element of every output: nothing narrower is known to be true."""
-    own = operand_dims(op, operand, leaf)
+    own = op.operand_dims(operand, leaf)
     return tuple((everything(own, dims_of(shape), is_conservative=True),) for shape in op.outputs)

@@ -10,111 +10,47 @@ an element of an operand takes part in (`…_input_to_output`).
 from __future__ import annotations
 
 from xlashape.hlo import Opcode
+from xlashape.hlo.ops.operation import ReadPattern
+from xlashape.hlo.ops.registry import operation_of
 from xlashape.hlo.values.enums import RNG_ALGORITHM
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
 from xlashape.indexing.ops.op import (
     Access,
     Malformed,
     Op,
+    Row,
     Rows,
     every_element,
     everything,
     identity,
     input_to_output,
     make_map,
-    output_dims,
     output_to_input,
     require,
     to_scalar,
     without_bounds,
 )
-from xlashape.symbolic import Interval, dim, rng
+from xlashape.symbolic import Expr, Interval, dim, rng
 
-UNARY = (
-    Opcode.ABS,
-    Opcode.ACOS,
-    Opcode.ACOSH,
-    Opcode.ASIN,
-    Opcode.ASINH,
-    Opcode.ATANH,
-    Opcode.CBRT,
-    Opcode.CEIL,
-    Opcode.CONVERT,
-    Opcode.COSH,
-    Opcode.COSINE,
-    Opcode.COUNT_LEADING_ZEROS,
-    Opcode.ERF,
-    Opcode.EXP2,
-    Opcode.EXPONENTIAL,
-    Opcode.EXPONENTIAL_MINUS_ONE,
-    Opcode.FLOOR,
-    Opcode.IMAG,
-    Opcode.IS_FINITE,
-    Opcode.LOG,
-    Opcode.LOG2,
-    Opcode.LOG_PLUS_ONE,
-    Opcode.LOGISTIC,
-    Opcode.NEGATE,
-    Opcode.NOT,
-    Opcode.POPCNT,
-    Opcode.REAL,
-    Opcode.REDUCE_PRECISION,
-    Opcode.ROUND_NEAREST_AFZ,
-    Opcode.ROUND_NEAREST_EVEN,
-    Opcode.RSQRT,
-    Opcode.SIGN,
-    Opcode.SINE,
-    Opcode.SINH,
-    Opcode.SQRT,
-    Opcode.TAN,
-    Opcode.TANH,
+ELEMENTWISE = (
+    Opcode.MAP,
+    *(each for each in Opcode if operation_of(each).reads is ReadPattern.SAME and each is not Opcode.BITCAST_CONVERT),
 )
-BINARY = (
-    Opcode.ADD,
-    Opcode.AND,
-    Opcode.ATAN2,
-    Opcode.COMPARE,
-    Opcode.COMPLEX,
-    Opcode.DIVIDE,
-    Opcode.MAXIMUM,
-    Opcode.MINIMUM,
-    Opcode.MULHI,
-    Opcode.MULTIPLY,
-    Opcode.OR,
-    Opcode.POWER,
-    Opcode.REMAINDER,
-    Opcode.SHIFT_LEFT,
-    Opcode.SHIFT_RIGHT_ARITHMETIC,
-    Opcode.SHIFT_RIGHT_LOGICAL,
-    Opcode.STOCHASTIC_CONVERT,
-    Opcode.SUBTRACT,
-    Opcode.XOR,
-)
-TERNARY = (Opcode.CLAMP, Opcode.SELECT)
-without_bounds(*UNARY, *BINARY, *TERNARY, Opcode.MAP, Opcode.BITCAST_CONVERT)
-NO_OPERANDS = (
-    Opcode.CONSTANT,
-    Opcode.GET_DIMENSION_SIZE,
-    Opcode.IOTA,
-    Opcode.PARAMETER,
-    Opcode.PARTITION_ID,
-    Opcode.REPLICA_ID,
-    Opcode.RNG_GET_AND_UPDATE_STATE,
-)
+without_bounds(*ELEMENTWISE, Opcode.BITCAST_CONVERT)
 
 
-@output_to_input(*UNARY, *BINARY, *TERNARY, Opcode.MAP)
+@output_to_input(*ELEMENTWISE)
 def elementwise_output_to_input(op: Op, output: int) -> Rows:
     """The element of the same index; the only element of a scalar operand."""
-    dims = output_dims(op, output)
+    dims = op.output_dims(output)
     same = identity(dims)
     return tuple([same if len(_dims(op, i)) == len(dims) else to_scalar(dims) for i in range(len(op.operands))])
 
 
-@input_to_output(*UNARY, *BINARY, *TERNARY, Opcode.MAP)
+@input_to_output(*ELEMENTWISE)
 def elementwise_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The element of the same index; a scalar operand takes part in every element."""
-    dims = output_dims(op, leaf)
+    dims = op.output_dims(leaf)
     own = _dims(op, operand)
     if len(own) == len(dims):
         return (identity(own),)
@@ -139,7 +75,15 @@ def _same_without_bounds(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     return len(a) == len(b) and all(m == n or WITHOUT_BOUND in (m, n) for m, n in zip(a, b, strict=True))
 
 
-@output_to_input(*NO_OPERANDS)
+@output_to_input(
+    Opcode.CONSTANT,
+    Opcode.GET_DIMENSION_SIZE,
+    Opcode.IOTA,
+    Opcode.PARAMETER,
+    Opcode.PARTITION_ID,
+    Opcode.REPLICA_ID,
+    Opcode.RNG_GET_AND_UPDATE_STATE,
+)
 def no_operands_output_to_input(op: Op, output: int) -> Rows:
     """No element of any operand; get-dimension-size reads a size, which is not an element."""
     return ((),) * len(op.operands)
@@ -156,7 +100,7 @@ def bitcast_convert_output_to_input(op: Op, output: int) -> Rows:
     """The same index. A result of a narrower type has one dimension more than the operand, which the map drops. A
     result of a wider type has one less; each element reads the operand's whole last dimension.
     """
-    dims, source = output_dims(op, output), _bitcast_convert_source(op)
+    dims, source = op.output_dims(output), _bitcast_convert_source(op)
     if len(dims) == len(source):
         return (identity(dims),)
     if len(dims) == len(source) + 1:
@@ -167,7 +111,7 @@ def bitcast_convert_output_to_input(op: Op, output: int) -> Rows:
 @input_to_output(Opcode.BITCAST_CONVERT)
 def bitcast_convert_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The inverse of the map from the output."""
-    dims, source = output_dims(op, 0), _bitcast_convert_source(op)
+    dims, source = op.output_dims(0), _bitcast_convert_source(op)
     if len(dims) == len(source):
         return (identity(dims),)
     if len(dims) == len(source) + 1:
@@ -192,7 +136,7 @@ def _bitcast_convert_source(op: Op) -> tuple[int, ...]:
 @output_to_input(Opcode.RNG)
 def rng_output_to_input(op: Op, output: int) -> Rows:
     """The only element of both parameters of the distribution."""
-    dims = output_dims(op, output)
+    dims = op.output_dims(output)
     for operand in op.operands:
         require(len(operand) == 1 and not dims_of(operand[0]), "takes scalars")
     return (to_scalar(dims),) * len(op.operands)
@@ -201,7 +145,7 @@ def rng_output_to_input(op: Op, output: int) -> Rows:
 @input_to_output(Opcode.RNG)
 def rng_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """A parameter of the distribution takes part in every element."""
-    return ((everything(dims_of(op.operands[operand][leaf]), output_dims(op, 0)),),)
+    return ((everything(dims_of(op.operands[operand][leaf]), op.output_dims(0)),),)
 
 
 @output_to_input(Opcode.RNG_BIT_GENERATOR, attributes=RNG_ALGORITHM)
@@ -214,14 +158,8 @@ def rng_bit_generator_output_to_input(op: Op, output: int) -> Rows:
     if op.attributes not in _COUNTING:
         return every_element(op, output)
     if output:
-        return ((everything(output_dims(op, output), state),),)
-    counted = make_map(
-        [Interval(1, state[0] - 1)],
-        [rng(0)],
-        ranges=[Interval(1, state[0] - 1)],
-        constraints=[(dim(0) - rng(0), Interval(0, state[0] - 1))],
-    )
-    return ((Access(make_map([1], [dim(0)])), Access(counted)),)
+        return ((everything(op.output_dims(output), state),),)
+    return (_new_state(state, dim(0) - rng(0)),)
 
 
 @input_to_output(Opcode.RNG_BIT_GENERATOR, attributes=RNG_ALGORITHM)
@@ -232,13 +170,15 @@ def rng_bit_generator_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     state = _random_state(op)
     if op.attributes not in _COUNTING:
         return tuple([(everything(state, dims_of(shape), is_conservative=True),) for shape in op.outputs])
-    counted = make_map(
-        [Interval(1, state[0] - 1)],
-        [rng(0)],
-        ranges=[Interval(1, state[0] - 1)],
-        constraints=[(rng(0) - dim(0), Interval(0, state[0] - 1))],
-    )
-    return (Access(make_map([1], [dim(0)])), Access(counted)), (everything(state, output_dims(op, 1)),)
+    return _new_state(state, rng(0) - dim(0)), (everything(state, op.output_dims(1)),)
+
+
+def _new_state(state: tuple[int, ...], higher: Expr) -> Row:
+    """The key, which stays, and an element of the counter, which goes with those that a carry joins it with: where
+    `higher`, the distance to the other element, is not negative."""
+    counter = Interval(1, state[0] - 1)
+    counted = make_map([counter], [rng(0)], ranges=[counter], constraints=[(higher, Interval(0, state[0] - 1))])
+    return Access(make_map([1], [dim(0)])), Access(counted)
 
 
 _COUNTING = frozenset({"rng_three_fry", "rng_philox"})
@@ -252,7 +192,7 @@ def _random_state(op: Op) -> tuple[int, ...]:
     state = dims_of(op.operands[0][0])
     if op.attributes in _COUNTING:
         require(
-            len(op.outputs) == 2 and output_dims(op, 0) == state and len(state) == 1 and state[0] in (2, 3),
+            len(op.outputs) == 2 and op.output_dims(0) == state and len(state) == 1 and state[0] in (2, 3),
             f"returns no state and bits of a state of {list(state)}",
         )
     return state

@@ -13,18 +13,7 @@ from typing import NamedTuple
 from xlashape.hlo import Opcode
 from xlashape.hlo.values.enums import CHOLESKY_LOWER, FFT_TYPE, LEFT_SIDE, TRANSPOSE_A, TRIANGULAR_LOWER, UNIT_DIAGONAL
 from xlashape.hlo.values.plain import FFT_LENGTH
-from xlashape.indexing.ops.op import (
-    Access,
-    Op,
-    Rows,
-    input_to_output,
-    make_map,
-    operand_dims,
-    output_dims,
-    output_to_input,
-    require,
-    require_operands,
-)
+from xlashape.indexing.ops.op import Access, Op, Rows, input_to_output, make_map, output_to_input, require
 from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 
@@ -74,9 +63,9 @@ def fft_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _transformed_sizes(op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    require_operands(op, 1)
+    op.require_operands(1)
     lengths: _Transform = op.attributes
-    source, out, rank = operand_dims(op, 0), output_dims(op, 0), len(lengths.operand)
+    source, out, rank = op.operand_dims(0), op.output_dims(0), len(lengths.operand)
     batch = len(source) - rank
     require(
         len(source) == len(out) >= rank
@@ -101,7 +90,7 @@ def _square(op: Op) -> tuple[tuple[int, ...], int, list[Expr]]:
     """The sizes of operand 0, which is a batch of square matrices, the size of a matrix, and the indices along the
     batch dimensions.
     """
-    dims = operand_dims(op, 0)
+    dims = op.operand_dims(0)
     *_, rows, columns = (-1, -1, *dims)
     require(len(dims) >= 2 and rows == columns, f"takes square matrices, not {list(dims)}")
     return dims, columns, [dim(d) for d in range(len(dims) - 2)]
@@ -154,9 +143,9 @@ def cholesky_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _cholesky(op: Op) -> tuple[tuple[int, ...], int, list[Expr], Expr, Expr]:
-    require_operands(op, 1)
+    op.require_operands(1)
     dims, n, batch = _square(op)
-    require(dims == output_dims(op, 0), "changes the shape")
+    require(dims == op.output_dims(0), "changes the shape")
     row, column = dim(len(dims) - 2), dim(len(dims) - 1)
     return (dims, n, batch, row, column) if op.attributes else (dims, n, batch, column, row)
 
@@ -169,14 +158,14 @@ class _Solve:
     """
 
     def __init__(self, op: Op) -> None:
-        require_operands(op, 2)
+        op.require_operands(2)
         options: _Options = op.attributes
         self.left, lower, self.unit, self.transposed = options
         self.matrix, self.n, self.batch = _square(op)
-        self.dims = output_dims(op, 0)
+        self.dims = op.output_dims(0)
         rank = len(self.dims)
         require(
-            self.dims == operand_dims(op, 1) and rank == len(self.matrix) and self.dims[:-2] == self.matrix[:-2],
+            self.dims == op.operand_dims(1) and rank == len(self.matrix) and self.dims[:-2] == self.matrix[:-2],
             "has matrices of sizes that do not fit each other",
         )
         self.axis = rank - 2 if self.left else rank - 1

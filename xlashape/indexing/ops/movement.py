@@ -19,12 +19,9 @@ from xlashape.indexing.ops.op import (
     everything,
     input_to_output,
     make_map,
-    operand_dims,
-    output_dims,
     output_to_input,
     require,
     require_dims,
-    require_operands,
     to_scalar,
     unknown,
     without_bounds,
@@ -43,13 +40,13 @@ without_bounds(Opcode.BROADCAST, Opcode.TRANSPOSE, Opcode.REVERSE, Opcode.CONCAT
 def broadcast_output_to_input(op: Op, output: int) -> Rows:
     """An output element reads the operand's element with its index along the dimensions that the operand has."""
     dims = _broadcast(op)
-    return ((Access(make_map(output_dims(op, output), [dim(d) for d in dims])),),)
+    return ((Access(make_map(op.output_dims(output), [dim(d) for d in dims])),),)
 
 
 @input_to_output(Opcode.BROADCAST, attributes=DIMENSIONS)
 def broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An element goes to the same index along the operand's dimensions, and to every index along the new ones."""
-    dims, out = _broadcast(op), output_dims(op, 0)
+    dims, out = _broadcast(op), op.output_dims(0)
     results: list[Expr] = []
     ranges: list[int] = []
     for d, size in enumerate(out):
@@ -58,13 +55,13 @@ def broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
         else:
             results.append(rng(len(ranges)))
             ranges.append(size)
-    return ((Access(make_map(operand_dims(op, operand, leaf), results, ranges=ranges)),),)
+    return ((Access(make_map(op.operand_dims(operand, leaf), results, ranges=ranges)),),)
 
 
 def _broadcast(op: Op) -> tuple[int, ...]:
-    require_operands(op, 1)
+    op.require_operands(1)
     dims: tuple[int, ...] = op.attributes
-    out, source = output_dims(op, 0), operand_dims(op, 0)
+    out, source = op.output_dims(0), op.operand_dims(0)
     require_dims("dimensions", dims, len(out))
     require(
         tuple(out[d] for d in dims) == source,
@@ -77,20 +74,20 @@ def _broadcast(op: Op) -> tuple[int, ...]:
 def transpose_output_to_input(op: Op, output: int) -> Rows:
     """Output dimension i is the operand's dimension permutation[i]."""
     permutation = _transpose(op)
-    return ((Access(_permuted(output_dims(op, output), permutation)),),)
+    return ((Access(_permuted(op.output_dims(output), permutation)),),)
 
 
 @input_to_output(Opcode.TRANSPOSE, attributes=DIMENSIONS)
 def transpose_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Output dimension i is the operand's dimension permutation[i]."""
     permutation = _transpose(op)
-    return ((Access(make_map(operand_dims(op, operand, leaf), [dim(d) for d in permutation])),),)
+    return ((Access(make_map(op.operand_dims(operand, leaf), [dim(d) for d in permutation])),),)
 
 
 def _transpose(op: Op) -> tuple[int, ...]:
-    require_operands(op, 1)
+    op.require_operands(1)
     permutation: tuple[int, ...] = op.attributes
-    out, source = output_dims(op, 0), operand_dims(op, 0)
+    out, source = op.output_dims(0), op.operand_dims(0)
     require_dims("dimensions", permutation, len(source))
     require(
         tuple(source[d] for d in permutation) == out,
@@ -107,18 +104,18 @@ def _permuted(dims: tuple[int, ...], permutation: tuple[int, ...]) -> IndexingMa
 @output_to_input(Opcode.REVERSE, attributes=DIMENSIONS)
 def reverse_output_to_input(op: Op, output: int) -> Rows:
     """An element's index is counted from the other end along the reversed dimensions."""
-    return ((Access(_reversed(op, output_dims(op, output))),),)
+    return ((Access(_reversed(op, op.output_dims(output))),),)
 
 
 @input_to_output(Opcode.REVERSE, attributes=DIMENSIONS)
 def reverse_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An element's index is counted from the other end along the reversed dimensions."""
-    return ((Access(_reversed(op, operand_dims(op, operand, leaf))),),)
+    return ((Access(_reversed(op, op.operand_dims(operand, leaf))),),)
 
 
 def _reversed(op: Op, dims: tuple[int, ...]) -> IndexingMap:
-    require_operands(op, 1)
-    require(operand_dims(op, 0) == output_dims(op, 0), "changes the shape")
+    op.require_operands(1)
+    require(op.operand_dims(0) == op.output_dims(0), "changes the shape")
     reversed_dims: tuple[int, ...] = op.attributes
     require_dims("dimensions", reversed_dims, len(dims))
     require(all(dims[d] != WITHOUT_BOUND for d in reversed_dims), "reverses a dimension without a bound")
@@ -129,11 +126,11 @@ def _reversed(op: Op, dims: tuple[int, ...]) -> IndexingMap:
 def concatenate_output_to_input(op: Op, output: int) -> Rows:
     """An operand is read by the output elements in its own part of the concatenated dimension."""
     axis, starts = _concatenate(op)
-    out = output_dims(op, output)
+    out = op.output_dims(output)
     rows: list[tuple[Access, ...]] = []
     for operand, start in enumerate(starts):
         spend(_OPERAND_STEPS)
-        size = operand_dims(op, operand)[axis]
+        size = op.operand_dims(operand)[axis]
         end = min(start + size, out[axis])
         bounds = [Interval(start, end - 1) if d == axis else Interval(0, n - 1) for d, n in enumerate(out)]
         rows.append((Access(make_map(bounds, [dim(d) - start if d == axis else dim(d) for d in range(len(out))])),))
@@ -144,14 +141,14 @@ def concatenate_output_to_input(op: Op, output: int) -> Rows:
 def concatenate_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An element's index is moved by the sizes of the operands before its own."""
     axis, starts = _concatenate(op)
-    dims = operand_dims(op, operand, leaf)
+    dims = op.operand_dims(operand, leaf)
     own = [min(n, WITHOUT_BOUND - starts[operand]) if d == axis else n for d, n in enumerate(dims)]
     return ((Access(make_map(own, [dim(d) + starts[operand] if d == axis else dim(d) for d in range(len(dims))])),),)
 
 
 def _concatenate(op: Op) -> tuple[int, list[int]]:
-    require_operands(op, len(op.operands))
-    out = output_dims(op, 0)
+    op.require_operands(len(op.operands))
+    out = op.output_dims(0)
     dimensions: tuple[int, ...] = op.attributes
     require(len(dimensions) == 1, f"needs exactly one dimension, not {len(dimensions)}")
     require_dims("dimensions", dimensions, len(out))
@@ -177,7 +174,7 @@ def pad_output_to_input(op: Op, output: int) -> Rows:
     """An output element reads the operand's element that it holds, if any. The map of the padding value names its
     element everywhere: it does not exclude the part that holds the operand.
     """
-    config, out, source = _pad(op, output), output_dims(op, output), operand_dims(op, 0)
+    config, out, source = _pad(op, output), op.output_dims(output), op.operand_dims(0)
     bounds: list[Interval] = []
     results: list[Expr] = []
     constraints: list[tuple[Expr, Interval]] = []
@@ -195,10 +192,10 @@ def pad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An element of the operand goes to the output unless negative padding cuts it off. The padding value goes to every
     element.
     """
-    config, out = _pad(op, 0), output_dims(op, 0)
+    config, out = _pad(op, 0), op.output_dims(0)
     if operand == 1:
         return ((everything((), out),),)
-    source = operand_dims(op, operand, leaf)
+    source = op.operand_dims(operand, leaf)
     bounds: list[Interval] = []
     results: list[Expr] = []
     for d, (low, _, interior) in enumerate(config):
@@ -209,11 +206,11 @@ def pad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _pad(op: Op, output: int) -> tuple[PaddingDimension, ...]:
-    require_operands(op, 2)
+    op.require_operands(2)
     padding: PaddingConfig = op.attributes or PaddingConfig()
-    out, source, config = output_dims(op, output), operand_dims(op, 0), padding.dimensions
+    out, source, config = op.output_dims(output), op.operand_dims(0), padding.dimensions
     require(
-        len(out) == len(source) == len(config) and not operand_dims(op, 1),
+        len(out) == len(source) == len(config) and not op.operand_dims(1),
         "has a padding that does not fit the ranks of its operand and result, or a padding value that is not a scalar",
     )
     for n, size, (low, high, interior) in zip(source, out, config, strict=True):

@@ -70,15 +70,21 @@ class Op(NamedTuple):
         operands = tuple([leaves(operand) for operand in operand_shapes])
         return cls(shape, operand_shapes, attributes, leaves(shape), operands, first_leaves(operand_shapes))
 
+    def output_dims(self, output: int) -> tuple[int, ...]:
+        """The sizes of an output's leaf."""
+        return dims_of(self.outputs[output])
 
-def output_dims(op: Op, output: int) -> tuple[int, ...]:
-    """The sizes of an output's leaf."""
-    return dims_of(op.outputs[output])
+    def operand_dims(self, operand: int, leaf: int = 0) -> tuple[int, ...]:
+        """The sizes of an operand's leaf."""
+        return dims_of(self.operands[operand][leaf])
 
-
-def operand_dims(op: Op, operand: int, leaf: int = 0) -> tuple[int, ...]:
-    """The sizes of an operand's leaf."""
-    return dims_of(op.operands[operand][leaf])
+    def require_operands(self, count: int) -> None:
+        """Raises Malformed unless the operation has that many operands, each one array (or token)."""
+        if len(self.operands) != count:
+            raise Malformed(f"has {len(self.operands)} operands instead of {count}")
+        for shape in self.operand_shapes:
+            if shape.is_tuple:
+                raise Malformed("has a tuple among its operands")
 
 
 class Runtime(NamedTuple):
@@ -330,15 +336,6 @@ def require_dims(what: str, dims: Sequence[int], rank: int) -> None:
         raise Malformed(f"{what} {list(dims)} are not different dimensions of rank {rank}")
 
 
-def require_operands(op: Op, count: int) -> None:
-    """Raises Malformed unless the operation has that many operands, each one array (or token)."""
-    if len(op.operands) != count:
-        raise Malformed(f"has {len(op.operands)} operands instead of {count}")
-    for shape in op.operand_shapes:
-        if shape.is_tuple:
-            raise Malformed("has a tuple among its operands")
-
-
 def make_map(
     dims: Iterable[int | Interval],
     results: Iterable[Expr],
@@ -404,7 +401,7 @@ def everything(
 def every_element(op: Op, output: int) -> Rows:
     """The rows in which each element depends on every element of every operand, because nothing narrower is known to be
     true."""
-    dims = output_dims(op, output)
+    dims = op.output_dims(output)
     return tuple(
         tuple(everything(dims, dims_of(shape), leaf, is_conservative=True) for leaf, shape in enumerate(operand))
         for operand in op.operands

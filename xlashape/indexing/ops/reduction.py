@@ -20,13 +20,10 @@ from xlashape.indexing.ops.op import (
     identity,
     input_to_output,
     make_map,
-    operand_dims,
-    output_dims,
     output_to_input,
     registered_rule,
     require,
     require_dims,
-    require_operands,
     to_scalar,
     without_bounds,
 )
@@ -46,7 +43,7 @@ without_bounds(Opcode.REDUCE, Opcode.REDUCE_WINDOW)
 def reduce_output_to_input(op: Op, output: int) -> Rows:
     """From an output element: all elements along the reduced dimensions of every input, and every initial value."""
     count, source, kept = _reduce(op)
-    out = output_dims(op, output)
+    out = op.output_dims(output)
     results: list[Expr] = []
     ranges: list[int] = []
     for d, size in enumerate(source):
@@ -63,7 +60,7 @@ def reduce_output_to_input(op: Op, output: int) -> Rows:
 def reduce_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The index along the dimensions that are kept, in every output; an initial value takes part in every element."""
     count, source, kept = _reduce(op)
-    out = output_dims(op, 0)
+    out = op.output_dims(0)
     if operand >= count:
         return ((everything((), out),),) * count
     return ((Access(make_map(source, [dim(d) for d in kept])),),) * count
@@ -71,7 +68,7 @@ def reduce_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 def _reduce(op: Op) -> tuple[int, tuple[int, ...], list[int]]:
     count = _inputs_and_initial_values(op)
-    source = operand_dims(op, 0)
+    source = op.operand_dims(0)
     require_dims("dimensions", op.attributes, len(source))
     kept = [d for d in range(len(source)) if d not in op.attributes]
     expected = tuple(source[d] for d in kept)
@@ -89,9 +86,9 @@ def _inputs_and_initial_values(op: Op) -> int:
         count >= 1 and len(op.operands) == 2 * count == 2 * len(op.outputs),
         "takes as many initial values as inputs, and returns as many",
     )
-    require_operands(op, 2 * count)
-    require(all(operand_dims(op, i) == operand_dims(op, 0) for i in range(count)), "has inputs of different sizes")
-    require(all(not operand_dims(op, i) for i in range(count, 2 * count)), "has an initial value that is not a scalar")
+    op.require_operands(2 * count)
+    require(all(op.operand_dims(i) == op.operand_dims(0) for i in range(count)), "has inputs of different sizes")
+    require(all(not op.operand_dims(i) for i in range(count, 2 * count)), "has an initial value that is not a scalar")
     return count
 
 
@@ -99,7 +96,7 @@ def _inputs_and_initial_values(op: Op) -> int:
 def reduce_window_output_to_input(op: Op, output: int) -> Rows:
     """The elements within the output's window. In a cumulative operation, the window is as long as the array."""
     count, source, windows = _reduce_window(op)
-    out = output_dims(op, output)
+    out = op.output_dims(output)
     read = (_read_by_window(out, source, windows),)
     return (read,) * count + (to_scalar(out),) * count
 
@@ -128,7 +125,7 @@ def _read_by_window(out: tuple[int, ...], source: tuple[int, ...], windows: tupl
 def reduce_window_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The outputs whose window covers the element; an initial value takes part in every element."""
     count, source, windows = _reduce_window(op)
-    out = output_dims(op, 0)
+    out = op.output_dims(0)
     if operand >= count:
         return ((everything((), out),),) * count
     results: list[Expr] = []
@@ -144,7 +141,7 @@ def reduce_window_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 def _reduce_window(op: Op) -> tuple[int, tuple[int, ...], tuple[WindowDimension, ...]]:
     count = _inputs_and_initial_values(op)
-    source, out, windows = operand_dims(op, 0), output_dims(op, 0), op.attributes
+    source, out, windows = op.operand_dims(0), op.output_dims(0), op.attributes
     require(len(source) == len(out) == len(windows), lambda: f"has a window of rank {len(windows)} over {list(source)}")
     require(all(dims_of(shape) == out for shape in op.outputs), "has outputs of different sizes")
     for w, n, size in zip(windows, source, out, strict=True):
@@ -209,13 +206,13 @@ def select_and_scatter_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _select_and_scatter(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], tuple[WindowDimension, ...]]:
-    require_operands(op, 3)
-    dims, source, windows = operand_dims(op, 0), operand_dims(op, 1), op.attributes
+    op.require_operands(3)
+    dims, source, windows = op.operand_dims(0), op.operand_dims(1), op.attributes
     require(
-        dims == output_dims(op, 0) and len(dims) == len(source) == len(windows),
+        dims == op.output_dims(0) and len(dims) == len(source) == len(windows),
         "has a window or source that does not fit",
     )
-    require(not operand_dims(op, 2), "has an initial value that is not a scalar")
+    require(not op.operand_dims(2), "has an initial value that is not a scalar")
     for w, n, size in zip(windows, dims, source, strict=True):
         check_window(w, n, size)
     return source, dims, windows
@@ -226,7 +223,7 @@ def sort_output_to_input(op: Op, output: int) -> Rows:
     order.
     """
     axis, dims = _sort(op)
-    out = output_dims(op, output)
+    out = op.output_dims(output)
     results = [rng(0) if d == axis else dim(d) for d in range(len(dims))]
     return ((Access(make_map(out, results, ranges=dims[axis : axis + 1])),),) * len(op.operands)
 
@@ -239,10 +236,10 @@ def sort_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _sort(op: Op) -> tuple[int, tuple[int, ...]]:
-    require_operands(op, len(op.operands))
+    op.require_operands(len(op.operands))
     require(bool(op.operands) and len(op.outputs) == len(op.operands), "returns as many arrays as it takes")
-    dims = operand_dims(op, 0)
-    require(all(operand_dims(op, i) == dims for i in range(len(op.operands))), "sorts arrays of different sizes")
+    dims = op.operand_dims(0)
+    require(all(op.operand_dims(i) == dims for i in range(len(op.operands))), "sorts arrays of different sizes")
     require(all(dims_of(shape) == dims for shape in op.outputs), "changes the shape")
     require(len(op.attributes) == 1, f"needs exactly one dimension, not {len(op.attributes)}")
     require_dims("dimensions", op.attributes, len(dims))
@@ -257,7 +254,7 @@ SORT_INPUT_TO_OUTPUT = registered_rule(sort_input_to_output, DIMENSIONS)
 def topk_output_to_input(op: Op, output: int) -> Rows:
     """The operand's whole last dimension."""
     source = _topk(op)
-    read = make_map(output_dims(op, output), [*(dim(d) for d in range(len(source) - 1)), rng(0)], ranges=source[-1:])
+    read = make_map(op.output_dims(output), [*(dim(d) for d in range(len(source) - 1)), rng(0)], ranges=source[-1:])
     return ((Access(read),),)
 
 
@@ -265,14 +262,14 @@ def topk_output_to_input(op: Op, output: int) -> Rows:
 def topk_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The whole last dimension of both outputs, the values and the indices."""
     source = _topk(op)
-    out = output_dims(op, 0)
+    out = op.output_dims(0)
     written = make_map(source, [*(dim(d) for d in range(len(source) - 1)), rng(0)], ranges=out[-1:])
     return ((Access(written),),) * len(op.outputs)
 
 
 def _topk(op: Op) -> tuple[int, ...]:
-    require_operands(op, 1)
-    source = operand_dims(op, 0)
+    op.require_operands(1)
+    source = op.operand_dims(0)
     require(len(source) >= 1, "selects the largest elements of a scalar")
     expected = (*source[:-1], op.attributes)
     require(
@@ -347,18 +344,18 @@ def batch_norm_grad_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _batch_norm(op: Op, operands: int, outputs: int) -> tuple[int, tuple[int, ...]]:
-    require_operands(op, operands)
+    op.require_operands(operands)
     feature: int = op.attributes
-    dims = operand_dims(op, 0)
+    dims = op.operand_dims(0)
     require(0 <= feature < len(dims), lambda: f"has feature dimension {feature} of rank {len(dims)}")
     own = (dims[feature],)
-    require(len(op.outputs) == outputs and output_dims(op, 0) == dims, "changes the shape")
+    require(len(op.outputs) == outputs and op.output_dims(0) == dims, "changes the shape")
     require(
         all(dims_of(shape) == own for shape in op.outputs[1:]), "has a result that is not one number for each feature"
     )
     numbers = range(1, 4 if outputs == 3 and operands == 5 else operands)
-    require(all(operand_dims(op, i) == own for i in numbers), "has an operand that is not one number for each feature")
-    require(outputs == 1 or operands == 3 or operand_dims(op, 4) == dims, "has a gradient of another shape")
+    require(all(op.operand_dims(i) == own for i in numbers), "has an operand that is not one number for each feature")
+    require(outputs == 1 or operands == 3 or op.operand_dims(4) == dims, "has a gradient of another shape")
     return feature, dims
 
 

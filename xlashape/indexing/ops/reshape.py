@@ -22,11 +22,8 @@ from xlashape.indexing.ops.op import (
     identity,
     input_to_output,
     make_map,
-    operand_dims,
-    output_dims,
     output_to_input,
     require,
-    require_operands,
     to_scalar,
     without_bounds,
 )
@@ -42,19 +39,19 @@ without_bounds(Opcode.RESHAPE, Opcode.BITCAST)
 def reshape_output_to_input(op: Op, output: int) -> Rows:
     """The element of the same row-major position."""
     _check(op)
-    return ((Access(_reshape(output_dims(op, output), operand_dims(op, 0))),),)
+    return ((Access(_reshape(op.output_dims(output), op.operand_dims(0))),),)
 
 
 @input_to_output(Opcode.RESHAPE)
 def reshape_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The element of the same row-major position."""
     _check(op)
-    return ((Access(_reshape(operand_dims(op, operand, leaf), output_dims(op, 0))),),)
+    return ((Access(_reshape(op.operand_dims(operand, leaf), op.output_dims(0))),),)
 
 
 def _check(op: Op) -> None:
-    require_operands(op, 1)
-    a, b = operand_dims(op, 0), output_dims(op, 0)
+    op.require_operands(1)
+    a, b = op.operand_dims(0), op.output_dims(0)
     if _has_no_bound(a, b):
         _check_without_bounds(a, b)
         return
@@ -94,13 +91,13 @@ def dynamic_reshape_output_to_input(op: Op, output: int) -> Rows:
     """A reshape whose sizes are operands. Where a dimension is dynamic, an element may come from any index, since the
     sizes are known at run time only.
     """
-    dims = output_dims(op, output)
+    dims = op.output_dims(output)
     require(len(op.operands) >= 1 and all(len(operand) == 1 for operand in op.operands), "takes arrays")
     sizes = [
-        to_scalar(dims) if not operand_dims(op, i) else (everything(dims, operand_dims(op, i)),)
+        to_scalar(dims) if not op.operand_dims(i) else (everything(dims, op.operand_dims(i)),)
         for i in range(1, len(op.operands))
     ]
-    return (_dynamic_reshape(op, dims, operand_dims(op, 0)), *sizes)
+    return (_dynamic_reshape(op, dims, op.operand_dims(0)), *sizes)
 
 
 @input_to_output(Opcode.DYNAMIC_RESHAPE)
@@ -108,10 +105,10 @@ def dynamic_reshape_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The element of the same row-major position, or any element where a dimension is dynamic; a size takes part in
     every element.
     """
-    dims = operand_dims(op, operand, leaf)
+    dims = op.operand_dims(operand, leaf)
     if operand:
-        return ((everything(dims, output_dims(op, 0)),),)
-    return (_dynamic_reshape(op, dims, output_dims(op, 0)),)
+        return ((everything(dims, op.output_dims(0)),),)
+    return (_dynamic_reshape(op, dims, op.output_dims(0)),)
 
 
 def _dynamic_reshape(op: Op, source: tuple[int, ...], target: tuple[int, ...]) -> tuple[Access, ...]:
@@ -127,14 +124,14 @@ def _dynamic_reshape(op: Op, source: tuple[int, ...], target: tuple[int, ...]) -
 @output_to_input(Opcode.BITCAST)
 def bitcast_output_to_input(op: Op, output: int) -> Rows:
     """The element at the same position in memory."""
-    require_operands(op, 1)
+    op.require_operands(1)
     return ((_bitcast(op.outputs[output], op.operands[0][0]),),)
 
 
 @input_to_output(Opcode.BITCAST)
 def bitcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The element at the same position in memory."""
-    require_operands(op, 1)
+    op.require_operands(1)
     return ((_bitcast(op.operands[operand][leaf], op.outputs[0]),),)
 
 

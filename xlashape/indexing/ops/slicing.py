@@ -30,12 +30,9 @@ from xlashape.indexing.ops.op import (
     input_to_output,
     keyed_by,
     make_map,
-    operand_dims,
-    output_dims,
     output_to_input,
     require,
     require_dims,
-    require_operands,
     to_scalar,
     without_bounds,
 )
@@ -48,22 +45,14 @@ without_bounds(Opcode.SLICE, Opcode.DYNAMIC_SLICE, Opcode.DYNAMIC_UPDATE_SLICE)
 @output_to_input(Opcode.SLICE, attributes=SLICE)
 def slice_output_to_input(op: Op, output: int) -> Rows:
     """Index i of the output reads index start + i · stride."""
-    parts = _slice(op)
-    return (
-        (
-            Access(
-                make_map(
-                    output_dims(op, output), [dim(d) * stride + start for d, (start, _, stride) in enumerate(parts)]
-                )
-            ),
-        ),
-    )
+    results = [dim(d) * stride + start for d, (start, _, stride) in enumerate(_slice(op))]
+    return ((Access(make_map(op.output_dims(output), results)),),)
 
 
 @input_to_output(Opcode.SLICE, attributes=SLICE)
 def slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Element start + i · stride of the operand goes to index i; the elements between go nowhere."""
-    out = output_dims(op, 0)
+    out = op.output_dims(0)
     bounds: list[Interval] = []
     results: list[Expr] = []
     constraints: list[tuple[Expr, Interval]] = []
@@ -76,8 +65,8 @@ def slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
 
 
 def _slice(op: Op) -> tuple[SliceDimension, ...]:
-    require_operands(op, 1)
-    out, source, parts = output_dims(op, 0), operand_dims(op, 0), op.attributes
+    op.require_operands(1)
+    out, source, parts = op.output_dims(0), op.operand_dims(0), op.attributes
     require(len(out) == len(source) == len(parts), "slices another rank than the operand's")
     for n, size, (start, limit, stride) in zip(source, out, parts, strict=True):
         fits = 0 <= start <= limit <= n and stride >= 1 and size == ceil_div(limit - start, stride)
@@ -92,14 +81,14 @@ def _offsets(op: Op, dims: tuple[int, ...], first: int, rank: int) -> tuple[Runt
     `first` is the number of the first such operand.
     """
     given = len(op.operands) - first
-    if given == 1 and rank != 1 and len(op.operands[first]) == 1 and len(operand_dims(op, first)) == 1:
-        require(operand_dims(op, first) == (rank,), lambda: f"has {operand_dims(op, first)[0]} offsets for rank {rank}")
+    if given == 1 and rank != 1 and len(op.operands[first]) == 1 and len(op.operand_dims(first)) == 1:
+        require(op.operand_dims(first) == (rank,), lambda: f"has {op.operand_dims(first)[0]} offsets for rank {rank}")
         return tuple(Runtime(first, make_map(dims, [const(d)])) for d in range(rank))
-    if given == 1 and rank == 1 and operand_dims(op, first) == (1,):
+    if given == 1 and rank == 1 and op.operand_dims(first) == (1,):
         return (Runtime(first, make_map(dims, [const(0)])),)
     require(given == rank, lambda: f"has {given} offsets for rank {rank}")
     require(
-        all(len(op.operands[i]) == 1 and not operand_dims(op, i) for i in range(first, first + rank)),
+        all(len(op.operands[i]) == 1 and not op.operand_dims(i) for i in range(first, first + rank)),
         "has an offset that is not a scalar",
     )
     scalar = make_map(dims, ())
@@ -124,23 +113,16 @@ def dynamic_slice_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """
     out, source, offset_bounds = _dynamic_slice(op)
     if operand:
-        return ((everything(operand_dims(op, operand, leaf), out),),)
+        return ((everything(op.operand_dims(operand, leaf), out),),)
     results = [dim(d) - rt(d) for d in range(len(out))]
     inside = [(result, Interval(0, n - 1)) for result, n in zip(results, out, strict=True)]
-    return (
-        (
-            Access(
-                make_map(source, results, runtime=offset_bounds, constraints=inside),
-                0,
-                _offsets(op, source, 1, len(source)),
-            ),
-        ),
-    )
+    moved = make_map(source, results, runtime=offset_bounds, constraints=inside)
+    return ((Access(moved, 0, _offsets(op, source, 1, len(source))),),)
 
 
 def _dynamic_slice(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], list[Interval]]:
     require(len(op.operands) >= 1 and len(op.operands[0]) == 1, "slices one array")
-    out, source = output_dims(op, 0), operand_dims(op, 0)
+    out, source = op.output_dims(0), op.operand_dims(0)
     sizes = op.attributes or out
     require(
         len(source) == len(out) == len(sizes) and sizes == out,
@@ -161,7 +143,7 @@ def _offset_rows(op: Op, dims: tuple[int, ...], first: int) -> list[tuple[Access
     """The rows of the offsets, which every element reads."""
     rows: list[tuple[Access, ...]] = []
     for operand in range(first, len(op.operands)):
-        own = operand_dims(op, operand)
+        own = op.operand_dims(operand)
         rows.append((everything(dims, own),) if own else to_scalar(dims))
     return rows
 
@@ -186,14 +168,14 @@ def dynamic_update_slice_input_to_output(op: Op, operand: int, leaf: int) -> Row
     if operand == 0:
         return (identity(out),)
     if operand > 1:
-        return ((everything(operand_dims(op, operand, leaf), out),),)
+        return ((everything(op.operand_dims(operand, leaf), out),),)
     moved = make_map(update, [dim(d) + rt(d) for d in range(len(out))], runtime=offset_bounds)
     return ((Access(moved, 0, _offsets(op, update, 2, len(update))),),)
 
 
 def _dynamic_update_slice(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], list[Interval]]:
     require(len(op.operands) >= 2 and len(op.operands[0]) == len(op.operands[1]) == 1, "writes one array into another")
-    out, source, update = output_dims(op, 0), operand_dims(op, 0), operand_dims(op, 1)
+    out, source, update = op.output_dims(0), op.operand_dims(0), op.operand_dims(1)
     require(
         out == source and len(update) == len(out),
         lambda: f"writes {list(update)} into {list(source)} giving {list(out)}",
@@ -373,7 +355,7 @@ class _Indexed:
 
 def _gather(op: Op) -> _Indexed:
     require(len(op.operands) == 2 and all(len(operand) == 1 for operand in op.operands), "takes an operand and indices")
-    return _Indexed(op.attributes, operand_dims(op, 0), operand_dims(op, 1), output_dims(op, 0))
+    return _Indexed(op.attributes, op.operand_dims(0), op.operand_dims(1), op.output_dims(0))
 
 
 @output_to_input(Opcode.GATHER, attributes=_gather_numbers)
@@ -397,13 +379,13 @@ def _scatter(op: Op) -> tuple[int, _Indexed]:
         "takes other than n operands, indices and n updates",
     )
     require(all(len(operand) == 1 for operand in op.operands), "has a tuple among its operands")
-    operand, updates = operand_dims(op, 0), operand_dims(op, count + 1)
-    require(all(operand_dims(op, i) == operand for i in range(count)), "has operands of different sizes")
+    operand, updates = op.operand_dims(0), op.operand_dims(count + 1)
+    require(all(op.operand_dims(i) == operand for i in range(count)), "has operands of different sizes")
     require(
-        all(operand_dims(op, i) == updates for i in range(count + 1, 2 * count + 1)), "has updates of different sizes"
+        all(op.operand_dims(i) == updates for i in range(count + 1, 2 * count + 1)), "has updates of different sizes"
     )
     require(all(dims_of(shape) == operand for shape in op.outputs), "changes the shape")
-    return count, _Indexed(op.attributes, operand, operand_dims(op, count), updates)
+    return count, _Indexed(op.attributes, operand, op.operand_dims(count), updates)
 
 
 @output_to_input(Opcode.SCATTER, attributes=_scatter_numbers)
@@ -412,7 +394,7 @@ def scatter_output_to_input(op: Op, output: int) -> Rows:
     which may name this index.
     """
     count, indexed = _scatter(op)
-    dims = output_dims(op, output)
+    dims = op.output_dims(output)
     written = (indexed.backward(count, clamped=False),)
     return (identity(dims),) * count + ((everything(dims, indexed.indices),),) + (written,) * count
 

@@ -110,22 +110,12 @@ def check_warp(warp: int, segment_bytes: int) -> None:
             f"a warp and a segment are at least 1, not {warp} and {segment_bytes}",
             field="warp" if warp < 1 else "segment_bytes",
         )
-    if warp > MAX_WARP:
-        raise LimitExceededError(
-            f"a warp is at most {MAX_WARP} outputs, not {warp}",
-            limit="warp",
-            maximum=MAX_WARP,
-            value=warp,
-            field="warp",
-        )
-    if segment_bytes > MAX_SEGMENT_BYTES:
-        raise LimitExceededError(
-            f"a segment is at most {MAX_SEGMENT_BYTES} bytes, not {segment_bytes}",
-            limit="segment_bytes",
-            maximum=MAX_SEGMENT_BYTES,
-            value=segment_bytes,
-            field="segment_bytes",
-        )
+    for name, value, most, what in (
+        ("warp", warp, MAX_WARP, f"a warp is at most {MAX_WARP} outputs"),
+        ("segment_bytes", segment_bytes, MAX_SEGMENT_BYTES, f"a segment is at most {MAX_SEGMENT_BYTES} bytes"),
+    ):
+        if value > most:
+            raise LimitExceededError(f"{what}, not {value}", limit=name, maximum=most, value=value, field=name)
 
 
 def coalescing_of(

@@ -13,6 +13,7 @@ different sizes too, and tiles of reduced dimensions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal, NamedTuple
 
@@ -117,6 +118,7 @@ class PlacedTile(NamedTuple):
     """
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class FusionTiling:
     """The tiles of a fusion's instructions. `parameters` are the sizes to choose, in the order in which all questions
     take them.
@@ -147,24 +149,12 @@ class FusionTiling:
     ((48, 64), (16, 32), (1, 1))
     """
 
-    __slots__ = ("_constraints", "parameters", "results", "tiles")
-
     parameters: tuple[TileParameter, ...]
     results: tuple[tuple[HloInstruction, int], ...]
     """The arrays that the fusion returns, each as an instruction and the number of the leaf of its result."""
     tiles: tuple[InstructionTile, ...]
     """Users before their operands."""
-
-    def __init__(
-        self,
-        parameters: tuple[TileParameter, ...],
-        results: tuple[tuple[HloInstruction, int], ...],
-        tiles: tuple[InstructionTile, ...],
-    ) -> None:
-        self.parameters = parameters
-        self.results = results
-        self.tiles = tiles
-        self._constraints: TileConstraints | None = None
+    _constraints: TileConstraints | None = None
 
     @property
     def constraints(self) -> TileConstraints:

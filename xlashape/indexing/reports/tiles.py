@@ -18,12 +18,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from xlashape.errors import InvalidArgumentError, InvalidIndexError, LimitExceededError
+from xlashape.errors import InvalidArgumentError, InvalidIndexError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import is_unbounded
 from xlashape.indexing.answers.operand_indexing import OperandIndexing
 from xlashape.indexing.queries import errors_name_instruction, output_to_input
 from xlashape.indexing.reports.counting import MAX_POINTS, box_size, reached_elements
+from xlashape.limits import check
 from xlashape.shape.parts.checks import integer
 from xlashape.symbolic import (
     Expr,
@@ -95,14 +96,7 @@ def push_tile(indexing_map: IndexingMap, tile: TileBox | Sequence[int]) -> TileB
         evaluated = _by_symbolic_tile(indexing_map, box, pushed)
         if evaluated is not None:
             return evaluated if 0 not in evaluated.sizes else None
-    if points > MAX_POINTS:
-        raise LimitExceededError(
-            f"tile elements: {points} is more than {MAX_POINTS}",
-            limit="tile_elements",
-            maximum=MAX_POINTS,
-            value=points,
-            field="tile",
-        )
+    check("tile elements", points, MAX_POINTS, field="tile")
     return _box(reached_elements(pushed))
 
 

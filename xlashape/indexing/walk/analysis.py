@@ -533,13 +533,7 @@ def _maps_of_call(instruction: HloInstruction, request: ComputationRequest, limi
 
 
 def _give_up(
-    of_leaf: Accesses,
-    target: HloInstruction,
-    number: int,
-    first: OperandIndexing,
-    leaf: int,
-    *,
-    exchanges: bool,
+    of_leaf: Accesses, target: HloInstruction, number: int, first: OperandIndexing, leaf: int, *, exchanges: bool
 ) -> None:
     """Replaces the accesses to leaf `number` of the target by one access to every element, whose `leaf` is `leaf`.
     `first` is the access with which the walk began. `exchanges`: the element may be on any replica.

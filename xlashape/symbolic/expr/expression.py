@@ -441,12 +441,7 @@ def minimum(lhs: Operand, rhs: Operand) -> Expr:
     >>> minimum(4, dim(0))
     min(d0, 4)
     """
-    a, b = as_expr(lhs), as_expr(rhs)
-    if isinstance(a, Constant):
-        if isinstance(b, Constant):
-            return a if a.value <= b.value else b
-        a, b = b, a
-    return Min(a, b)
+    return _one_of(lhs, rhs, Min, min)
 
 
 def maximum(lhs: Operand, rhs: Operand) -> Expr:
@@ -455,12 +450,16 @@ def maximum(lhs: Operand, rhs: Operand) -> Expr:
     >>> maximum(dim(0), 4)
     max(d0, 4)
     """
+    return _one_of(lhs, rhs, Max, max)
+
+
+def _one_of(lhs: Operand, rhs: Operand, node: type[Min | Max], choose: Callable[[int, int], int]) -> Expr:
     a, b = as_expr(lhs), as_expr(rhs)
     if isinstance(a, Constant):
         if isinstance(b, Constant):
-            return a if a.value >= b.value else b
+            return Constant(choose(a.value, b.value))
         a, b = b, a
-    return Max(a, b)
+    return node(a, b)
 
 
 _FOLDING: dict[type[Expr], Callable[[Operand, Operand], Expr]] = {

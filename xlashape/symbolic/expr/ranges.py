@@ -105,10 +105,6 @@ class Interval(NamedTuple):
 # -- intervals of expressions ------------------------------------------------------------------
 
 
-def _add(a: Bounds, b: Bounds) -> Bounds:
-    return (a[0] + b[0], a[1] + b[1])
-
-
 def _mul(a: Bounds, b: Bounds) -> Bounds:
     if b[0] == b[1]:
         factor = b[0]
@@ -126,30 +122,14 @@ def _mod(a: Bounds, b: Bounds) -> Bounds:
     return (0, modulus - 1)
 
 
-def _floor_div(a: Bounds, b: Bounds) -> Bounds:
-    return (a[0] // b[0], a[1] // b[0])
-
-
-def _ceil_div(a: Bounds, b: Bounds) -> Bounds:
-    return (-(-a[0] // b[0]), -(-a[1] // b[0]))
-
-
-def _max(a: Bounds, b: Bounds) -> Bounds:
-    return (max(a[0], b[0]), max(a[1], b[1]))
-
-
-def _min(a: Bounds, b: Bounds) -> Bounds:
-    return (min(a[0], b[0]), min(a[1], b[1]))
-
-
 _RULES: dict[type[Binary], Callable[[Bounds, Bounds], Bounds]] = {
-    Add: _add,
+    Add: lambda a, b: (a[0] + b[0], a[1] + b[1]),
     Mul: _mul,
     Mod: _mod,
-    FloorDiv: _floor_div,
-    CeilDiv: _ceil_div,
-    Max: _max,
-    Min: _min,
+    FloorDiv: lambda a, b: (a[0] // b[0], a[1] // b[0]),
+    CeilDiv: lambda a, b: (-(-a[0] // b[0]), -(-a[1] // b[0])),
+    Max: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    Min: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
 }
 
 

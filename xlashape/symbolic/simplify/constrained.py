@@ -190,7 +190,7 @@ class ConstrainedSimplifier(Simplifier):
             "d0 in [0, 9], d1 in [0, 9], d2 in [0, 9], d0 * 3 + d1 in [0, 9]",
             "(d0 * 3 + d1 + d2) mod 32",
             "d0 * 3 + d1 + d2",
-        ),
+        )
     )
     def _form_of_mod(self, node: Mod, dividend: Form, modulus: int) -> Form:
         """x mod m = x - q m if constraints keep x, as it is written, within [q m, q m + m - 1]."""

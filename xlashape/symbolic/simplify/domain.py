@@ -143,10 +143,7 @@ class MapDomain:
         ("d0 in [0, 9], d1 in [0, 9], d0 * 3 + 1 in [5, 20]", "d0 in [2, 6], d1 in [0, 9]"),
         ("d0 in [-9, 9], d0 * -3 in [-7, 5]", "d0 in [-1, 2]"),
         ("d0 in [0, 9], d1 in [0, 3], d0 * 4 + d1 in [0, 19]", "d0 in [0, 4], d1 in [0, 3]"),
-        (
-            "d0 in [0, 9], d1 in [0, 3], d0 * 4 + d1 in [0, 18]",
-            "d0 in [0, 9], d1 in [0, 3], d0 * 4 + d1 in [0, 18]",
-        ),
+        ("d0 in [0, 9], d1 in [0, 3], d0 * 4 + d1 in [0, 18]", "d0 in [0, 9], d1 in [0, 3], d0 * 4 + d1 in [0, 18]"),
     )
     def _reduced(self, form: Form, low: int, high: int) -> tuple[Expr, int, int]:
         """The form without its constant and, if the interval allows it, without its factor: (expression, least,
@@ -175,10 +172,7 @@ class MapDomain:
 
     @domain_law(
         ("d0 in [0, 9], d1 in [8, 9], d0 * 2 + d1 in [0, 15]", "d0 in [0, 3], d1 in [8, 9]"),
-        (
-            "d0 in [0, 9], d1 in [7, 9], d0 * 4 + d1 in [0, 15]",
-            "d0 in [0, 9], d1 in [7, 9], d0 * 4 + d1 in [0, 15]",
-        ),
+        ("d0 in [0, 9], d1 in [7, 9], d0 * 4 + d1 in [0, 15]", "d0 in [0, 9], d1 in [7, 9], d0 * 4 + d1 in [0, 15]"),
         ("d0 in [-10, -8], d1 in [-8, -5], d0 * 4 + d1 in [0, 11]", ""),
     )
     def _without_low_digit(self, terms: Terms, high: int) -> tuple[Expr, int, int] | None:

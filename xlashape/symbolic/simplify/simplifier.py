@@ -262,14 +262,7 @@ class Simplifier(Canonicalizer):
     _floordiv_rules = floordiv_rules.RULES
     _mod_rules = mod_rules.RULES
 
-    __slots__ = (
-        "_ranges",
-        "_seen_mod_divided",
-        "_stands_for",
-        "_takes_passes",
-        "bounds",
-        "canonicalizer",
-    )
+    __slots__ = ("_ranges", "_seen_mod_divided", "_stands_for", "_takes_passes", "bounds", "canonicalizer")
 
     def __init__(self, bounds: dict[Variable, Bounds], canonicalizer: Canonicalizer | None = None) -> None:
         super().__init__()
@@ -398,13 +391,7 @@ class Simplifier(Canonicalizer):
         """(x mod m) / d = 0 for m ≤ d. Looks at the dividend as written, before the mod is simplified."""
         return ({}, 0) if _value(dividend.rhs) <= divisor else None
 
-    @law(
-        (
-            "d0 in [0, 7], d1 in [0, 6], d2 in [0, 10]",
-            "(d0 * 1000 + (d1 * 11 + d2) mod 44) / 400",
-            "(d0 * 5) / 2",
-        )
-    )
+    @law(("d0 in [0, 7], d1 in [0, 6], d2 in [0, 10]", "(d0 * 1000 + (d1 * 11 + d2) mod 44) / 400", "(d0 * 5) / 2"))
     def _without_small_mod(self, dividend: Add, divisor: int) -> Form | None:
         """(x * g + y mod m) / (d g) = x / d if m ≤ g. Looks at the dividend as written, since y mod m can become
         several terms when it is simplified.

@@ -318,15 +318,20 @@ class TileSimplifier(Simplifier):
 
 def linear_form_of(simplifier: Simplifier, expr: Expr) -> Form:
     """The simplified expression as Σ coefficient × atom + constant."""
+    return _terms(simplifier.simplify(expr))
+
+
+def _terms(expr: Expr) -> Form:
+    """A simplified sum as Σ coefficient × atom + constant."""
     terms: dict[Expr, int] = {}
     constant = 0
-    for term in sum_terms(simplifier.simplify(expr)):
+    for term in sum_terms(expr):
         if isinstance(term, Constant):
             constant += term.value
         elif isinstance(term, Mul) and isinstance(term.rhs, Constant):
-            terms[term.lhs] = term.rhs.value
+            terms[term.lhs] = terms.get(term.lhs, 0) + term.rhs.value
         else:
-            terms[term] = 1
+            terms[term] = terms.get(term, 0) + 1
     return terms, constant
 
 
@@ -534,24 +539,6 @@ def stages_of(simple: IndexingMap) -> Stages | None:
     )
 
 
-def _terms(expr: Expr) -> tuple[dict[Expr, int], int]:
-    """A simplified sum as Σ coefficient × atom + constant."""
-    terms: dict[Expr, int] = {}
-    constant = 0
-    stack = [expr]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Add):
-            stack += [node.lhs, node.rhs]
-        elif isinstance(node, Constant):
-            constant += node.value
-        elif isinstance(node, Mul) and isinstance(node.rhs, Constant):
-            terms[node.lhs] = terms.get(node.lhs, 0) + node.rhs.value
-        else:
-            terms[node] = terms.get(node, 0) + 1
-    return terms, constant
-
-
 def _divided_sums(exprs: tuple[Expr, ...]) -> list[_TermSet]:
     """The sums of several terms that are divided, or taken modulo, without another such sum inside and without runtime
     variables.
@@ -596,7 +583,8 @@ def _replaced(exprs: tuple[Expr, ...], values: dict[_TermSet, Expr]) -> tuple[Ex
             complete |= {node.lhs, node.rhs}
     replaced: dict[Expr, Expr] = {}
     for node in order:
-        terms, constant = _terms(node) if isinstance(node, Add) and node in complete else ({}, 0)
+        form: Form = _terms(node) if isinstance(node, Add) and node in complete else ({}, 0)
+        terms, constant = form
         spend(1 + len(terms))
         value = None
         for terms_of_sum, replacement in values.items() if len(terms) > 1 else ():
@@ -609,7 +597,7 @@ def _replaced(exprs: tuple[Expr, ...], values: dict[_TermSet, Expr]) -> tuple[Ex
     return tuple([replaced[expr] for expr in exprs])
 
 
-def _quotient(terms: dict[Expr, int], divisor: dict[Expr, int]) -> int:
+def _quotient(terms: Terms, divisor: Terms) -> int:
     """The integer by which `terms` are a multiple of the terms `divisor`; 0 if there is none."""
     if terms.keys() != divisor.keys():
         return 0

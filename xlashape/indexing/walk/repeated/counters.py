@@ -17,8 +17,9 @@ from typing import NamedTuple, TypeAlias
 from xlashape.base.math import product
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.indexing.answers.leaves import leaves, scalar_value
+from xlashape.indexing.walk.repeated.trip_count import fits
 from xlashape.limits import spend
-from xlashape.shape import PrimitiveType, Shape
+from xlashape.shape import PrimitiveType
 
 MAX_PIECES = 8
 """Pieces of a value, before it counts as unknown."""
@@ -156,12 +157,8 @@ def _sum(a: Pieces, b: Pieces, sign: int = 1) -> Pieces | None:
     )
 
 
-def _fits(value: Pieces, shape: Shape) -> bool:
-    kind = shape.element_type
-    width = kind.bit_width - kind.is_signed
-    lower = -(1 << width) if kind.is_signed else 0
-    upper = 1 if kind is PrimitiveType.PRED else (1 << width) - 1
-    return all(lower <= p.base + p.slope * t <= upper for p in value for t in (p.first, p.last))
+def _fits(value: Pieces, kind: PrimitiveType) -> bool:
+    return all(fits(piece.base + piece.slope * t, kind) for piece in value for t in (piece.first, piece.last))
 
 
 class Counters:
@@ -201,7 +198,8 @@ class Counters:
         if key not in self._known:
             self._known[key] = None
             value = self._computed(instruction, leaf, depth) if depth < MAX_DEPTH else None
-            self._known[key] = value if value is None or _fits(value, leaves(instruction.shape)[leaf]) else None
+            if value is not None and _fits(value, leaves(instruction.shape)[leaf].element_type):
+                self._known[key] = value
         return self._known[key]
 
     def follows_from_counters(self, instruction: HloInstruction) -> bool:

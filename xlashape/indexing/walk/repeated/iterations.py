@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
@@ -208,6 +209,7 @@ def every_element(dims: Dims, target: Dims, leaf: int, *, exchanges: bool = Fals
     return OperandIndexing(everything(dims, target).map, (), replica, leaf, is_conservative=True)
 
 
+@dataclass(eq=False, repr=False)
 class StateWalk:
     """Follows an array through the iterations of a body.
 
@@ -216,24 +218,16 @@ class StateWalk:
     hold.
     """
 
-    def __init__(
-        self,
-        body: HloComputation,
-        dims: Dims,
-        sizes: Mapping[int, Dims],
-        step_maps: StepMaps,
-        compose: Compose,
-        *,
-        exchanges: bool,
-    ) -> None:
-        self.body = body
-        self.dims = dims
-        self.sizes = sizes
-        self.step_maps = step_maps
-        self.compose = compose
-        self.exchanges = exchanges
-        self._identity = identity(dims)[0].map
-        self._values = ValueNumbers(body)
+    body: HloComputation
+    dims: Dims
+    sizes: Mapping[int, Dims]
+    step_maps: StepMaps
+    compose: Compose
+    exchanges: bool
+
+    def __post_init__(self) -> None:
+        self._identity = identity(self.dims)[0].map
+        self._values = ValueNumbers(self.body)
 
     def frontiers(self, first: Frontier, count: int) -> Coroutine[Frontiers]:
         """The frontiers after 0, 1, … iterations, up to `count` iterations, to the first that equals an earlier one, or

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
@@ -83,27 +84,21 @@ class _Write(NamedTuple):
     offsets: tuple[Piece, ...]
 
 
+@dataclass(eq=False, repr=False)
 class TimedWalk:
     """Follows arrays of a loop's state back through `count` iterations of its body. `arrays` are the sizes of these
     arrays, and `is_changed` says which of them the body changes.
     """
 
-    def __init__(
-        self,
-        body: HloComputation,
-        count: int,
-        arrays: Sequence[Dims],
-        is_changed: Sequence[bool],
-        counters: Counters,
-        values: ValueNumbers,
-    ) -> None:
-        self.body = body
-        self.count = count
-        self.arrays = arrays
-        self.is_changed = is_changed
-        self.counters = counters
-        self.plain = LoopBody(counters)
-        self._values = values
+    body: HloComputation
+    count: int
+    arrays: Sequence[Dims]
+    is_changed: Sequence[bool]
+    counters: Counters
+    _values: ValueNumbers
+
+    def __post_init__(self) -> None:
+        self.plain = LoopBody(self.counters)
         self._changes: dict[int, _Change | None] = {}
 
     def from_output(self, output: int) -> Coroutine[OperandIndexingSet | None]:

@@ -21,7 +21,8 @@ from xlashape.hlo.ops.calls import Arguments
 from xlashape.hlo.ops.operation import AsyncStep, ReadPattern, ResultSource
 from xlashape.indexing.answers.leaves import integers
 from xlashape.limits import spend
-from xlashape.shape import PrimitiveType, Shape
+from xlashape.shape import PrimitiveType
+from xlashape.shape.value.shape import part_of
 
 
 class CalledBy(NamedTuple):
@@ -43,15 +44,11 @@ class LinearCount(NamedTuple):
     step: int
 
 
-def _no_caller(_: HloComputation) -> HloInstruction | None:
-    return None
-
-
 def trip_count(
     loop: HloInstruction,
     body: HloComputation,
     condition: HloComputation,
-    caller: Callable[[HloComputation], HloInstruction | None] = _no_caller,
+    caller: Callable[[HloComputation], HloInstruction | None] = lambda _: None,
 ) -> int | None:
     """The number of iterations; None where it is not known before the loop runs. `caller` gives the only instruction
     that calls a computation: where the loop starts may be known there.
@@ -81,7 +78,7 @@ def trip_count(
     for sides in combined(_readings(left, kind), _readings(right, kind)):
         (start, step), (limit, limit_step) = sides
         count = _true_for(start - limit, step - limit_step, direction)
-        if count is not None and all(_fits(line.start + count * line.step, kind) for line in sides):
+        if count is not None and all(fits(line.start + count * line.step, kind) for line in sides):
             return count
     return None
 
@@ -132,13 +129,13 @@ def _readings(line: LinearCount, kind: PrimitiveType) -> list[LinearCount]:
     size = 1 << kind.bit_width
     start, step = line.start % size, line.step % size
     return [
-        LinearCount(start if _fits(start, kind) else start - size, each) for each in dict.fromkeys((step, step - size))
+        LinearCount(start if fits(start, kind) else start - size, each) for each in dict.fromkeys((step, step - size))
     ]
 
 
-def _fits(value: int, kind: PrimitiveType) -> bool:
-    """Whether an integral type holds the value."""
-    width = kind.bit_width - kind.is_signed
+def fits(value: int, kind: PrimitiveType) -> bool:
+    """Whether an integral type, or that of predicates, holds the value."""
+    width = 1 if kind is PrimitiveType.PRED else kind.bit_width - kind.is_signed
     return (-(1 << width) if kind.is_signed else 0) <= value < 1 << width
 
 
@@ -157,10 +154,10 @@ class _Numbers:
         """The line of an integer; None where it is none."""
         self._left -= 1
         made, callers = _made(value, callers)
-        shape = _shape_at(made)
+        instruction = made.instruction
+        shape = part_of(instruction.shape, made.at)
         if self._left < 0 or shape is None or not shape.element_type.is_integral or product(shape.dimensions) != 1:
             return None
-        instruction = made.instruction
         opcode = instruction.opcode
         if instruction.kind.row.source is ResultSource.ARGUMENT:
             return None if callers else self._argument(made)
@@ -265,13 +262,3 @@ def _is_unchanged(loop: HloInstruction, index: tuple[int, ...], loops: int) -> b
 def _is_one(instruction: HloInstruction) -> bool:
     """Whether the result is the only number of the operand, in an array of another shape."""
     return instruction.kind.row.reads is ReadPattern.EACH_ONCE and product(instruction.shape.dimensions) == 1
-
-
-def _shape_at(value: Value) -> Shape | None:
-    """The shape of an array; None where the value is no array."""
-    shape = value.instruction.shape
-    for number in value.at:
-        if not 0 <= number < len(shape.tuple_shapes):
-            return None
-        shape = shape.tuple_shapes[number]
-    return shape if shape.is_array else None

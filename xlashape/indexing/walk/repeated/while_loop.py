@@ -68,10 +68,8 @@ def _starts(loop: HloInstruction, arrays: int) -> dict[int, int]:
     found = [scalar_value(origin(loop.operands[0], leaf)[0]) for leaf in range(arrays)]
     starts = {leaf: number for leaf, number in enumerate(found) if number is not None}
     config = loop.details.backend_config
-    counter, start = (
-        stated(config, "known_induction_variable", "tuple_index"),
-        stated(config, "known_init_step", "init"),
-    )
+    counter = stated(config, "known_induction_variable", "tuple_index")
+    start = stated(config, "known_init_step", "init")
     if counter is not None and start is not None and counter < arrays == len(loop.shape.tuple_shapes):
         starts.setdefault(counter, start)
     return starts
@@ -124,7 +122,7 @@ class WhileLoop:
         check_output(self.instruction, output, len(self.arrays))
         dims = self.arrays[output]
         if not self.is_changed[output] or self.count == 0:
-            return (_unchanged(dims, output),)
+            return (set_of(identity(dims)[0].map, output),)
         if self._is_followed():
             try:
                 return (yield from self._followed_back(output))
@@ -276,10 +274,6 @@ class WhileLoop:
 
 def _set_of_frontier(frontier: Frontier) -> OperandIndexingSet:
     return OperandIndexingSet([access for _, accesses in sorted(frontier.items()) for access in accesses])
-
-
-def _unchanged(dims: Dims, leaf: int) -> OperandIndexingSet:
-    return set_of(identity(dims)[0].map, leaf)
 
 
 # Keeping results saves 60 % of the time of the maps of a loop over 200 arrays that is too large to be followed.

@@ -64,7 +64,7 @@ def quotient_and_remainder(context: RuleContext, terms: Terms, constant: int) ->
         "d0 in [0, 6], d1 in [0, 99]",
         "((d0 * 100 + d1) mod 140) / 10 * 10 + (d0 * 100 + d1) mod 10",
         "(d0 * 100 + d1) mod 140",
-    ),
+    )
 )
 def remainder_of_remainder(context: RuleContext, terms: Terms, constant: int) -> Form | None:
     """((x mod (m c)) / m) * (m k) + (x mod m) * k = (x mod (m c)) * k. The sum has x mod m in its simplified form."""
