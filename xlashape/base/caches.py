@@ -169,11 +169,7 @@ class _Counted:
 
 
 def cached(
-    *,
-    max_bytes: int,
-    entry_bytes: int | None = None,
-    weigh: Callable[[Any, Any], int] | None = None,
-    owner: str = "",
+    *, max_bytes: int, entry_bytes: int | None = None, weigh: Callable[[Any, Any], int] | None = None, owner: str = ""
 ) -> Callable[[_F], _F]:
     """A decorator that keeps a function's results by its positional arguments. Results must be immutable and not None.
 

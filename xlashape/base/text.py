@@ -56,14 +56,7 @@ class Source:
         line = bisect_right(starts, offset)
         return line, offset - starts[line - 1] + 1
 
-    def error(
-        self,
-        offset: int,
-        message: str,
-        *,
-        expected: str | None = None,
-        found: str | None = None,
-    ) -> ParseError:
+    def error(self, offset: int, message: str, *, expected: str | None = None, found: str | None = None) -> ParseError:
         """A ParseError at an offset, with its line (or the part of a long line around the offset) and a caret. The
         caller raises it.
         """
@@ -221,12 +214,7 @@ class Cursor:
         raise self.error(f"expected {expected}, found {found}{hint}", expected=expected, found=found)
 
     def error(
-        self,
-        message: str,
-        *,
-        at: int | None = None,
-        expected: str | None = None,
-        found: str | None = None,
+        self, message: str, *, at: int | None = None, expected: str | None = None, found: str | None = None
     ) -> ParseError:
         """A ParseError at offset `at`, by default the current one. The caller raises it."""
         return self.source.error(self.at if at is None else at, message, expected=expected, found=found)

@@ -297,11 +297,7 @@ def _without(target: _Target, name: str, document: dict[str, Any], paths: set[st
             if writer.close():
                 target.write(each, writer.path)
                 files.append(each)
-    document = {
-        **document,
-        "inputs": [each for each in document["inputs"] if each.path not in paths],
-        "files": files,
-    }
+    document = {**document, "inputs": [each for each in document["inputs"] if each.path not in paths], "files": files}
     if document["inputs"]:
         target.write(name, json.dumps(document).encode())
     else:

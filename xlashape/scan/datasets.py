@@ -175,13 +175,7 @@ def _module_rows(subject: Subject) -> Iterator[Sequence[Any]]:
 def _computation_rows(subject: Subject) -> Iterator[Sequence[Any]]:
     entry = subject.module.entry
     for each in subject.module.computations:
-        yield (
-            each.name,
-            subject.fingerprints[each.index],
-            len(each),
-            str(each.root.opcode),
-            each is entry,
-        )
+        yield (each.name, subject.fingerprints[each.index], len(each), str(each.root.opcode), each is entry)
 
 
 def _instruction_rows(subject: Subject) -> Iterator[Sequence[Any]]:

@@ -29,13 +29,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, cast
 
 from xlashape.base.frozen import FrozenValue, set_field
-from xlashape.errors import (
-    DecodeError,
-    InvalidShapeError,
-    LimitExceededError,
-    LossyConversionError,
-    UnsupportedError,
-)
+from xlashape.errors import DecodeError, InvalidShapeError, LimitExceededError, LossyConversionError, UnsupportedError
 from xlashape.proto import wire
 from xlashape.shape import tiling
 from xlashape.shape.arguments import checked_index

@@ -116,13 +116,7 @@ _GPU_CHIPS = {
 
 TARGETS = {
     target.name: target
-    for target in (
-        CPU,
-        GPU,
-        TPU,
-        *map(_generation, TPU_GENERATIONS),
-        *[GPU._replace(name=name) for name in _GPU_CHIPS],
-    )
+    for target in (CPU, GPU, TPU, *map(_generation, TPU_GENERATIONS), *[GPU._replace(name=name) for name in _GPU_CHIPS])
 }
 """The targets by name. A chip of a GPU counts bytes as every GPU does."""
 

@@ -115,9 +115,7 @@ def _geometry(shape: Shape) -> Geometry:
     tiled = checked_product(sizes, f"the number of elements of {brief(shape)}, padding included,", field="shape")
     alignment = layout.tail_padding_alignment_in_elements
     elements = checked_product(
-        [round_up(tiled, alignment)],
-        f"the number of elements of {brief(shape)}, tail padding included,",
-        field="shape",
+        [round_up(tiled, alignment)], f"the number of elements of {brief(shape)}, tail padding included,", field="shape"
     )
     return Geometry(dimensions, order, steps, sizes, tiled, elements)
 

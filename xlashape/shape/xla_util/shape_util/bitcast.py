@@ -181,8 +181,7 @@ def decompose_bitcast_to_trt(input_shape: Shape, output_shape: Shape) -> Bitcast
     """
     if not is_decomposable_bitcast(input_shape, output_shape):
         raise InvalidShapeError(
-            f"a bitcast from {brief(input_shape)} to {brief(output_shape)} cannot be decomposed",
-            field="output_shape",
+            f"a bitcast from {brief(input_shape)} to {brief(output_shape)} cannot be decomposed", field="output_shape"
         )
     source, target = array_of(input_shape), array_of(output_shape)
     back = [0] * target.rank
