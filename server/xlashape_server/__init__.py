@@ -3,10 +3,10 @@
 A call comes in over gRPC (`grpc_calls`) or HTTP/1.1 (`web`). The `guard` admits it, and the `front` answers it: itself
 if it is a small question, and otherwise by a child, which calls a handler (`handlers`).
 
-config          everything that can be set
-settings        where settings come from: a file, variables, options
+config          everything that can be set, and where it comes from: a file, variables, options
 bucket          objects in a bucket of a cloud
-store           modules by digest, in a directory or in a bucket that servers share: uploads, checks, damage, eviction
+store           modules by digest, in a directory or in a bucket that servers share: uploads, checks, damage, eviction;
+                temporary directories, and removal of those that killed servers left
 modules         decodes the modules that requests name, and keeps them
 handlers        answer requests with the library; they take and return bytes, and know no transport
 json_messages   converts messages between JSON and protobuf's own format
@@ -16,18 +16,16 @@ children        the children as their front sees them: which one a call gets, an
 front           answers calls: here, by a child, or with an answer that was kept
 callers         addresses of callers; places, each of which is the right to have one call in progress; how many
                 connections a caller may have, and which hosts it may name
-auth            authentication and authorization by bearer tokens
+auth            certificates, checked and reloaded; authentication and authorization by bearer tokens
 calls           calls in progress, and the watch that ends calls that last too long
 guard           what every call passes, whatever its transport: places, sizes, deadlines, errors
 call_threads    the threads in which grpc runs handlers
 grpc_calls      the adapter between gRPC, the guard and the front
 status          converts an error of the library to the status of a call
 grpc_services   the services of gRPC itself: health, and what its names follow; reflection, the schema of the server
-logs, signals   log lines as JSON; waiting for SIGTERM and SIGINT, notifications to systemd
+process         log lines as JSON; waiting for SIGTERM and SIGINT, notifications to systemd
 counts          every metric, and what a worker counts
 metrics         the metrics of all workers for Prometheus, and the address where it asks for them
-tls             certificates: checked at the start, and reloaded when their files change
-scratch         temporary directories, and removal of those that killed servers left
 web             the same RPCs over HTTP/1.1, in the protocol Connect, and the page
 worker          a front: one process that answers calls
 worker_process  the process of a worker as the server sees it: started, watched, replaced, stopped

@@ -32,13 +32,11 @@ from typing import TYPE_CHECKING
 
 from xlashape.base.extras import require
 from xlashape.errors import LimitExceededError, UnavailableError, XlashapeError
-from xlashape_server import auth, logs, tls
+from xlashape_server import auth
 from xlashape_server.callers import allow_descriptors, bound_socket
-from xlashape_server.config import Config
-from xlashape_server.scratch import ScratchDirectory, remove_orphans
-from xlashape_server.settings import FIELDS
-from xlashape_server.signals import StopSignals, tell
-from xlashape_server.store import Store
+from xlashape_server.config import FIELDS, Config
+from xlashape_server.process import StopSignals, configure, set_level, tell
+from xlashape_server.store import ScratchDirectory, Store, remove_orphans
 from xlashape_server.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
@@ -170,7 +168,7 @@ class Server:
         """
         level, self._given = self._given.log_level, replace(self._given, log_level=config.log_level)
         if level != config.log_level:
-            logs.set_level(config.log_level)
+            set_level(config.log_level)
             for worker in self._workers:
                 worker.set_log_level(config.log_level)
         others = [name for name in FIELDS if getattr(config, name) != getattr(self._given, name)]
@@ -245,7 +243,6 @@ def _check(config: Config) -> None:
     if config.metrics:
         require("telemetry", "an address for metrics")
     config.check_files()
-    tls.check(config)
     auth.check(config)
 
 
@@ -284,7 +281,7 @@ def serve(
     {"event": "serving", "address": "127.0.0.1:50051", "workers": 2, "pid": 4711, "store": "/var/lib/xlashape"}.
     """
     config = config or Config()
-    logs.configure(config.log_level, pid=os.getpid())
+    configure(config.log_level, pid=os.getpid())
     server = Server(config)
 
     def reload() -> None:

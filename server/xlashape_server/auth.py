@@ -1,5 +1,8 @@
-"""Authentication and authorization. The setting `auth` names a file in TOML, which is reloaded when it changes. Without
-the setting every caller may call every RPC.
+"""Authentication and authorization: the certificates of TLS, and who may call what. Both are checked before a worker
+starts, and their files are reloaded without a restart when they change. New certificates are used once certificate and
+key match: until both files are replaced, the old pair stays in use.
+
+The setting `auth` names a file in TOML. Without the setting every caller may call every RPC.
 
     [[token]]                        # a bearer token: `authorization: Bearer TOKEN`
     name = "ci"
@@ -15,15 +18,186 @@ Health checks need no credentials.
 from __future__ import annotations
 
 import hashlib
+import logging
+import os
+import ssl
+import threading
+import time
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from xlashape.errors import InvalidArgumentError, PermissionDeniedError, UnauthenticatedError
 from xlashape.proto import services
-from xlashape_server.config import Config
-from xlashape_server.settings import parsed_toml
-from xlashape_server.tls import ChangingFiles
+from xlashape_server.config import Config, parsed_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import grpc
+
+T = TypeVar("T")
+
+_log = logging.getLogger("xlashape_server.tls")
+
+_CHECK_SECONDS = 1.0  # seconds between checks for changed files
+_MARKS = {
+    "tls_certificate": b"CERTIFICATE-----",
+    "tls_key": b"PRIVATE KEY-----",
+    "tls_client_ca": b"CERTIFICATE-----",
+}
+"""Setting → what its file in PEM has."""
+
+
+def check(config: Config) -> None:
+    """InvalidArgumentError, which names the setting, if the certificates of `config` cannot be used, or its file of
+    those who may call.
+    """
+    _check_certificates(config)
+    if config.auth:
+        _read(config.auth)
+
+
+def _check_certificates(config: Config) -> None:
+    if not config.tls_certificate:
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    for name, mark in _MARKS.items():
+        path: str = getattr(config, name)
+        if path and not os.access(path, os.R_OK):
+            raise InvalidArgumentError(f"{name}: {path!r} cannot be read", field=name)
+        if path and mark not in Path(path).read_bytes():
+            raise InvalidArgumentError(f"{name}: {path!r} has no {mark.decode().strip('-').lower()} in PEM", field=name)
+    certificate, key, authority = config.tls_certificate, config.tls_key, config.tls_client_ca
+    name, text = "tls_certificate", f"{certificate!r} and {key!r}"
+    try:
+        # Without a password callback, OpenSSL would ask on the terminal.
+        context.load_cert_chain(certificate, key, password=_no_password)
+        if authority:
+            name, text = "tls_client_ca", repr(authority)
+            context.load_verify_locations(authority)
+    except _EncryptedKey:
+        text = f"tls_key: the key in {key!r} is encrypted; expected one without a password"
+        raise InvalidArgumentError(text, field="tls_key") from None
+    except (ssl.SSLError, OSError) as error:
+        if "MISMATCH" in str(error):
+            text = f"tls_key: the key in {key!r} does not belong to the certificate in {certificate!r}"
+            raise InvalidArgumentError(text, field="tls_key") from None
+        raise InvalidArgumentError(f"{name}: {text} cannot be used: {error}", field=name) from None
+
+
+def server_credentials(config: Config) -> grpc.ServerCredentials:
+    """gRPC credentials that reload certificates when their files change."""
+    import grpc  # the watching process, the parent of the workers, calls `check` and never loads grpc
+
+    def read() -> grpc.ServerCertificateConfiguration:
+        _check_certificates(config)
+        key, chain = Path(config.tls_key).read_bytes(), Path(config.tls_certificate).read_bytes()
+        authority = Path(config.tls_client_ca).read_bytes() if config.tls_client_ca else None
+        return grpc.ssl_server_certificate_configuration([(key, chain)], root_certificates=authority)
+
+    files = _files(config)
+    # By grpc's documentation this function, which it calls at each handshake, may return None if nothing has changed;
+    # grpc's type does not allow that.
+    fetch = cast("Callable[[], grpc.ServerCertificateConfiguration]", lambda: files.renewed(read))
+    return grpc.dynamic_ssl_server_credentials(read(), fetch, require_client_authentication=bool(config.tls_client_ca))
+
+
+def http_context(config: Config) -> ssl.SSLContext:
+    """TLS for HTTP/1.1 that reloads certificates when their files change."""
+    return _FollowingContext(config)
+
+
+class _FollowingContext(ssl.SSLContext):
+    """An SSLContext that uses the current content of the files for each new connection."""
+
+    def __new__(cls, config: Config) -> _FollowingContext:
+        del config  # SSLContext.__new__ takes the protocol in this place
+        return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._files = _files(config)
+        self._current = _http_context(config)
+
+    def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
+        """The TLS of a new connection. asyncio calls this for each connection that it accepts."""
+        self._current = self._files.renewed(lambda: _http_context(self._config)) or self._current
+        return self._current.wrap_bio(*arguments, **options)
+
+
+def _http_context(config: Config) -> ssl.SSLContext:
+    _check_certificates(config)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    context.load_cert_chain(config.tls_certificate, config.tls_key, password=_no_password)
+    if config.tls_client_ca:
+        context.load_verify_locations(config.tls_client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+class ChangingFiles:
+    """The files at `paths`, which are read again when they change. `what` they are is for the log."""
+
+    def __init__(self, what: str, *paths: str) -> None:
+        self._what = what
+        self._paths = [Path(path) for path in paths if path]
+        # The state is taken before the files are read, so that the next check notices a change in between.
+        self._seen = self._state()
+        self._next_check = time.monotonic() + _CHECK_SECONDS
+        self._lock = threading.Lock()
+
+    def renewed(self, read: Callable[[], T]) -> T | None:
+        """What `read` makes of the files if they have changed and can be used, else None. Looks at the files once a
+        second at most, so it may be called often. `read` raises InvalidArgumentError or OSError for files that cannot
+        be used.
+        """
+        if time.monotonic() < self._next_check:
+            return None
+        with self._lock:
+            if time.monotonic() < self._next_check:
+                return None
+            self._next_check = time.monotonic() + _CHECK_SECONDS
+            state = self._state()
+            if state == self._seen:
+                return None
+            found = None
+            try:
+                found = read()
+            except (InvalidArgumentError, OSError) as error:
+                _log.warning("%s changed and cannot be used yet, so what was read before stays: %s", self._what, error)
+            if self._state() != state:
+                return None  # changed while they were read: the next check finds that
+            self._seen = state
+        if found is not None:
+            _log.info("%s changed and were read again", self._what)
+        return found
+
+    def _state(self) -> list[tuple[int, int, int] | None]:
+        """Inode, size and time of change of each file; None for a file that is missing."""
+        found: list[tuple[int, int, int] | None] = []
+        for path in self._paths:
+            try:
+                status = path.stat()
+                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+            except OSError:
+                found.append(None)
+        return found
+
+
+def _files(config: Config) -> ChangingFiles:
+    return ChangingFiles("certificates", config.tls_certificate, config.tls_key, config.tls_client_ca)
+
+
+class _EncryptedKey(Exception):
+    pass
+
+
+def _no_password() -> str:
+    raise _EncryptedKey
+
 
 _MAX_TOKEN_BYTES = 8192
 _ACCESS = ("read", "write")
@@ -43,12 +217,6 @@ class _Rules(NamedTuple):
 
     tokens: dict[str, _Member]
     anonymous: bool | None
-
-
-def check(config: Config) -> None:
-    """Checks the file that the setting `auth` names. InvalidArgumentError says what is wrong with it."""
-    if config.auth:
-        _read(config.auth)
 
 
 def writing_rpcs() -> frozenset[str]:

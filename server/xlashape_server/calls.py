@@ -23,7 +23,7 @@ from google.rpc import code_pb2
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape_server.callers import Caller, Places
 from xlashape_server.counts import STAGES, Recorder
-from xlashape_server.logs import Rate
+from xlashape_server.process import Rate
 
 _log = logging.getLogger("xlashape_server.calls")
 

@@ -31,12 +31,12 @@ from xlashape.base import caches
 from xlashape.errors import DeadlineExceededError, DecodeError, XlashapeError
 from xlashape.limits import at_most, set_checkpoint
 from xlashape.proto import v1
-from xlashape_server import logs
 from xlashape_server.channel import Channel, ChannelFrame, ChannelKind, mapped, messages_of
 from xlashape_server.config import Config
 from xlashape_server.handlers import Rpc, rpcs
 from xlashape_server.json_messages import json_to_proto, proto_to_json
 from xlashape_server.modules import Modules
+from xlashape_server.process import configure
 from xlashape_server.status import status_of
 from xlashape_server.store import Store
 
@@ -57,7 +57,7 @@ def main() -> None:
     start = json.loads(control.recv(1 << 16))
     config = Config.from_json(json.dumps(start["config"]))
     # Children log faults alone, which all levels show.
-    logs.configure("error", os.fdopen(os.dup(start["log"]), "w", encoding="utf-8"), **start["facts"])
+    configure("error", os.fdopen(os.dup(start["log"]), "w", encoding="utf-8"), **start["facts"])
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_IGN)  # ended children need no farewell
     _warm(config)

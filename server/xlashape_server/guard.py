@@ -29,7 +29,7 @@ from xlashape_server.calls import Call, CutOff, Room, Watch
 from xlashape_server.children import DefectError, RefusedError
 from xlashape_server.config import Config
 from xlashape_server.counts import OTHER
-from xlashape_server.logs import CallLog
+from xlashape_server.process import CallLog
 from xlashape_server.status import status_of
 
 _log = logging.getLogger("xlashape_server.calls")

@@ -51,6 +51,8 @@ import json
 import logging
 import os
 import re
+import shutil
+import stat
 import struct
 import tempfile
 import time
@@ -68,11 +70,11 @@ from xlashape.errors import (
 )
 from xlashape_server.bucket import Bucket
 from xlashape_server.config import Config
-from xlashape_server.scratch import is_scratch
-
-T = TypeVar("T")
 
 _log = logging.getLogger("xlashape_server.store")
+
+_SCRATCH_PREFIX = "xlashape-store-"
+_OWNER = "owner"
 
 _NAME = re.compile(r"modules/([0-9a-f]{64})")
 _NAMED = re.compile(rb"modules/([0-9a-f]{64})")
@@ -640,3 +642,48 @@ def _synchronize(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class ScratchDirectory:
+    """A new temporary directory for the modules of one server, which removes it when it stops. OSError if it cannot be
+    made. The server and its workers keep a file `owner` in it locked: the system releases the lock when the last of
+    these processes has ended, and the next server then removes the directory of one that was killed.
+    """
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX))
+        # The file gets its name once it is locked, so that no other server finds it unlocked.
+        descriptor, name = tempfile.mkstemp(dir=self.path)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        Path(name).rename(self.path / _OWNER)
+        self.lock = descriptor
+        """The descriptor of the locked file. Child processes inherit it, and so the lock."""
+
+    def remove(self) -> None:
+        """Removes the directory."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.close(self.lock)
+
+
+def is_scratch(directory: str | Path) -> bool:
+    """Whether a directory is one of these temporary directories."""
+    return (Path(directory) / _OWNER).exists()
+
+
+def remove_orphans() -> None:
+    """Removes the temporary directories of servers that ended without removing them."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_SCRATCH_PREFIX}*"):
+        try:
+            status = path.lstat()
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+                continue
+            with (path / _OWNER).open("rb") as owner:
+                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+            _log.info("removed %s, which an earlier server left", path)
+        except OSError:
+            continue  # its server is running, or the directory is being made or was removed meanwhile
+
+
+T = TypeVar("T")

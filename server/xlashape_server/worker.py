@@ -25,7 +25,7 @@ import grpc
 from grpc_health.v1 import health_pb2
 
 from xlashape.proto import services
-from xlashape_server import logs, tls
+from xlashape_server import auth
 from xlashape_server.callers import Crowd, open_sockets
 from xlashape_server.children import REASONS, Children
 from xlashape_server.config import Config
@@ -36,7 +36,7 @@ from xlashape_server.grpc_services import CALLS, NAMES, READY, Health, enable_re
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
-from xlashape_server.signals import StopSignals
+from xlashape_server.process import StopSignals, configure, set_level
 from xlashape_server.store import Store
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _listen(server: grpc.Server, config: Config) -> None:
     umask = os.umask(0o177) if config.unix_path is not None else None
     try:
         if config.tls_certificate:
-            bound = server.add_secure_port(config.address, tls.server_credentials(config))
+            bound = server.add_secure_port(config.address, auth.server_credentials(config))
         else:
             bound = server.add_insecure_port(config.address)
     except RuntimeError as error:
@@ -167,7 +167,7 @@ def run() -> int:
         return 0
     config = Config.from_json(json.dumps(start_message["config"]))
     worker, log = start_message["worker"], os.fdopen(start_message["log"], "w", encoding="utf-8")
-    logs.configure(config.log_level, log, worker=worker, pid=os.getpid())
+    configure(config.log_level, log, worker=worker, pid=os.getpid())
     faulthandler.register(signal.SIGUSR1)  # writes the stacks of all threads to standard error
     with StopSignals() as signals:
         names = [f"{service.name}/{method.name}" for service in services() for method in service.methods]
@@ -274,5 +274,5 @@ def _listen_to_parent(signals: StopSignals) -> None:
     parent has ended.
     """
     for line in sys.stdin:
-        logs.set_level(json.loads(line)["log_level"])
+        set_level(json.loads(line)["log_level"])
     signals.wake()

@@ -11,7 +11,7 @@ lines of JSON to its standard output:
     {"event": "stopping"}                      it takes no more calls
 
 Its log lines go directly to the standard error of the server. Other output on its standard error is read here
-(`logs.OutputLines`).
+(`process.OutputLines`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from xlashape.base import version
 from xlashape.errors import UnavailableError
 from xlashape_server.config import Config
 from xlashape_server.counts import Key, add_counts
-from xlashape_server.logs import OutputLines
+from xlashape_server.process import OutputLines
 
 _log = logging.getLogger("xlashape_server.app")
 

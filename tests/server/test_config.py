@@ -11,7 +11,7 @@ import pytest
 from xlashape.errors import InvalidArgumentError
 from xlashape_server import Config
 from xlashape_server import config as config_module
-from xlashape_server.settings import FIELDS
+from xlashape_server.config import FIELDS
 
 
 def test_a_config_is_read_back_from_its_json() -> None:

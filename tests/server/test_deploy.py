@@ -24,8 +24,8 @@ import xlashape
 from tests.support.server_processes import ServerProcess
 from xlashape.cli.scanning import scan
 from xlashape_server import Config
+from xlashape_server.config import of_file, read_value
 from xlashape_server.grpc_services import NAMES
-from xlashape_server.settings import of_file, read_value
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "server" / "deploy"

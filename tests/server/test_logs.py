@@ -17,7 +17,7 @@ from server_processes import ServerProcess, children, wait_until
 from xlashape.errors import NotFoundError
 from xlashape_client import Client
 from xlashape_server import Config
-from xlashape_server.logs import CallLog, OutputLines, configure, set_level
+from xlashape_server.process import CallLog, OutputLines, configure, set_level
 
 
 @pytest.mark.parametrize("how", ["garbage for TLS", "stacks"])

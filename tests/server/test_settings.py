@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from xlashape.base.extras import require
 from xlashape.errors import InvalidArgumentError
 from xlashape_server import Config
-from xlashape_server.settings import FIELDS, of_environment, of_file, printed, read_value, similar_variables
+from xlashape_server.config import FIELDS, of_environment, of_file, printed, read_value, similar_variables
 
 EXAMPLE = """
 address = "unix:/run/xlashape/s"

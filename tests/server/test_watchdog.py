@@ -22,7 +22,7 @@ from server_processes import SERVE, ServerProcess, children, wait_until
 from xlashape.errors import UnavailableError
 from xlashape_client import Client
 from xlashape_server import Config
-from xlashape_server.scratch import ScratchDirectory, remove_orphans
+from xlashape_server.store import ScratchDirectory, remove_orphans
 
 SHAPE = "f32[3,5]{1,0:T(2,2)}"
 

@@ -97,7 +97,7 @@ def _own_server() -> tuple[str, str | None]:
     """
     # Deferred: other commands need no settings of a server.
     from xlashape_server import Config
-    from xlashape_server.settings import Settings, of_environment, of_file
+    from xlashape_server.config import Settings, of_environment, of_file
 
     file = os.environ.get("XLASHAPE_CONFIG")
     given = of_file(file) if file else Settings({}, {})

@@ -27,7 +27,7 @@ def _settings(command: F) -> F:
     """Adds an option for each setting of the server, with its default and its meaning. An option that is not given is
     None.
     """
-    from xlashape_server.settings import FIELDS
+    from xlashape_server.config import FIELDS
 
     for setting in reversed(FIELDS.values()):
         name = "--" + setting.name.replace("_", "-")
@@ -67,9 +67,10 @@ def serve(file: str | None, print_config: bool, checks: bool, **options: Any) ->
     Settings come from the file, then from variables such as XLASHAPE_STORE_BYTES, then from the options; the last one
     counts. Bytes and seconds may have units: 64MiB, 24h. SIGHUP has them read again: the log level counts at once.
     """
-    from xlashape_server import logs, settings
+    from xlashape_server import config as settings
     from xlashape_server import serve as run
     from xlashape_server.app import check
+    from xlashape_server.process import configure
 
     mistakes = [
         f"{wrong} is not a setting; did you mean {meant}?"
@@ -83,7 +84,7 @@ def serve(file: str | None, print_config: bool, checks: bool, **options: Any) ->
         return
     require("server", "a server")
     # From here on the log is JSON: readers of it would not understand other lines.
-    logs.configure("info", pid=os.getpid())
+    configure("info", pid=os.getpid())
     log = logging.getLogger("xlashape_server")
     for mistake in mistakes:
         log.warning("%s", mistake)
@@ -102,7 +103,8 @@ def serve(file: str | None, print_config: bool, checks: bool, **options: Any) ->
 
 def _config(file: str | None, options: dict[str, str | None]) -> tuple[Config, dict[str, str]]:
     """The settings of a file, of variables and of options, and where each comes from."""
-    from xlashape_server import Config, settings
+    from xlashape_server import Config
+    from xlashape_server import config as settings
 
     given = settings.of_file(file) if file else settings.Settings({}, {})
     given = given.then(settings.of_environment(os.environ))

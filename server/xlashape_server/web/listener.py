@@ -19,7 +19,7 @@ import uvicorn
 from h11 import LocalProtocolError
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from xlashape_server import tls
+from xlashape_server.auth import http_context
 from xlashape_server.call_threads import CallThreads
 from xlashape_server.callers import bound_socket
 from xlashape_server.config import Config
@@ -60,7 +60,7 @@ class Listener:
         )
         settings.load()
         if config.tls_certificate:
-            settings.ssl = tls.http_context(config)
+            settings.ssl = http_context(config)
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # its lines are about mistakes of callers
         self._server = uvicorn.Server(settings)
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
