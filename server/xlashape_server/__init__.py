@@ -9,23 +9,22 @@ store           modules by digest, in a directory or in a bucket that servers sh
                 temporary directories, and removal of those that killed servers left
 modules         decodes the modules that requests name, and keeps them
 handlers        answer requests with the library; they take and return bytes, and know no transport
-json_messages   converts messages between JSON and protobuf's own format
-channel         frames between a front and a child, and streams of requests as files
-child           the zygote of a front, and the compute children that are forked from it
+conversions     converts messages between JSON and protobuf's own format, and errors to the status of a call
+child           the zygote of a front, and the compute children that are forked from it; frames between a front and a
+                child, and streams of requests as files
 children        the children as their front sees them: which one a call gets, and what ends one
 front           answers calls: here, by a child, or with an answer that was kept
 callers         addresses of callers; places, each of which is the right to have one call in progress; how many
                 connections a caller may have, and which hosts it may name
 auth            certificates, checked and reloaded; authentication and authorization by bearer tokens
-calls           calls in progress, and the watch that ends calls that last too long
-guard           what every call passes, whatever its transport: places, sizes, deadlines, errors
-call_threads    the threads in which grpc runs handlers
-grpc_calls      the adapter between gRPC, the guard and the front
-status          converts an error of the library to the status of a call
+guard           what every call passes, whatever its transport: places, sizes, deadlines, errors; calls in progress,
+                and the watch that ends calls that last too long
+grpc_calls      the adapter between gRPC, the guard and the front; the threads in which grpc runs handlers
 grpc_services   the services of gRPC itself: health, and what its names follow; reflection, the schema of the server
 process         log lines as JSON; waiting for SIGTERM and SIGINT, notifications to systemd
 counts          every metric, and what a worker counts
 metrics         the metrics of all workers for Prometheus, and the address where it asks for them
+connect         how Connect writes messages and errors; headers
 web             the same RPCs over HTTP/1.1, in the protocol Connect, and the page
 worker          a front: one process that answers calls
 worker_process  the process of a worker as the server sees it: started, watched, replaced, stopped

@@ -28,7 +28,7 @@ from google.rpc import status_pb2
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError, UnavailableError, XlashapeError
 from xlashape_server.callers import Caller
-from xlashape_server.channel import Channel, ChannelKind, mapped, shared_file, socket_pair
+from xlashape_server.child import Channel, ChannelKind, mapped, shared_file, socket_pair
 from xlashape_server.config import Config
 from xlashape_server.modules import MOST_MODULES
 from xlashape_server.store import digests_in, faults

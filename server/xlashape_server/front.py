@@ -23,12 +23,12 @@ from xlashape.base.caches import BoundedCache
 from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError, NotFoundError
 from xlashape.limits import at_most, set_checkpoint
 from xlashape.proto.wire import BYTES, fields
-from xlashape_server.calls import Call
-from xlashape_server.channel import add_message
+from xlashape_server.child import add_message
 from xlashape_server.children import Children, Question
 from xlashape_server.config import Config
+from xlashape_server.conversions import json_to_proto, proto_to_json
+from xlashape_server.guard import Call
 from xlashape_server.handlers import Rpc
-from xlashape_server.json_messages import json_to_proto, proto_to_json
 from xlashape_server.store import Store, digests_in
 
 _CONTENT = 16 << 10

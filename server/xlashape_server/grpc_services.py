@@ -38,11 +38,9 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from xlashape.errors import DecodeError, NotFoundError, XlashapeError
 from xlashape.proto import pool, services
-from xlashape_server.call_threads import CallThreads
 from xlashape_server.callers import Places
-from xlashape_server.calls import Call
-from xlashape_server.grpc_calls import GrpcCalls, add_methods
-from xlashape_server.guard import Guard
+from xlashape_server.grpc_calls import CallThreads, GrpcCalls, add_methods
+from xlashape_server.guard import Call, Guard
 from xlashape_server.store import Store
 
 _log = logging.getLogger("xlashape_server.grpc_services")

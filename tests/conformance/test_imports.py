@@ -62,7 +62,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.cli.modules", "xlashape.hlo.files.convert"): _HLO_TEXT,
     ("xlashape.cli.reporting", "xlashape_client"): _CLIENT,
     ("xlashape_server.commands.serving", "xlashape_client.methods"): _SERVER,
-    ("xlashape_server.commands.serving", "xlashape_server.commands.local"): "few machines have no gRPC",
+    ("xlashape_server.commands.serving", "xlashape_server.commands.page_file"): "few machines have no gRPC",
     ("xlashape_server.commands.serving", "xlashape_server"): _SERVER,
     ("xlashape_server.commands.serving", "xlashape_server.process"): _SERVER,
     ("xlashape_server.commands.opening", "xlashape_server.commands.page_file"): _SERVER,

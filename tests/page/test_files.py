@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 
-from xlashape_server.web.page import Page
+from xlashape_server.web import Page
 
 SOURCES = Path(__file__).resolve().parents[2] / "server" / "page"
 

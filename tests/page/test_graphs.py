@@ -14,7 +14,7 @@ import xlashape as xs
 from xlashape.errors import XlashapeError
 from xlashape.hlo.files.inputs import inputs
 from xlashape.proto import v1
-from xlashape_server.commands.local import Local
+from xlashape_server.commands.page_file import Local
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = SHARED / "hlo" / "models"

@@ -279,7 +279,7 @@ def test_what_the_page_is_about(tmp_path: Path) -> None:
     kept: list[object] = []
 
     def upload(module: Any) -> Any:
-        from xlashape_server.commands.local import Local
+        from xlashape_server.commands.page_file import Local
 
         kept.append(module)
         return Local(60).upload_module(module)

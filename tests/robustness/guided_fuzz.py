@@ -38,11 +38,10 @@ from xlashape.errors import XlashapeError
 from xlashape.limits import set_checkpoint
 from xlashape.proto import message_class
 from xlashape_server.callers import Caller
-from xlashape_server.calls import Call
 from xlashape_server.config import Config
-from xlashape_server.guard import Guard
+from xlashape_server.conversions import json_to_proto, proto_to_json
+from xlashape_server.guard import Call, Guard
 from xlashape_server.handlers import Rpc, rpcs
-from xlashape_server.json_messages import json_to_proto, proto_to_json
 from xlashape_server.modules import Modules
 from xlashape_server.store import Store
 

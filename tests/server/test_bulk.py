@@ -25,7 +25,7 @@ from xlashape.shape import Shape, tiling
 from xlashape.symbolic import IndexingMap
 from xlashape_client import Client
 from xlashape_client.methods import ServiceMethods
-from xlashape_server.commands.local import Local
+from xlashape_server.commands.page_file import Local
 from xlashape_server.config import Config
 from xlashape_server.handlers import ShapeHandlers
 from xlashape_server.handlers.maps import MapHandlers

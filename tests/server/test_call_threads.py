@@ -13,7 +13,7 @@ import pytest
 from tests.support.http2_caller import Http2Caller
 from xlashape_client import Client
 from xlashape_server import Config, Server
-from xlashape_server.call_threads import CallThreads
+from xlashape_server.grpc_calls import CallThreads
 
 SHAPE = "f32[4,4]"
 
@@ -37,7 +37,7 @@ def test_calls_wait_for_a_thread_where_the_system_has_none_left(monkeypatch: pyt
 
 def test_a_burst_starts_no_more_threads_than_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Python 3.12 loses count of the threads that are free, and starts one for each call of a second burst."""
-    monkeypatch.setattr("xlashape_server.call_threads._IDLE_SECONDS", 0.2)
+    monkeypatch.setattr("xlashape_server.grpc_calls._IDLE_SECONDS", 0.2)
     before = threading.active_count()
     threads = CallThreads(8, "call")
     for _ in range(3):

@@ -17,7 +17,7 @@ import pytest
 from xlashape.errors import DeadlineExceededError, LimitExceededError
 from xlashape.proto import v1
 from xlashape_server.callers import Caller
-from xlashape_server.channel import Channel, ChannelKind, mapped, shared_file
+from xlashape_server.child import Channel, ChannelKind, mapped, shared_file
 from xlashape_server.children import Children, Question, RefusedError
 from xlashape_server.config import Config
 from xlashape_server.handlers import rpcs

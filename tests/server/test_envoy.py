@@ -35,7 +35,7 @@ from xlashape.errors import PermissionDeniedError, UnauthenticatedError
 from xlashape.proto import v1, xla
 from xlashape_client import Client
 from xlashape_server import Config
-from xlashape_server.web.page import FOLDER
+from xlashape_server.web import FOLDER
 
 envoy = needed_in_ci("envoy")
 yaml = needed_in_ci("yaml")

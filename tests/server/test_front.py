@@ -14,10 +14,10 @@ from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeE
 from xlashape.proto import is_repeated, services, v1
 from xlashape.proto.packed import join
 from xlashape_server.callers import Caller
-from xlashape_server.calls import Call, Room, Watch
 from xlashape_server.children import Question
 from xlashape_server.config import Config
 from xlashape_server.front import Front
+from xlashape_server.guard import Call, Room, Watch
 from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
 from xlashape_server.store import Store

@@ -14,12 +14,10 @@ from xlashape import errors
 from xlashape.errors import XlashapeError
 from xlashape.proto import v1
 from xlashape_client.status import exception_of
-from xlashape_server.call_threads import CallThreads
-from xlashape_server.calls import Call
 from xlashape_server.config import Config
-from xlashape_server.grpc_calls import GrpcCalls
-from xlashape_server.guard import Guard
-from xlashape_server.status import DOMAIN, status_of
+from xlashape_server.conversions import DOMAIN, status_of
+from xlashape_server.grpc_calls import CallThreads, GrpcCalls
+from xlashape_server.guard import Call, Guard
 
 EXAMPLES: list[tuple[XlashapeError, int]] = [
     (errors.InvalidArgumentError("no", field="a.b[3]"), code_pb2.INVALID_ARGUMENT),

@@ -19,12 +19,11 @@ from xlashape.proto import services, xla
 from xlashape.reports.report import REPORTS, rpc_of
 from xlashape_client import Client
 from xlashape_client.methods import ServiceMethods
-from xlashape_server.call_threads import CallThreads
 from xlashape_server.children import Children
-from xlashape_server.commands.local import Local
+from xlashape_server.commands.page_file import Local
 from xlashape_server.config import Config
 from xlashape_server.front import Front
-from xlashape_server.grpc_calls import add_services
+from xlashape_server.grpc_calls import CallThreads, add_services
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules

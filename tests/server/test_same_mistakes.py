@@ -25,7 +25,7 @@ from xlashape.shape import Shape, shape_util, tiling
 from xlashape.symbolic import IndexingMap
 from xlashape_client import Client
 from xlashape_client.methods import ServiceMethods
-from xlashape_server.commands.local import Local
+from xlashape_server.commands.page_file import Local
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
 SHAPE = Shape.parse(TILED)

@@ -12,7 +12,7 @@ from xlashape.hlo import HloModule
 from xlashape.limits import set_checkpoint
 from xlashape.proto import v1
 from xlashape_client import Client
-from xlashape_server.commands.local import Local
+from xlashape_server.commands.page_file import Local
 from xlashape_server.config import Config
 from xlashape_server.handlers.views import ViewHandlers
 from xlashape_server.modules import Modules

@@ -11,7 +11,7 @@ from xlashape import errors
 from xlashape.errors import FieldPath, XlashapeError
 from xlashape.proto import v1
 from xlashape_client import Client
-from xlashape_server.commands.local import Local
+from xlashape_server.commands.page_file import Local
 
 TILED = "f32[3,5]{1,0:T(2,2)}"
 MAP = "(d0, d1) -> (d0 + d1), domain: d0 in [0, 3], d1 in [0, 3]"

@@ -137,7 +137,7 @@ def demo() -> None:
             "The server's packages are not installed, so this process answers itself; pip install 'xlashape[server]' "
             "installs them.\n"
         )
-        from xlashape_server.commands.local import Local  # start-up time: few machines have no gRPC
+        from xlashape_server.commands.page_file import Local  # start-up time: few machines have no gRPC
 
         _ask(Local(_DEMO_SECONDS))
 

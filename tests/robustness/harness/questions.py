@@ -20,9 +20,9 @@ from google.rpc import code_pb2
 from xlashape.errors import XlashapeError
 from xlashape.proto import v1
 from xlashape_server.config import Config
+from xlashape_server.conversions import status_of
 from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
-from xlashape_server.status import status_of
 from xlashape_server.store import Store
 
 __all__ = ["Outcome", "Question", "code_of", "library", "module_texts", "questions"]

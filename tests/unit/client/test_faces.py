@@ -21,7 +21,7 @@ from xlashape_client.faces import Methods, asynchronous, blocking, finished, ite
 from xlashape_client.items import Items
 from xlashape_client.methods import AsyncServiceMethods, ServiceMethods
 from xlashape_server import Config, Server
-from xlashape_server.commands.local import Local
+from xlashape_server.commands.page_file import Local
 
 MODULE = b"""HloModule tiny
 

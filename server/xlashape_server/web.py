@@ -1,34 +1,54 @@
-"""The ASGI application that answers every request over HTTP: RPCs in the form of Connect at /PACKAGE.SERVICE/METHOD,
-and the page at /.
+"""Answers RPCs over HTTP/1.1, in the protocol Connect, at an address of its own: for browsers and curl. Needs the extra
+`web`.
 
-The paths are made from the descriptors of the RPCs, which the front answers as over gRPC. The guard (`guard.py`)
-admits a request for an RPC before its body is read. RPCs with a stream are missing here: they are asked over gRPC.
+`Application` is an ASGI application that answers every request: RPCs in the form of Connect at /PACKAGE.SERVICE/METHOD,
+and the page at /. The paths are made from the descriptors of the RPCs, which the front answers as over gRPC. The guard
+(`guard.py`) admits a request for an RPC before its body is read. RPCs with a stream are missing here: they are asked
+over gRPC.
+
+`Page` has the files of the page, which are in `server/xlashape_server/page/`; they are built from `server/page/`. They
+are read once, when the worker starts, and found by their names alone, so no path of a request becomes a path of this
+machine. Everybody may read the files. For what it shows, the page calls the RPCs, with the credentials that these need.
+
+`Listener` opens the socket, and runs uvicorn with h11, unchanged, in a thread of its own. uvicorn bounds the number of
+connections and the bytes of headers, ends idle connections, and waits for callers that read slowly. This file adds what
+uvicorn has no setting for: it ends a connection on which a request's headers do not come in time or whose client does
+not read, and it reloads certificates when their files change.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
+import hashlib
 import json
 import logging
+import socket
+import ssl
+import sys
+import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
+import uvicorn
 from google.rpc import code_pb2
 from h11 import LocalProtocolError
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
-from xlashape_server.callers import caller_at, may_name, peer_of
-from xlashape_server.calls import Call
+from xlashape_server.auth import http_context
+from xlashape_server.callers import bound_socket, caller_at, may_name, peer_of
 from xlashape_server.config import Config
+from xlashape_server.connect import MEDIA_TYPES, Form, Headers, accepts_gzip, failure, mistake_of, timeout_of
 from xlashape_server.front import Front
-from xlashape_server.guard import Guard
+from xlashape_server.grpc_calls import CallThreads
+from xlashape_server.guard import Call, Guard
 from xlashape_server.handlers import Rpc
-from xlashape_server.web.forms import MEDIA_TYPES, Form, Headers, failure, mistake_of, timeout_of
-from xlashape_server.web.page import FOLDER, Page
 
 _log = logging.getLogger("xlashape_server.web")
 
@@ -113,7 +133,7 @@ class _Exchange:
     """A request for the RPC `number` by `client`, and its answer in `form`. It holds a call of the guard from the
     beginning of the request until the answer is sent, as the adapter of gRPC does.
 
-    Methods run on the event loop, with these exceptions: the thread that ends calls that last too long (`calls.Watch`)
+    Methods run on the event loop, with these exceptions: the thread that ends calls that last too long (`guard.Watch`)
     calls `_cut_off`; calls are answered in other threads, in `_answered`.
     """
 
@@ -302,3 +322,205 @@ def _of_refusal(status: int) -> Headers:
     """The headers of an answer with a status that is an error."""
     found = [(b"cache-control", b"no-store")]
     return [*found, (b"www-authenticate", b"Bearer")] if status == 401 else found
+
+
+FOLDER: Final = Path(__file__).resolve().parent / "page"
+_TYPES: Final = {
+    ".html": b"text/html; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".css": b"text/css; charset=utf-8",
+    ".json": b"application/json",
+    ".svg": b"image/svg+xml",
+    ".pb": b"application/octet-stream",
+    ".gz": b"application/gzip",
+}
+_POLICY: Final = (
+    "default-src 'self'; img-src 'self' blob: data:; worker-src 'self' blob:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'; object-src 'none'"
+)
+_HEADERS: Final = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    # The browser asks each time, and gets 304 if nothing has changed: so it shows the page of a new server at once.
+    (b"cache-control", b"no-cache"),
+    (b"vary", b"Accept-Encoding"),
+)
+
+
+class _File(NamedTuple):
+    content: bytes
+    packed: bytes
+    """The content compressed with gzip."""
+    kind: bytes
+    tag: str
+
+
+class Page:
+    """The files of the page, which are in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._files: dict[str, _File] = {}
+        for each in folder.iterdir() if folder.is_dir() else ():
+            kind = _TYPES.get(each.suffix)
+            if kind is not None:
+                content = each.read_bytes()
+                tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+                self._files[f"/{each.name}"] = _File(content, gzip.compress(content, mtime=0), kind, tag)
+        if "/index.html" in self._files:
+            self._files["/"] = self._files["/index.html"]
+
+    def answer(self, verb: str, path: str, headers: Mapping[str, str]) -> tuple[int, Headers, bytes] | None:
+        """Status, headers and content for a request; None for a path that is none of the page's. The answer to HEAD is
+        that to GET: the server does not send the content.
+        """
+        file = self._files.get(path)
+        if file is None:
+            return None
+        if verb not in ("GET", "HEAD"):
+            return 405, [(b"allow", b"GET, HEAD"), *_HEADERS], b""
+        tagged: Headers = [(b"etag", file.tag.encode()), *_HEADERS]
+        known = [each.strip().removeprefix("W/") for each in headers.get("if-none-match", "").split(",")]
+        if file.tag in known or "*" in known:
+            return 304, tagged, b""
+        typed = [(b"content-type", file.kind), *tagged]
+        if accepts_gzip(headers.get("accept-encoding", "")):
+            return 200, [(b"content-encoding", b"gzip"), *typed], file.packed
+        return 200, typed, file.content
+
+
+_BACKLOG = 512  # connections that the system keeps before uvicorn accepts them
+_MAX_HEADER_BYTES = 64 << 10  # bytes of the first line and all headers
+_REFUSING_THREADS = 16  # threads beyond those of admitted calls, to refuse further calls
+_CLOSE_SECONDS = 2.0  # seconds for connections to close after their calls have ended
+
+
+class Listener:
+    """Answers over HTTP. Binds `config.http` when it is made (OSError if that is not possible)."""
+
+    def __init__(self, config: Config, guard: Guard, front: Front, rpcs: tuple[Rpc, ...]) -> None:
+        threads = CallThreads(config.max_concurrent_calls + _REFUSING_THREADS, "http call")
+        self._socket = _bound(config)
+        self._open: dict[Any, asyncio.Transport] = {}
+        settings = uvicorn.Config(
+            Application(config, guard, front, rpcs, threads, self._abort),
+            http=_protocol(self._open, config.max_receive_seconds),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            backlog=_BACKLOG,
+            limit_concurrency=config.max_connections,
+            timeout_keep_alive=max(1, round(config.keepalive_seconds)),
+            timeout_graceful_shutdown=max(1, round(config.grace_seconds)),
+            h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+        )
+        settings.load()
+        if config.tls_certificate:
+            settings.ssl = http_context(config)
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # its lines are about mistakes of callers
+        self._server = uvicorn.Server(settings)
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+
+    def start(self) -> None:
+        """Starts to accept connections. The system keeps connections that come before uvicorn runs."""
+        self._socket.listen(_BACKLOG)
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Takes no more connections and requests, and returns once the calls under way have ended and their connections
+        are closed, at the latest after `seconds` and two more.
+        """
+        self._server.should_exit = True
+        self._thread.join(seconds + _CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        async def serve() -> None:
+            asyncio.get_running_loop().set_exception_handler(_on_error)
+            await self._server.serve([self._socket])
+
+        try:
+            asyncio.run(serve())
+        except BaseException as error:  # uvicorn raises SystemExit if it cannot start
+            _log.error("HTTP is not answered any more", exc_info=error)
+
+    def _abort(self, client: tuple[str, int]) -> None:
+        """Ends the connection of a client at once."""
+        transport = self._open.get(client)
+        if transport is not None:
+            transport.abort()
+
+
+def _protocol(opened: dict[Any, asyncio.Transport], seconds: float) -> type[H11Protocol]:
+    """uvicorn's protocol with two additions. `opened` has the open connections by their clients. A connection is ended
+    if the headers of its first request do not come within `seconds`, or those of a later request within `seconds` of
+    the request's first byte.
+    """
+
+    class Connection(H11Protocol):
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            opened[self.client] = transport
+            self._timer = self.loop.call_later(seconds, transport.abort)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            opened.pop(self.client, None)
+            self._begins(None)
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            before = self.cycle
+            try:
+                super().data_received(data)
+            except LocalProtocolError:  # the rest of the request is broken, and its answer has begun
+                self.transport.abort()
+            if self.cycle is not before:
+                self._begins(None)
+            elif self._timer is None and before.response_complete:  # the next request begins; the first one has a timer
+                self._begins(self.loop.call_later(seconds, self.transport.abort))
+
+        def _begins(self, timer: asyncio.TimerHandle | None) -> None:
+            """Replaces the timer, which ends the connection; None for no timer."""
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = timer
+
+    return Connection
+
+
+def _bound(config: Config) -> socket.socket:
+    """A socket bound to the address of HTTP. All workers bind the same address."""
+    options = [
+        (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1),
+        (socket.SOL_SOCKET, socket.SO_REUSEPORT, 1),
+        (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    ]
+    if sys.platform == "linux":
+        # uvicorn gets a connection only when its first bytes have come, since TLS takes 270 KB for it at once.
+        if config.tls_certificate:
+            options.append((socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, max(1, round(config.max_receive_seconds))))
+        # The system ends a connection whose client does not read. uvicorn waits for such clients without a limit.
+        # `xlashape_server.guard.Watch` bounds the wait, but not for the last part of an answer, after which the call
+        # has ended.
+        options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000 + round(2e3 * config.max_send_seconds)))
+    try:
+        made = bound_socket(*config.http_host_and_port(), *options)
+    except OSError as error:
+        raise OSError(f"cannot listen on {config.http}: {error.strerror or error}") from error
+    made.setblocking(False)
+    return made
+
+
+def _on_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Logs errors that no task awaits. Failed handshakes and closed connections are logged at the level debug."""
+    error = context.get("exception")
+    if isinstance(error, (ssl.SSLError, OSError, asyncio.CancelledError)):
+        _log.debug("%s: %r", context.get("message"), error)
+    else:
+        _log.error("%s", context.get("message"), exc_info=error)
