@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xlashape.errors import InvalidArgumentError
+from xlashape.evaluation.control import empty
 from xlashape.evaluation.machine import Machine, Spread, Value, at, evaluates_together, unsupported
 from xlashape.evaluation.reduction import combination
 from xlashape.hlo import HloInstruction
@@ -77,16 +78,17 @@ def all_gather(machine: Machine, instruction: HloInstruction, operands: list[Spr
     if str(instruction.opcode) == "all-gather":
         return _each_operand(instruction, operands, one)
     gathered = [one(number, operand) for number, operand in enumerate(operands)]
-    return _started(machine, operands, gathered)
+    return _started(machine, instruction, operands, gathered)
 
 
-def _started(machine: Machine, operands: list[Spread], found: list[Spread]) -> Spread:
-    """The result (operands, results) of a start, for each device."""
+def _started(machine: Machine, start: HloInstruction, operands: list[Spread], found: list[Spread]) -> Spread:
+    """The result (operands, results, contexts…) of a start, for each device: nothing reads the contexts."""
+    extra = [empty(machine, shape) for shape in start.shape.tuple_shapes[2:]]
 
     def bundle(spreads: list[Spread], device: int) -> Value:
         return at(spreads[0], device) if len(spreads) == 1 else tuple([at(s, device) for s in spreads])
 
-    return [(bundle(operands, device), bundle(found, device)) for device in range(machine.devices)]
+    return [(bundle(operands, device), bundle(found, device), *extra) for device in range(machine.devices)]
 
 
 @evaluates_together("ragged-all-to-all")
@@ -146,7 +148,7 @@ def collective_permute(machine: Machine, instruction: HloInstruction, operands: 
         found[pair.target] = values[pair.source]
     if str(instruction.opcode) == "collective-permute":
         return found
-    return [(value, result) for value, result in zip(values, found, strict=True)]
+    return _started(machine, instruction, operands, [found])
 
 
 @evaluates_together("partition-id", "replica-id")
