@@ -294,7 +294,7 @@ class Cost(Computed[InstructionCost], Frozen):
 
         >>> c = cost("HloModule m ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p) ROOT a = f32[8] add(n, n) }")
         >>> [(group.group, group.flops) for group in c.by("opcode")]
-        [('negate', 8), ('add', 8)]
+        [('add', 8), ('negate', 8)]
         """
         times = [row.least_time * row.times for row in rows if row.least_time is not None]
         shares = [row.share for row in rows if row.share is not None]

@@ -2,8 +2,9 @@
 
 An instruction inside a fusion has no buffer, and reads and writes no memory; its fusion does. Bytes are those in
 memory, tile padding included; results whose size is not known count nothing. An instruction counts as if it read its
-operands and wrote its result in full, and once, however often a loop runs it. Copies are the rows of the report
-`copies` with their bytes, FLOPs those of the report `cost`: both count each iteration of a loop.
+operands and wrote its result in full. Copies are the rows of the report `copies` with their bytes, FLOPs those of the
+report `cost`, collectives the rows of the report `collectives`. What is read, written, copied, exchanged and calculated
+counts each iteration of a loop, and a loop of unknown length once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from xlashape.errors import InvalidModuleError, XlashapeError
+from xlashape.hlo.collectives import find_collectives
 from xlashape.hlo.flow import Buffers, InstructionBuffer, executed_computations
 from xlashape.hlo.flow.buffers import own_buffers
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
@@ -36,12 +38,13 @@ class Measures(NamedTuple):
     """The bytes that copies read and write in one run of the module."""
     collectives: int = 0
     collective_bytes: int = 0
-    """The bytes of the results of collectives."""
+    """The bytes of the results of collectives in one run of the module."""
     bytes: int = 0
     """The bytes of the instruction's own buffers, padding included."""
     padding_bytes: int = 0
     """The bytes of these buffers that are no elements."""
     bytes_read: int = 0
+    """Bytes in one run of the module, as those that are written."""
     bytes_written: int = 0
     flops: int = 0
     """FLOPs in one run of the module; those that are not known count 0."""
@@ -99,7 +102,7 @@ class ModuleMeasures:
         self.executed = frozenset([computation.index for computation in executed_computations(module)])
         """The indices of the computations that are executed instruction by instruction."""
         self.donated = self._buffers.donated
-        self._known: dict[tuple[bool, bool], dict[object, Measures]] = defaultdict(dict)
+        self._known: dict[tuple[bool, bool, int], dict[object, Measures]] = defaultdict(dict)
         self.of: list[list[Measures]] = []
         """For each computation, the measures of each instruction."""
         self.times: dict[int, int] = {}
@@ -110,6 +113,7 @@ class ModuleMeasures:
         """The instructions whose FLOPs are not known, each by the index of its computation and its index in that
         computation; None where no FLOPs are known.
         """
+        collectives = {each.instruction for each in find_collectives(module)}
         copied = {(each.computation.index, each.index): size for each, size in copied_bytes(module)}
         for computation in module.computations:
             spend(1 + len(computation.instructions))
@@ -122,11 +126,17 @@ class ModuleMeasures:
                 counts = flops.known.get(computation, counts)
             if None in counts:
                 unknown.update([(index, number) for number, count in enumerate(counts) if count is None])
-            self.of.append(self._rows(computation, list(zip(classes, counts, strict=True))))
+            rows = self._rows(computation, list(zip(classes, counts, strict=True)))
+            if index not in self.executed:  # a collective of a TPU stands in several fusions
+                for number, row in enumerate(rows):
+                    if row.collectives and computation.instructions[number] not in collectives:
+                        rows[number] = row._replace(collectives=0, collective_bytes=0)
+            self.of.append(rows)
         for maker in {each for each, _ in self._buffers.taken}:
             row = self.of[maker.computation.index]
             if maker.computation.index in self.executed:
-                row[maker.index] = self._measured(maker, self._buffers.of(maker), row[maker.index].flops)
+                runs = self.times.get(maker.computation.index, 1)
+                row[maker.index] = self._measured(maker, self._buffers.of(maker), row[maker.index].flops, runs)
         for each in self.donated:
             # An output in the memory of a parameter has no bytes of its own, except those by which it is larger.
             places = ((each.instruction, each.shape_index), (each.parameter, each.parameter_index))
@@ -164,22 +174,24 @@ class ModuleMeasures:
         instruction, as in `Flops`, and its FLOPs. Instructions that are alike share an object.
         """
         is_executed = computation.index in self.executed
-        known = self._known[is_executed, computation is computation.module.entry]
+        runs = self.times.get(computation.index, 1)
+        known = self._known[is_executed, computation is computation.module.entry, runs]
         for key, instruction in dict(zip(classes, computation.instructions, strict=True)).items():
             if key not in known:
                 buffers = own_buffers(instruction) if is_executed else None
-                known[key] = self._measured(instruction, buffers, min(key[1] or 0, INT64_MAX))
+                known[key] = self._measured(instruction, buffers, min(key[1] or 0, INT64_MAX), runs)
         return [known[key] for key in classes]
 
     def _measured(
-        self, instruction: HloInstruction, buffers: tuple[InstructionBuffer, ...] | None, flops: int
+        self, instruction: HloInstruction, buffers: tuple[InstructionBuffer, ...] | None, flops: int, runs: int
     ) -> Measures:
-        """The measures of an instruction, without copies. `buffers` are None if its computation is not executed."""
+        """The measures of an instruction that runs so often, without copies. `buffers` are None in a computation that
+        is not executed."""
         row = instruction.kind.row
         fusions = int(row.fuses_called_computation)
         collectives = collective_bytes = 0
         if row.exchanges_with_replicas and row.async_step in (None, AsyncStep.START):
-            collectives, collective_bytes = 1, self._result_bytes(instruction)
+            collectives, collective_bytes = 1, min(self._result_bytes(instruction) * runs, INT64_MAX)
         if buffers is None:
             return Measures(1, fusions, 0, 0, collectives, collective_bytes, flops=flops)
         size = padding = 0
@@ -189,8 +201,8 @@ class ModuleMeasures:
             padding += rest
         read = written = 0
         if row.traffic is not MemoryTraffic.NOTHING and not row.is_given:
-            read = sum([self._sizes.of(operand.shape)[0] for operand in instruction.operands])
-            written = self._result_bytes(instruction)
+            read = min(runs * sum([self._sizes.of(operand.shape)[0] for operand in instruction.operands]), INT64_MAX)
+            written = min(runs * self._result_bytes(instruction), INT64_MAX)
         return Measures(1, fusions, 0, 0, collectives, collective_bytes, size, padding, read, written, flops)
 
     def _result_bytes(self, instruction: HloInstruction) -> int:

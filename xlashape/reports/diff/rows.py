@@ -111,7 +111,7 @@ class Change(NamedTuple):
         those do that are read, written and exchanged in all runs (or those that copies move, if that is more).
         """
         moved = abs(self.delta_bytes_read) + abs(self.delta_bytes_written) + abs(self.delta_collective_bytes)
-        return abs(self.delta_bytes) + max(moved * max(1, self.runs), abs(self.delta_copy_bytes))
+        return abs(self.delta_bytes) + max(moved, abs(self.delta_copy_bytes))
 
 
 class _Group:

@@ -47,7 +47,7 @@ _WORDS: Final = {
 
 def amount(unit: str, value: float) -> str:
     """A value in its unit: bytes in short form, such as `1.50 MiB`, other numbers in full."""
-    return short_bytes(value) if unit == "bytes" else f"{value:,.10g}"
+    return short_bytes(value) if unit == "bytes" else f"{value:,}" if isinstance(value, int) else f"{value:,.10g}"
 
 
 def verdict(changes: Sequence[Any], measures: Iterable[Any]) -> str:
@@ -135,8 +135,8 @@ def title_of(change: Any) -> str:
 
 
 def costs_of(change: Any) -> str:
-    """What a change costs beside bytes of buffers, such as `reads +1.00 MiB, runs 12 times`."""
-    is_copy = change.delta_copy_bytes == change.runs * (change.delta_bytes_read + change.delta_bytes_written)
+    """What a change costs beside bytes of buffers, such as `reads +1.00 MiB, in 12 runs`."""
+    is_copy = change.delta_copy_bytes == change.delta_bytes_read + change.delta_bytes_written
     parts = (
         ("padding", change.delta_padding_bytes, "bytes"),
         ("reads", 0 if is_copy else change.delta_bytes_read, "bytes"),
@@ -148,7 +148,7 @@ def costs_of(change: Any) -> str:
     )
     costs = [f"{name} {'+' if value > 0 else '-'}{amount(unit, abs(value))}" for name, value, unit in parts if value]
     if change.runs and change.runs > 1 and costs:
-        costs.append(f"runs {change.runs:,} times")
+        costs.append(f"in {change.runs:,} runs")
     if change.delta_segments:
         costs.append(f"segments of a read {change.delta_segments:+,.10g}")
     return ", ".join(costs)
