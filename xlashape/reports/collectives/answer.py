@@ -242,7 +242,7 @@ class Collectives(Answer[CollectiveRow], Frozen):
         lines = [
             f"{self.module}: {counted(self.count, 'collective')}, {counted(sums.executions, 'execution')} in a run on "
             f"{counted(self.devices, 'device')}",
-            f"each device sends {byte_text(sums.sent_bytes)}, and lacked {short_bytes(sums.received_bytes)}",
+            f"each device sends {byte_text(sums.sent_bytes)}, and receives at least {short_bytes(sums.received_bytes)}",
         ]
         if sums.least_time is not None:
             exposed = "" if sums.exposed is None else f", about {cell_text(_SUMS[5], sums.exposed)} of it exposed"

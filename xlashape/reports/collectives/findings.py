@@ -151,7 +151,11 @@ def _sliced(each: Sent, parts: PartFinder) -> Found | None:
         return None  # the compiler made an all-reduce of the reduce-scatter
     saved = each.moved.sent - exchange.moved(instead.devices, collective.operand_bytes, part).sent
     if exchange is REDUCE_SCATTER:
-        fix = "One reduce-scatter does both (lax.psum_scatter). XLA's compilers for GPUs and TPUs often make it."
+        fix = "One reduce-scatter does both, which XLA's compilers for GPUs and TPUs often make: "
+        if is_spmd(collective.instruction):
+            fix += "with_sharding_constraint on the sum says that each device wants its part."
+        else:
+            fix += "lax.psum_scatter asks for it."
     elif is_spmd(collective.instruction):
         fix = "The partitioner gathers it to get from one sharding to another: divide both alike, or constrain the "
         fix += "array to a sharding on the way (xs.sharding.reshard names some)."

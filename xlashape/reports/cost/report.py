@@ -43,6 +43,7 @@ _GROUPS: Final = (
     Column("bytes", ColumnKind.INTEGER, "bytes that they read and write", "bytes", rank=1),
     Column("padded_bytes", ColumnKind.INTEGER, "the bytes that are read and written, with the padding of tiles", "bytes", rank=4),
     _LEAST_TIME,
+    Column("bound", ColumnKind.TEXT, "what the most of this time is for", rank=3, choices=vocabularies.BOUNDS),
     Column("share", ColumnKind.NUMBER, "the share of the sum of all least times, or without a target of all bytes", "fraction", rank=2),
 )  # fmt: skip
 
@@ -298,6 +299,10 @@ class Cost(Computed[InstructionCost], Frozen):
         """
         times = [row.least_time * row.times for row in rows if row.least_time is not None]
         shares = [row.share for row in rows if row.share is not None]
+        bounds: dict[str, float] = {}
+        for row in rows:
+            if row.bound is not None and row.least_time is not None:
+                bounds[row.bound] = bounds.get(row.bound, 0) + row.least_time * row.times
         return {
             "instructions": len(rows),
             "flops": checked_int64(sum([(row.flops or 0) * row.times for row in rows]), "the number of FLOPs"),
@@ -309,6 +314,7 @@ class Cost(Computed[InstructionCost], Frozen):
                 sum([(row.padded_bytes or 0) * row.times for row in rows]), "the number of bytes"
             ),
             "least_time": sum(times) if len(times) == len(rows) else None,
+            "bound": max(bounds, key=lambda each: bounds[each]) if bounds else None,
             "share": sum(shares) if shares else None,
         }
 

@@ -94,7 +94,7 @@ class Summary(Computed[Finding]):
     peak_bytes: int | None
     is_estimate: bool
     bytes: int | None
-    flops: int
+    flops: int | None
     least_time: float | None
     sent_bytes: int
     target: str | None
@@ -113,7 +113,7 @@ class Summary(Computed[Finding]):
             parts.append(f"peak {short_bytes(self.peak_bytes)}{' (estimated)' if self.is_estimate else ''}")
         if self.bytes is not None:
             parts.append(f"{short_bytes(self.bytes)} read and written")
-        parts.append(f"{_cell('flops', self.flops)} FLOPs")
+        parts.append("FLOPs not known" if self.flops is None else f"{_cell('flops', self.flops)} FLOPs")
         if self.least_time is not None:
             parts.append(f"at least {_cell('least_time', self.least_time)} a run on {self.target}")
         if self.sent_bytes:

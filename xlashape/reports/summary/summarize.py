@@ -54,7 +54,7 @@ def summary(
             "peak_bytes": held.peak_bytes if is_optimized else None,
             "is_estimate": held.is_estimate,
             "bytes": traffic if is_optimized else None,
-            "flops": moved.flops,
+            "flops": moved.flops or (None if moved.unknown_instructions else 0),
             "least_time": moved.least_time if is_optimized else None,
             "sent_bytes": sent.sent_bytes,
             "target": target,
