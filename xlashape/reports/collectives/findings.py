@@ -77,7 +77,8 @@ def _alike(found: Iterable[Found]) -> Iterable[Found]:
     for each in found:
         groups[each.kind, each.fix].append(each)
     for same in groups.values():
-        first = max(same, key=lambda each: each.saved_bytes)
+        same.sort(key=lambda each: -each.saved_bytes)
+        first = same[0]
         more = f" {counted(len(same) - 1, 'other')} like it." if len(same) > 1 else ""
         every = tuple([collective for each in same for collective in each.collectives])
         saved = sum([each.saved_bytes for each in same])
