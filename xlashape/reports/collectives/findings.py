@@ -60,13 +60,14 @@ def findings_of(flow: Flow, sent: Sequence[Sent], runs: Runs, grid: DeviceGrid, 
     if not sending:
         return []
     parts = PartFinder(flow, grid)
-    found = [*_repeated(sending), *_small(sending, is_optimized=flow.module.head.HasField("schedule"))]
+    is_optimized = flow.module.head.HasField("schedule")
+    found = [*_repeated(sending), *_small(sending, is_optimized=is_optimized)]
     for each in sending:
         if each.collective.begin is each.collective.instruction and each.times:
             loop = loop_of(each.collective.instruction.computation, flow, runs)
             with suppress(LookupError, ValueError):  # of a module that contradicts itself, which only a verifier tells
                 finding = None if loop is None else _invariant(each, loop, flow) or _accumulated(each, loop, flow)
-                finding = finding or _sliced(each, parts) or _wide(each, sends_floats)
+                finding = finding or _sliced(each, parts, is_optimized=is_optimized) or _wide(each, sends_floats)
                 found += [finding] if finding is not None else []
     return sorted(_alike(found), key=lambda each: -each.saved_bytes)
 
@@ -141,13 +142,15 @@ def _small(sent: Sequence[Sent], *, is_optimized: bool) -> Iterable[Found]:
             )
 
 
-def _sliced(each: Sent, parts: PartFinder) -> Found | None:
+def _sliced(each: Sent, parts: PartFinder, *, is_optimized: bool) -> Found | None:
     """A collective of whose result each device uses a part alone."""
     collective = each.collective
     instead = parts.instead(collective, each.groups)
     if instead is None:
         return None
     exchange, part = instead.exchange, collective.operand_bytes // each.groups.size
+    if exchange is REDUCE_SCATTER and not is_optimized:
+        return None  # the compiler is going to make a reduce-scatter of it
     if exchange is REDUCE_SCATTER and collective.size < _SMALL and _is_of_tpu(collective.instruction):
         return None  # the compiler made an all-reduce of the reduce-scatter
     saved = each.moved.sent - exchange.moved(instead.devices, collective.operand_bytes, part).sent
