@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
@@ -214,7 +215,7 @@ class HloModule(ModuleData):
 
         module = cls()
         try:
-            with collector_paused():
+            with nullcontext() if isinstance(text, str) and len(text) < _HEAD else collector_paused():
                 parse_text(text, module, elided_values=elided_values)
         except ParseError:
             if isinstance(text, str):
@@ -279,8 +280,7 @@ class HloModule(ModuleData):
         return serde.read_head(content)
 
     def read_computation(self, computation: HloComputation) -> None:
-        with collector_paused():
-            serde.read_computation(computation)
+        serde.read_computation(computation)
 
     def instruction_proto(self, instruction: HloInstruction) -> xla.HloInstructionProto:
         return decode(xla.HloInstructionProto, serde.instruction_bytes(instruction))[0]

@@ -10,7 +10,13 @@ from typing import Any
 from hlo_builder import Builder
 
 from execution.case import Case, choice, family, integers, make, sizes, text, uniform
-from xlashape.indexing.ops.elementwise import BINARY, UNARY
+from xlashape.hlo import Opcode
+from xlashape.hlo.ops.operation import ReadPattern
+from xlashape.hlo.ops.registry import operation_of
+
+ELEMENTWISE = [opcode for opcode in Opcode if operation_of(opcode).reads is ReadPattern.SAME]
+UNARY = [one for one in ELEMENTWISE if operation_of(one).arity == 1 and one is not Opcode.BITCAST_CONVERT]
+BINARY = [one for one in ELEMENTWISE if operation_of(one).arity == 2]
 
 WHOLE = {"not", "popcnt", "count-leading-zeros"}
 ROUNDING = {"ceil", "floor", "round-nearest-afz", "round-nearest-even", "sign", "reduce-precision"}

@@ -127,7 +127,7 @@ _METADATA = re.compile(
     rf", metadata=\{{(?=op_type|op_name|source_file)({_METADATA_FIELDS})(?:stack_frame_id=({_NUMBER_FROM_1}))?\}}"
 )
 """Metadata that is written as XLA writes it, so that it is printed as it stands."""
-_METADATA_FIELD = re.compile(r'(\w+)=(?:"([^"]*)"|(\d+))')
+_METADATA_FIELD = re.compile(r'\b(\w+)=(?:"([^"]*)"|(\d+))')
 _METADATA_BEGINS = ", metadata={"
 _INSIDE = r"[^()\n\"]*(?:\([^()\n\"]*(?:\([^()\n\"]*\)[^()\n\"]*){0,100}\)[^()\n\"]*){0,1000}"
 _LINE = re.compile(
