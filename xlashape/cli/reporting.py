@@ -272,7 +272,8 @@ def _asked(
     for of in [report.section(name).argument for name in sections if name]:
         if of is not None:
             if of.percent_of and isinstance(argument, str):
-                whole = getattr(ask(*subjects, timeout=timeout, max_rows=1, **given), of.percent_of)
+                main = {"space": 0} | given  # what a limit is of
+                whole = getattr(ask(*subjects, timeout=timeout, max_rows=1, **main), of.percent_of)
                 argument = bytes_of(argument, of.name, whole)
             given |= {of.name if of.is_content else "argument": str(argument)}
     # Totals come with every table.

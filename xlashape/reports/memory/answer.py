@@ -144,6 +144,12 @@ class ProgramMemory(Frozen, Computed[LiveBuffer]):
         """The answer about one memory space alone. Raises NotFoundError where nothing is in it."""
         return ProgramMemory(in_space(self.plan, space), notes=self.notes[len(self.plan.notes) :], frames=self.frames)
 
+    @cached_property
+    def of_main_memory(self) -> ProgramMemory:
+        """What a limit is about: the device's main memory alone, where the answer is about it and other spaces."""
+        spaces = {each.space for each in self.spaces if each.peak_bytes}
+        return self.in_space(0) if self.plan.space is None and len(spaces) > 1 and 0 in spaces else self
+
     def showing(self, frames: str) -> ProgramMemory:
         """The same answer with another value of `frames`: "own" or "all"."""
         notes = self.notes[len(self.plan.notes) :]
@@ -475,19 +481,19 @@ class ProgramMemory(Frozen, Computed[LiveBuffer]):
         """Changes that would make the peak smaller, first those that cost the author least: donations, copies, padding,
         recomputing, precision, a smaller size; of a kind the one with the lowest peak. With a limit in bytes, each
         says whether it alone brings the peak within it, and those of the list that is certain to do so have
-        `together_bytes`.
+        `together_bytes`. A limit, and every peak here, is of the main memory, unless the answer is about another space.
 
         Only a donation is ever exact. Raises InvalidArgumentError for a limit that is no number of bytes.
         """
         # The check is for callers without types.
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidArgumentError(f"limit takes a number of bytes, 1 or more, not {limit!r}", field="limit")
-        return suggestions(self.plan, limit)
+        return suggestions(self.of_main_memory.plan, limit)
 
     def fit(self, limit: int | str | None = None) -> tuple[MemorySuggestion, ...]:
         """`suggest` under the name of the command line's option `--fit`. The limit may be text: `16GiB`, digits alone,
         or `80%` of the present peak."""
-        return self.suggest(None if limit is None else limit_of(limit, self.peak_bytes))
+        return self.suggest(None if limit is None else limit_of(limit, self.of_main_memory.peak_bytes))
 
     # -- text ---------------------------------------------------------------------------------
 

@@ -127,9 +127,11 @@ def limit_of(limit: int | str, peak: int) -> int:
 def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
     """A text: whether the peak is within the limit, for certain or by the estimate, and what brings it there."""
     part = f" ({limit} of the peak)" if isinstance(limit, str) and limit.endswith("%") else ""
-    peak, upper = answer.peak_bytes, answer.upper_bytes
+    main = answer.of_main_memory
+    where = "" if main is answer else " in main memory (space 0)"
+    answer, peak, upper = main, main.peak_bytes, main.upper_bytes
     limit = limit_of(limit, peak)
-    least, most = f"{short_bytes(limit)}{part}", short_bytes(peak)
+    least, most = f"{short_bytes(limit)}{part}", f"{short_bytes(peak)}{where}"
     if peak <= limit:
         if upper is not None and upper <= limit:
             return f"It fits: the peak of {most} is within the limit of {least}."

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from operator import add
 from typing import Final, NamedTuple, TypeAlias
 
 from xlashape.base.math import counted
@@ -18,7 +20,7 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
-from xlashape.reports.memory.liveness import keeps_positions, plan_of_module
+from xlashape.reports.memory.liveness import fuses_by_position, keeps_positions, plan_of_module
 from xlashape.reports.memory.plan import Plan, in_space
 from xlashape.reports.memory.schedule import leaf_bytes
 from xlashape.reports.text import short_bytes
@@ -87,8 +89,11 @@ class Donations:
 
     def together(self, found: Sequence[Donation]) -> Donation:
         """Several donations as one."""
-        numbers = tuple(sorted({number for each in found for number in each.parameters}))
-        aliases = self.aliases(numbers)
+        aliases = self.aliases({number for each in found for number in each.parameters})
+        alone = next((each for each in found if each.aliases == aliases), None)
+        if alone is not None:
+            return alone
+        numbers = tuple(sorted([number for _, number in aliases]))
         new_peak = self.peak_with(aliases)
         lower, upper = self._bounds(aliases, new_peak)
         paths = [self._module.entry.parameters[number].metadata.op_name for number in numbers]
@@ -128,7 +133,7 @@ class Donations:
             which = f"{first.metadata.op_name or first.name} (parameter {numbers[0]})"
             if argument:  # an array of an argument, whose other arrays no output can take
                 return f"jax.jit(f, donate_argnames='{argument}'): {takes} takes the memory of {which}"
-            return f"jax.jit(f, donate_argnums=…) with argument {which}: {takes} takes its memory"
+            return f"jax.jit(f, {self._how(first.metadata.op_name)}) with argument {which}: {takes} takes its memory"
         how = f"jax.jit(f, donate_argnames='{argument}')" if argument else "jax.jit(f, donate_argnums=…)"
         if len(numbers) <= _MOST_NAMED:
             which = ", ".join([f"{_named(output)} of parameter {parameter}" for output, parameter in aliases])
@@ -139,7 +144,17 @@ class Donations:
             kind = "optimizer state" if is_state else argument or "state"
             parts[kind] = parts.get(kind, 0) + 1
         counts = ", ".join([f"{kind}: {count} argument{'s'[: count > 1]}" for kind, count in parts.items()])
-        return f"{how}, {counts}: outputs take their memory of {short_bytes(self._bytes_of(numbers))}"
+        size = short_bytes(self._bytes_of([number for _, number in aliases]))
+        return f"{how}, {counts}: outputs take memory of theirs, {size}"
+
+    def _how(self, argument: str) -> str:
+        """How to donate an argument that is one array. Its number is known where all arguments are of one `*args`: JAX
+        leaves out of a module what the program does not use."""
+        names = [each.metadata.op_name for each in self._module.entry.parameters]
+        if argument.isidentifier() and names.count(argument) == 1:
+            return f"donate_argnames='{argument}'"
+        is_variadic = len({each.partition("[")[0] for each in names}) == 1 and all(map(_VARIADIC.fullmatch, names))
+        return f"donate_argnums={argument.partition('[')[2][:-1]}" if is_variadic else "donate_argnums=…"
 
     def _bytes_of(self, numbers: Iterable[int]) -> int:
         parameters = self._module.entry.parameters
@@ -183,8 +198,26 @@ class Donations:
 
     def peak_with(self, aliases: Aliases) -> int:
         """The peak with donations: the present peak less the bytes that they save in the estimated plan, which does not
-        model XLA's heap."""
-        return self._peak + max(self.plan_with(aliases).steps.totals) - max(self.plan_with(()).steps.totals)
+        model XLA's heap. Where an argument is still read while the output that took its memory is written, XLA writes
+        elsewhere and copies the output at the end."""
+        totals = map(add, self.plan_with(aliases).steps.totals, self._copied(aliases))
+        return self._peak + max(totals) - max(self.plan_with(()).steps.totals)
+
+    def _copied(self, aliases: Aliases) -> list[int]:
+        """The bytes of outputs that XLA writes elsewhere, and copies at the end, in each step of the plan with
+        donations."""
+        plan = self.plan_with(aliases)
+        steps = len(plan.steps.totals)
+        step_of = {each.name: step for step, each in enumerate(plan.steps.instructions or (), 1)}
+        copies = [0] * steps
+        for output, number in aliases:
+            parameter, made = self._pair(output, number)
+            begins = _maker(made, () if made is not self._module.entry.root else output)
+            if begins is None or _needs_no_copy(parameter, made):
+                continue
+            if not _is_free_before(begins, parameter, _readers(parameter), _is_likely_in_place):
+                copies[step_of.get(begins.name, 0)] += leaf_bytes(parameter.shape, self._plan.target)
+        return list(accumulate(copies))
 
     def _bounds(self, aliases: Aliases, new_peak: int) -> tuple[int, int]:
         """The bounds of the peak with donations. While an argument that is still read lives beside the output that took
@@ -208,12 +241,13 @@ class Donations:
             beside += change
             most = max(most, total + beside)
         copied = most - max(totals)
+        least = self._peak + max(totals) - max(self.plan_with(()).steps.totals)  # without copies
         if self._plan.bounds is None:
-            return new_peak, new_peak + copied
-        lower, upper = plan.bounds or (new_peak, new_peak)
+            return least, max(new_peak, least + copied)
+        lower, upper = plan.bounds or (least, least)
         if upper is None:  # whatever else is copied or kept, each value has its memory at most twice
             upper = totals[0] + 2 * sum([plan.values.sizes[value] for value in plan.lives.values])
-        return min(lower, new_peak), max(upper, new_peak) + copied
+        return min(lower, least), max(upper, least) + copied
 
     def _pair(self, output: tuple[int, ...], number: int) -> tuple[HloInstruction, HloInstruction]:
         """A parameter, and the instruction that makes the output that takes its memory."""
@@ -273,14 +307,40 @@ def _needs_no_copy(parameter: HloInstruction, made: HloInstruction) -> bool:
         return False
     if any(hands_on(user) for user in parameter.users):
         return False
-    read: Sequence[int] = [number for number, operand in enumerate(made.operands) if operand is parameter]
-    if read and not keeps_positions(made, read):
+    return _is_free_before(made, parameter, parameter.users, keeps_positions)
+
+
+def _is_likely_in_place(made: HloInstruction, operands: Sequence[int]) -> bool:
+    """Whether an instruction is expected to compute in the memory of these operands. A copy is not needed then, and
+    compilers for TPUs let the elementwise part of an output fusion do so."""
+    if made.opcode == Opcode.COPY or keeps_positions(made, operands):
+        return True
+    return made.details.fusion_kind == "kOutput" and fuses_by_position(made, operands)
+
+
+def _is_free_before(
+    made: HloInstruction,
+    parameter: HloInstruction,
+    users: Iterable[HloInstruction],
+    is_in_place: Callable[[HloInstruction, Sequence[int]], bool],
+) -> bool:
+    """Whether these users of a parameter come before an instruction in any order that operands allow, but for the
+    instruction itself if it computes in the parameter's memory. Not every compiler lets a sort do that."""
+    fetched = {parameter}  # the parameter, and what is it in another memory space, which the compiler decides last
+    pending = [*users]
+    while pending:
+        user = pending.pop()
+        if user.opcode in (Opcode.COPY_START, Opcode.COPY_DONE) and user not in fetched:
+            fetched.add(user)
+            pending += user.users
+    read = [number for number, operand in enumerate(made.operands) if behind_bitcasts(operand) in fetched]
+    if read and (made.opcode == Opcode.SORT or not is_in_place(made, read)):
         return False
-    before: set[HloInstruction] = set()
-    pending = list(made.operands)
+    before: set[HloInstruction] = {made}
+    pending = [*made.operands, *made.control_predecessors]
     while pending:
         instruction = pending.pop()
         if instruction not in before:
             before.add(instruction)
             pending += [*instruction.operands, *instruction.control_predecessors]
-    return all(user in before for user in parameter.users if user is not made)
+    return before.issuperset(user for each in fetched for user in each.users) and before.issuperset(users)

@@ -533,15 +533,17 @@ def keeps_positions(instruction: HloInstruction, operands: Sequence[int]) -> boo
         return operands == [1]
     if opcode != Opcode.FUSION or not instruction.called_computations:
         return False
-    fused = instruction.called_computations[0]
-    starts = [
-        each for each in fused.instructions if each.opcode == Opcode.PARAMETER and each.parameter_number in operands
-    ]
     if instruction.details.fusion_kind == "kOutput":
-        root = fused.root
+        root = instruction.called_computations[0].root
+        starts = _fused_parameters(instruction, operands)
         return root.opcode == Opcode.ADD and all(each in root.operands and len(each.users) == 1 for each in starts)
-    seen: set[HloInstruction] = set(starts)
-    pending = list(starts)
+    return fuses_by_position(instruction, operands)
+
+
+def fuses_by_position(fusion: HloInstruction, operands: Sequence[int]) -> bool:
+    """Whether each element of a fusion's result needs, of these operands, only the element at its own position."""
+    pending = _fused_parameters(fusion, operands)
+    seen: set[HloInstruction] = set(pending)
     while pending:
         for user in pending.pop().users:
             if user.opcode not in _ELEMENTWISE and operation_of(user.opcode).source is not ResultSource.OPERANDS:
@@ -550,3 +552,8 @@ def keeps_positions(instruction: HloInstruction, operands: Sequence[int]) -> boo
                 seen.add(user)
                 pending.append(user)
     return True
+
+
+def _fused_parameters(fusion: HloInstruction, operands: Sequence[int]) -> list[HloInstruction]:
+    fused = fusion.called_computations[0].instructions
+    return [each for each in fused if each.opcode == Opcode.PARAMETER and each.parameter_number in operands]

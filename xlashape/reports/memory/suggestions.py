@@ -136,7 +136,8 @@ class _Suggestions:
         if only_certain:
             kinds = [] if self._is_idea else kinds[:-1]
             if len(donations) > 1 and self._donations.may_plan > 0:
-                donations = [self._donations.together(donations)]
+                every = [self._donations.together(donations), *donations]
+                donations = [min(every, key=lambda each: (each.new_peak_bytes, not each.is_exact))]
         for each in ([self._donate(donation) for donation in donations], *[kind() for kind in kinds]):
             made = [one for one in each if one.saved_bytes >= _LEAST_SHARE * self._peak]
             found += sorted(made, key=lambda one: (one.new_peak_bytes, not one.is_exact))[:_MOST_OF_A_KIND]
@@ -338,7 +339,7 @@ class _Suggestions:
             both = sum([plan.values.sizes[value] for value in at_peak.intersection(f32)])
             text = (
                 "bf16 instead of f32 for temporaries: x.astype(jnp.bfloat16) where they begin, or a policy of "
-                "mixed precision; results change, and a device without bf16 saves less or nothing"
+                "mixed precision; results change, and a device without bf16 may hold both types, up to the upper bound"
             )
             upper = None if self._is_idea else self._peak + both // 2
             text += _BEFORE if self._is_idea else ""

@@ -36,6 +36,7 @@ def summary(
     with showing_frames(frames):
         module = program(x, args, kwargs, strict=strict)
         held, moved, sent = memory(module), cost(module, target=target), collectives(module, target=target)
+        held = held.of_main_memory  # the memory that a program runs out of
         traffic = moved.padded_bytes or moved.bytes
         is_optimized = not held.is_estimate or not is_early(module)
         found = findings.of_memory(held) if is_optimized else []
