@@ -271,9 +271,10 @@ def _asked(
     ask = getattr(service, report.name)
     for of in [report.section(name).argument for name in sections if name]:
         if of is not None:
+            if of.percent_of:
+                given = {"space": 0} | given  # what a limit is of
             if of.percent_of and isinstance(argument, str):
-                main = {"space": 0} | given  # what a limit is of
-                whole = getattr(ask(*subjects, timeout=timeout, max_rows=1, **main), of.percent_of)
+                whole = getattr(ask(*subjects, timeout=timeout, max_rows=1, **given), of.percent_of)
                 argument = bytes_of(argument, of.name, whole)
             given |= {of.name if of.is_content else "argument": str(argument)}
     # Totals come with every table.

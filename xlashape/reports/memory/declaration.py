@@ -127,7 +127,7 @@ def limit_of(limit: int | str, peak: int) -> int:
 def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
     """A text: whether the peak is within the limit, for certain or by the estimate, and what brings it there."""
     part = f" ({limit} of the peak)" if isinstance(limit, str) and limit.endswith("%") else ""
-    main = answer.of_main_memory
+    main = getattr(answer, "of_main_memory", answer)  # what a server answered is of it already
     where = "" if main is answer else " in main memory (space 0)"
     answer, peak, upper = main, main.peak_bytes, main.upper_bytes
     limit = limit_of(limit, peak)

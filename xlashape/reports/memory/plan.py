@@ -205,7 +205,7 @@ def in_space(plan: Plan, space: int) -> Plan:
     )
     if plan.unpadded_peak is not None:
         made = made._replace(unpadded_peak=_unpadded_peak(made))
-    if plan.bounds is not None:
+    if plan.bounds is not None and totals != plan.steps.totals:
         elsewhere = plan.steps.totals[0] - totals[0]
         most = plan.bounds[1]
         least = totals[0]
