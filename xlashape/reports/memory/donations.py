@@ -1,7 +1,8 @@
 """Arguments whose memory outputs can take, with the peak of the program that donates them.
 
 A donation is exact where no copy can become necessary: every use of the argument comes before the instruction that
-overwrites it. Elsewhere XLA may copy the argument before, and the output after: the upper bound counts both copies.
+overwrites it. Elsewhere XLA may copy the argument before, and the output after: the new peak counts the output's copy,
+and the upper bound both.
 """
 
 from __future__ import annotations

@@ -34,6 +34,19 @@ def test_an_argument_that_can_be_donated():
     assert "donate" not in changes("p = f32[64,64] parameter(0) ROOT r = f32[64,32] slice(p), slice={[0:64], [0:32]}")
 
 
+def test_an_argument_is_named_as_jax_takes_it():
+    text = """a = f32[64,64] parameter(0), metadata={op_name="%s"}
+    b = f32[64,64] parameter(1), metadata={op_name="%s"} ROOT r = f32[64,64] sine(b)"""
+    for names, how in (
+        (("x", "w"), "donate_argnames='w'"),
+        (("args[0]", "args[1]"), "donate_argnums=1"),
+        (("x", "args[1]"), "donate_argnums=…"),
+    ):
+        found = memory(f"HloModule m, is_scheduled=true\nENTRY e {{\n{text % names}\n}}").suggest()
+        texts = [each.text for each in found if each.parameters == (1,)]
+        assert [each.partition(" with")[0] for each in texts] == [f"jax.jit(f, {how})"], names
+
+
 def test_a_donation_that_needs_a_copy_is_not_exact():
     """The kernel reads what it would overwrite: XLA writes elsewhere, which saves memory where the peak is before, and
     nothing where it is there."""
