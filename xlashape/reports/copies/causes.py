@@ -227,7 +227,9 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
     what = _ASKED.get(inner.kind.row.movement, "moves an array")
     sharding = _sharding(mover, ends)
     if sharding is not None:
-        return CopyCause(kind, sharding, f"The partitioner {what}{_op_name(inner)}, for {sharding}.", None)
+        # a shard_map exchanges shards itself
+        who = "program" if "/shard_map/" in inner.metadata.op_name and not _is_marked(mover) else "partitioner"
+        return CopyCause(kind, sharding, f"The {who} {what}{_op_name(inner)}, for {sharding}.", None)
     who = "The program" if inner.metadata.op_name else "The instruction"
     pads = next((use.user for use in ends.uses if kind == "pad" and use.user.opcode == Opcode.CONVOLUTION), None)
     advice = _ADVICE.get(kind, "") if inner.metadata.op_name else ""
@@ -254,16 +256,20 @@ def _is_left_by_partitioner(copy: HloInstruction) -> bool:
 
 
 def _sharding(mover: Mover, ends: Ends) -> str | None:
-    """What a slice or pad that the partitioner inserted is for, in words: a collective, which exchanges shards, or
-    `sharding`, where it only cuts them. None where the partitioner did not insert it.
+    """What a slice or pad of shards is for, in words: a collective, which exchanges them, or `sharding`, where the
+    partitioner only cuts them. None for others.
     """
     for use in ends.uses:
         if use.role is Role.OPERAND and _is_exchange(use.user):
             return _fixed(use.user)
-    marked = any(
+    return "sharding" if _is_marked(mover) or _last_name(mover.inner) in (_ANNOTATION, "shard_map") else None
+
+
+def _is_marked(mover: Mover) -> bool:
+    """Whether an instruction says that the partitioner made it."""
+    return any(
         each.details.frontend_attributes.map.get("is_spmd_generated") == "true" for each in (mover.inner, mover.row)
     )
-    return "sharding" if marked or _last_name(mover.inner) in (_ANNOTATION, "shard_map") else None
 
 
 def _op_name(instruction: HloInstruction) -> str:
@@ -321,11 +327,12 @@ def _transposed(ends: Ends) -> str:
     overwrites = next((use.user for use in ends.uses if use.user.output_operand_aliasing), None)
     if overwrites is not None:
         return f"none: {user_text(overwrites)} works in the memory of its operand, so that a copy stays in every layout"
-    if any((inner := library_operation(user)) is not None and inner.opcode == Opcode.DOT for user in users):
-        return (
-            "write the letters of the einsum in the order in which the operand is stored, or store the operand in the "
-            "order that the dot wants"
-        )
+    inner = [one for user in users if (one := library_operation(user)) is not None and one.opcode == Opcode.DOT]
+    if inner:
+        store = "store the operand in the order that the dot wants"
+        is_einsum = any("->" in one.metadata.op_name or "einsum" in one.metadata.op_name for one in inner)
+        letters = "write the letters of the einsum in the order in which the operand is stored, or "
+        return letters + store if is_einsum else store
     is_kept = is_entry_parameter(ends.source.instruction) or any(use.role is not Role.OPERAND for use in ends.uses)
     return "transpose once where the array is made, outside of loops, and keep it so" if is_kept else ""
 

@@ -198,7 +198,8 @@ def _row(
     is_known = known is not None and known.is_exact
     before, after = mover.source_shape, mover.result_shape
     line, op_name = _origin(mover, ends)
-    advice = removal_text(removal.edits) if removal is not None else cause.advice
+    few = after is not None and after.rank == 0  # a counter's copy is worth no edit
+    advice = removal_text(removal.edits) if removal is not None else "" if few else cause.advice
     return Copy(
         name=mover.shown.name,
         opcode=mover.shown.opcode,

@@ -162,9 +162,49 @@ def test_slices_for_collectives():
         "collective all-gather (a)",
         "The partitioner takes a part of an array (jit(f)/sin), for collective all-gather (a).",
     )
+    inside = only(entry(*[line.replace("jit(f)/sin", "jit(f)/shard_map/all_gather") for line in lines]))
+    assert inside.forced_by == row.forced_by
+    assert inside.cause.startswith("The program takes a part of an array (jit(f)/shard_map/all_gather), for collective")
+    generated = 'metadata={op_name="jit(f)/shard_map/sin"}, frontend_attributes={is_spmd_generated="true"}'
+    row = only(entry(lines[0], lines[1].partition("metadata")[0] + generated, lines[2]))
+    assert row.cause.startswith("The partitioner takes a part of an array (jit(f)/shard_map/sin), for collective")
     marked = 'ROOT p = f32[64,8]{1,0} pad(x, z), padding=0_2x0_0, frontend_attributes={is_spmd_generated="true"}'
     row = only(entry("x = f32[62,8]{1,0} parameter(0)", "z = f32[] constant(0)", marked))
     assert (row.cause_kind, row.forced_by) == ("pad", "sharding")
+
+
+@pytest.mark.parametrize(
+    ("op_name", "is_einsum"),
+    [
+        ("jit(f)/bqhd,bkhd->bhqk/dot_general", True),
+        ("jit(f)/jit(_einsum)/dot_general", True),
+        ("jit(f)/Dense_0/dot_general", False),
+        ("", False),
+    ],
+)
+def test_letters_are_advice_for_an_einsum_alone(op_name, is_einsum):
+    lines = (
+        "x = f32[64,32]{1,0} parameter(0)",
+        "y = f32[64,32]{0,1} negate(x)",
+        "c = f32[64,32]{1,0} copy(y)",
+        "ROOT d = f32[64,64]{1,0} dot(c, x), lhs_contracting_dims={1}, rhs_contracting_dims={1}, "
+        f'metadata={{op_name="{op_name}"}}',
+    )
+    advice = only(entry(*lines)).suggestion
+    assert ("letters of the einsum" in advice) == is_einsum
+    assert "store the operand in the order that the dot wants" in advice
+
+
+@pytest.mark.parametrize(("shape", "is_advised"), [("s32[]", False), ("f64[]", False), ("f32[64,8]{1,0}", True)])
+def test_no_advice_is_given_for_a_scalar(shape, is_advised):
+    lines = (
+        f"x = {shape} parameter(0)",
+        f"a = {shape} negate(x)",
+        f"c = {shape} copy(a)",
+        f"ROOT r = ({shape}, {shape}) tuple(a, c)",
+    )
+    row = only(entry(*lines))
+    assert (row.suggestion is not None) == is_advised
 
 
 def test_annotations_of_sharding():
