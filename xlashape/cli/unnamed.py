@@ -2,6 +2,7 @@
 
 a module, an instruction, a directory of dumps   summary
 a shape, a report about memory                   why
+a buffer assignment as text                      memory
 a layout, a map                                  draw
 a profile, a directory with nothing else         profile
 """
@@ -15,6 +16,7 @@ from typing import Final
 
 from xlashape.errors import XlashapeError
 from xlashape.hlo.files.convert import decompressed
+from xlashape.hlo.files.dumps import is_assignment_text
 from xlashape.hlo.files.inputs import inputs
 from xlashape.recognition import recognize
 from xlashape.reports.profile.sources import files_of
@@ -51,10 +53,13 @@ def words_of(name: str) -> list[str] | None:
     is_text = not is_file and name != "-"
     if is_text and not any(mark in name for mark in "[{("):
         return None
+    content = b""
     try:
         content = name.encode() if is_text else _standard_input() if name == "-" else Path(name).read_bytes()
         found = recognize(decompressed(content))
     except (XlashapeError, OSError, ValueError):
+        if is_assignment_text(content):
+            return ["memory", name]
         return ["why" if is_text else _SUMMARY, name]  # the error of the command says what is wrong
     command = _COMMANDS[found.kind]
     return [command, found.text if command == "draw" else name]

@@ -26,6 +26,14 @@ OUT_OF_MEMORY = (
     b"  1. Size: 32.00G\n     Shape: s32[8388608,8,4]{2,1,0:T(8,128)}\n     Unpadded size: 1.00G\n"
 )
 
+ASSIGNMENT = b"""BufferAssignment:
+allocation 0: size 400, parameter 0, shape |f32[100]| at ShapeIndex {}:
+ value: <0 x.1 @0> (size=400,offset=0): f32[100]{0}
+allocation 1: size 800, preallocated-temp:
+ value: <1 f.2 @0> (size=600,offset=0): f32[150]{0}
+"""
+STATISTICS = b"BufferAssignment stats:\n             parameter allocation:        400B\n"
+
 # (kind of the schema, content of a file, the command that answers)
 CASES = [
     ("SHAPE", b"f32[3,5]{1,0:T(2,2)}\n", "why"),
@@ -37,6 +45,7 @@ CASES = [
     ("REPORT", REMATERIALIZATION, "why"),
     ("REPORT", b"ptxas error: Entry function 'f' uses too much shared data (0x1a000 bytes, 0xc000 max)\n", "why"),
     ("REPORT", b"the buffers f32[3,4] and bf16[128] are large\n", "why"),
+    ("REPORT", b"Failed to allocate request for 12.50GiB (13421772800B) on device ordinal 0\n", "why"),
     ("PROFILE", PROFILE.read_bytes(), "profile"),
     ("PROFILE", PROFILE.with_name("scan_grad.trace.json.gz").read_bytes(), "profile"),
 ]
@@ -57,6 +66,15 @@ def test_a_file_is_answered_as_by_its_command(kind, content, command, tmp_path):
     assert command_line.run(file).stdout == named.stdout
     assert command_line.run("-", data=content).stdout == command_line.run(command, "-", data=content).stdout
     assert command_line.run(file, "--json").stdout == command_line.run(command, file, "--json").stdout
+
+
+@pytest.mark.parametrize("content", [ASSIGNMENT, ASSIGNMENT + b"\n" + STATISTICS])
+def test_a_buffer_assignment_is_answered_by_memory(content, tmp_path):
+    file = tmp_path / "x"
+    file.write_bytes(content)
+    answer = command_line.run(file)
+    assert answer.stdout == command_line.run("memory", file).stdout
+    assert b"temporaries  800 bytes" in answer.stdout, answer.stderr
 
 
 @pytest.mark.parametrize(("kind", "text", "shape"), TEXTS)
