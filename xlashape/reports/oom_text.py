@@ -344,7 +344,8 @@ _EXACT: Final = re.compile(r"\(\s*(-?[\d,]+) bytes\s*\)")
 _MOST_DETAIL: Final = 1_000
 _BRACKETED: Final = re.compile(r"\((.*)\)\s*\[?([^\[\]]*)\]?")
 _SAYS_AMOUNTS: Final = re.compile(
-    r"usage >=|requirement|capacity|allocator status|BufferAssignment|CompiledMemoryStats|rematerialization|trying to allocate|Attempting to reserve"
+    r"usage >=|requirement|capacity|allocator status|BufferAssignment|CompiledMemoryStats|rematerialization|trying to allocate"
+    r"|Attempting\s+to|[Ff]ailed\s+to\s+alloc|[Cc]ould\s+not\s+allocate|ERROR_OUT_OF_MEMORY|E(?:RROR_|rror)OutOfMemory"
 )
 _BEGINS_AMOUNTS: Final = re.compile(_SAYS_AMOUNTS.pattern + r"|^Largest program|^Peak buffers|^Persistent allocations")
 _HEADINGS: Final = tuple(
@@ -363,7 +364,9 @@ _ENTRY: Final = re.compile(
     rf"(?P<name>[A-Za-z][\w/\-]*(?: [\w/\-]+){{0,8}}(?: ?\([^()]*\))?):?\s{{1,200}}(?P<text>unknown size|unknown|{_AMOUNT})(?P<detail>.*)"
 )
 _BEGINS_HEADING: Final = re.compile(r"(?:Total|Program|\w+ capacity|Heap|Persistent|BufferAssignment|Largest|Peak) ?")
-_BEGINS_SENTENCE: Final = re.compile(r"Output size|Attempting to|Can't reduce|Allocator \(|(?:Ran o|O)ut of memory")
+_BEGINS_SENTENCE: Final = re.compile(
+    r"Output size|Attempting to|Can't reduce|Allocator \(|(?:Ran o|O)ut of memory|[Ff]ailed to"
+)
 _EMPTY_ENTRIES: Final = ("overlays",)
 # The group of a sentence's amounts, and its pattern. The names of the pattern's groups are the names of the amounts.
 _SENTENCES: Final = tuple(
@@ -373,7 +376,13 @@ _SENTENCES: Final = tuple(
         ("reservation", r"Attempting to reserve (?P<requested>SIZE) at the \w+ of memory\. That was not possible\. There are (?P<free>SIZE) free, (?P<reserved>SIZE) reserved, and (?P<reservable>SIZE) reservable\.?"),
         ("reservation", r"attempting reservation for program memory"),
         ("rematerialization", r"Can't reduce memory use below (?P<limit>SIZE)(?P<limit_exact> \([\d,]+ bytes\))? by rematerialization; only reduced to (?P<reduced_to>SIZE)(?P<reduced_to_exact> \([\d,]+ bytes\))?(?:, down from (?P<originally>SIZE)(?P<originally_exact> \([\d,]+ bytes\))? originally)?"),
-        ("allocator", r"Allocator \((?P<allocator>[^()]*)\) ran out of memory trying to allocate (?P<requested>SIZE)(?: \(rounded to (?P<rounded>\d+)\))?\s*(?:requested by op)?(?:[^\S\n]+[\w/.\-]+)?"),
+        ("allocator", r"Allocator \((?P<allocator>[^()]*)\) ran out of memory trying to allocate (?:(?P<wanted>SIZE)[^.]{0,80}\. The caller indicates that this is not a failure[^.]{0,200}\.?|(?P<requested>SIZE)(?: \(rounded to (?P<rounded>\d+)\))?\s*(?:requested by op)?(?:[^\S\n]+[\w/.\-]+)?)"),
+        ("allocator", r"Attempting to allocate (?P<requested>SIZE)\. That was not possible\. There (?:are|is) (?P<free>SIZE) free\.?(?:; \((?P<on>\w+)\))?"),
+        ("allocator", r"[Ff]ailed to alloc(?:ate)? (?:request for )?(?P<requested>SIZE)(?P<requested_exact> \([\d,]+\s?(?:B|bytes)\))?(?: on (?P<on>device ordinal \d+)| (?:on|of)(?: pinned)? (?P<memory>host)(?: memory)?| for (?P<purpose>new constant))?"),
+        ("allocator", r"[Cc]ould not allocate (?:\w+ )?(?P<memory>host) memory of size:? (?P<requested>SIZE)"),
+        ("allocator", r"(?P<error>CUDA_ERROR_OUT_OF_MEMORY|HIP_ERROR_OutOfMemory|hipErrorOutOfMemory)(?:: out of memory)?"),
+        ("allocator", r"(?:Stats: )?Limit: (?P<limit>SIZE) InUse: (?P<in_use>SIZE)(?: MaxInUse: (?P<most_in_use>SIZE))?(?: NumAllocs: \d+)?(?: MaxAllocSize: (?P<largest_allocation>SIZE))?(?: Reserved: SIZE)?(?: PeakReserved: SIZE)?(?: LargestFreeBlock: (?P<largest_free_block>SIZE))?"),
+        ("", r"BFCAllocator dump for \S+|Sum Total of in-use chunks: SIZE|Total bytes in pool: [^\n]*"),
         ("allocator", r"Out of memory (?:while trying to allocate|allocating) (?P<requested>SIZE)(?: bytes)?\.?"),
         ("", r"Ran out of memory (?:in memory space|on) \w+[.,]?(?: Used SIZE of SIZE \w+\.)?(?: Exceeded \w+ capacity by SIZE\.?)?"),
         ("", r"[^\n]*(?:RESOURCE_EXHAUSTED|Resource exhausted|Closing session due to error):?(?: From /job:\S+)?[ \t]*(?=\n|\Z)"),
@@ -431,7 +440,7 @@ def _read_amounts(cleaned: str, most: int | None = None) -> tuple[list[ReportedA
                 if text is not None and not name.endswith("_exact"):
                     exact = parts.get(f"{name}_exact")
                     size = parse_size(exact.strip("() \n").removesuffix("bytes").strip() if exact else text)
-                    found.append(ReportedAmount(group, name.replace("_", " "), text, size))
+                    found.append(ReportedAmount(group, name.replace("_", " "), text.strip(), size))
     for match in _STATS.finditer(cleaned):
         spans.append(match.span())
         for name, text in _STATS_FIELD.findall(match["fields"]):

@@ -46,6 +46,29 @@ def test_a_kernel_that_needs_more_scoped_memory_than_the_limit(
     assert ("vmem_limit_bytes" in first) == (opcode == "custom-call")
 
 
+# The bytes of VMEM of a core that jax.experimental.pallas.tpu states for each generation.
+@pytest.mark.parametrize(
+    ("target", "mebibytes"),
+    [
+        ("tpu-v2", 16),
+        ("tpu-v3", 16),
+        ("tpu-v4", 16),
+        ("tpu-v5e", 128),
+        ("tpu-v5p", 64),
+        ("tpu-v6e", 128),
+        ("tpu-7x", 64),
+    ],
+)
+def test_no_limit_helps_beyond_the_vmem_of_the_chip(target: str, mebibytes: int) -> None:
+    for needed in (mebibytes - 1, mebibytes, mebibytes + 1, 1000):
+        sizes = {"needed": f"{needed}.00M", "limit": "8.00M", "excess": f"{needed - 8}.00M"}
+        text = SCOPED.format(code="", name="kern.3", opcode="custom-call", **sizes)
+        told = " ".join(str(xs.why(text, target=target)).split())
+        assert told.startswith(f"kern.3 (custom-call) needs {needed}.00 MiB of scoped VMEM; the limit is 8.00 MiB")
+        assert f"{mebibytes}.00 MiB of" in told
+        assert ("No limit helps" in told, "limit_kib" in told) == (needed > mebibytes, needed <= mebibytes)
+
+
 WORDINGS = (
     "[spmd] Involuntary full rematerialization. The compiler was not able to go from sharding {one} to {other} without "
     "doing a full rematerialization of the tensor for HLO operation: %add.1 = {shape} add(%p.1, %p.2), sharding={one}. "

@@ -20,7 +20,7 @@ from xlashape.errors import XlashapeError
 from xlashape.limits import spend
 from xlashape.reports.oom_text import SIZE_PATTERN, ReportedAmount, ReportedTotals, parse_size, read_report
 from xlashape.reports.text import cut_middle
-from xlashape.shape import Shape
+from xlashape.shape import Shape, Target
 
 if TYPE_CHECKING:
     from xlashape.indexing.sharding.resharding import Reshard
@@ -28,6 +28,16 @@ if TYPE_CHECKING:
 _MOST_MESSAGES: Final = 100
 _SHOWN: Final = 5
 _NAME_LENGTH: Final = 80
+_VMEM: Final = {
+    "v2": 16 << 20,
+    "v3": 16 << 20,
+    "v4": 16 << 20,
+    "v5e": 128 << 20,
+    "v5p": 64 << 20,
+    "v6e": 128 << 20,
+    "7x": 64 << 20,
+}
+"""The generation of a TPU → the bytes of VMEM of a core."""
 _SCOPED: Final = re.compile(
     rf"Scoped\s+allocation\s+with\s+size\s+(?P<needed>{SIZE_PATTERN})\s+and\s+limit\s+(?P<limit>{SIZE_PATTERN})\s+exceeded"
     rf"\s+scoped\s+(?P<space>\w{{1,20}})\s+limit\s+by\s+(?P<excess>{SIZE_PATTERN})"
@@ -58,8 +68,8 @@ class Messages(NamedTuple):
     totals: ReportedTotals | None = None
 
 
-def read_messages(cleaned: str) -> Messages | None:
-    """The messages in a cleaned text; None where it has none of these kinds.
+def read_messages(cleaned: str, target: Target | None = None) -> Messages | None:
+    """The messages in a cleaned text; None where it has none of these kinds. `target`: the device that they are of.
 
     >>> found = read_messages(
     ...     "Ran out of memory in memory space vmem while allocating on stack for %k.3 = f32[8] custom-call(%a). "
@@ -68,14 +78,12 @@ def read_messages(cleaned: str) -> Messages | None:
     >>> found.said[0]
     'k.3 (custom-call) needs 21.50 MiB of scoped VMEM; the limit is 16.00 MiB, 5.50 MiB too little.'
     """
-    for read in (_scoped, _remats, _shared, _without_sizes):
-        found = read(cleaned)
-        if found is not None:
-            return found
-    return None
+    scoped = _scoped(cleaned, _VMEM.get(target.generation) if target is not None else None)
+    return scoped or _remats(cleaned) or _shared(cleaned) or _without_sizes(cleaned)
 
 
-def _scoped(cleaned: str) -> Messages | None:
+def _scoped(cleaned: str, vmem: int | None) -> Messages | None:
+    """The messages about scoped memory. `vmem`: the bytes of VMEM of the chip; None where it is not known."""
     said: list[str] = []
     amounts: list[ReportedAmount] = []
     totals: ReportedTotals | None = None
@@ -108,7 +116,11 @@ def _scoped(cleaned: str) -> Messages | None:
     if totals.memory_space == "scoped vmem":
         flag = f"--xla_tpu_scoped_vmem_limit_kib={ceil_div(most, 1024)}"
         kernel = f"pltpu.CompilerParams(vmem_limit_bytes={most}) of a Pallas kernel, or " if is_kernel else ""
-        said.append(f"Smaller blocks take less; {kernel}{flag} raises the limit, if the chip has as much.")
+        if vmem is not None and most > vmem:
+            said.append(f"No limit helps: the chip has {binary_text(vmem)} of VMEM. Smaller blocks take less.")
+        else:
+            there = "if the chip has as much" if vmem is None else f"up to the {binary_text(vmem)} of the chip"
+            said.append(f"Smaller blocks take less; {kernel}{flag} raises the limit, {there}.")
     return Messages(tuple(said), tuple(amounts), totals)
 
 

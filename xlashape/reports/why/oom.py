@@ -36,6 +36,16 @@ _OLD_TPU: Final = "tpu-v3"
 _MOST_SHAPES: Final = 100
 _LITTLE: Final = 1 << 30
 """A request of fewer bytes does not fail on an empty device: all have several GiB."""
+_REQUESTS: Final = ("allocator", "reservation")
+"""The groups of amounts that are requests of memory."""
+_ABOUT: Final = {"memory": "in memory of the", "purpose": "for a", "on": "on"}
+"""What a request may name → the words before it."""
+_HELPS: Final = {
+    "memory": "it is the host's own memory that ran out, not the device's",
+    "purpose": "a constant takes device memory of its own: pass large arrays as arguments of the function",
+    "error": "other processes on the GPU, or XLA's own pool (XLA_PYTHON_CLIENT_MEM_FRACTION), may hold its memory",
+}
+"""What a request may name → what that tells. The first counts: a GPU's driver also fails for host memory."""
 _SHOWN_UNREAD: Final = 5
 """The most lines that were not understood which the headline shows."""
 _WIDTH: Final = 80
@@ -242,7 +252,22 @@ class ReportMemory(MemoryAnswer):
         if exceeded is None and self.reported is not None:
             used, capacity = parse_size(self.reported.used), parse_size(self.reported.capacity)
             exceeded = used - capacity if used is not None and capacity is not None else None
+        asked, free = self._request
+        if exceeded is None and asked is not None and free is not None and free < asked:
+            exceeded = asked - free
         return None if exceeded is None else max(0, exceeded)
+
+    @property
+    def _request(self) -> tuple[int | None, int | None]:
+        """The bytes of the largest request that failed, and those that were free; None where the text does not state
+        them."""
+        rows = [each for each in self.stated if each.group in _REQUESTS and each.bytes is not None]
+        asked = [each.bytes for each in rows if each.name == "requested" and each.bytes is not None]
+        amounts = {each.name: each.bytes for each in rows}
+        free, limit, held = [amounts.get(name) for name in ("free", "limit", "in use")]
+        if free is None and limit is not None and held is not None:
+            free = max(0, limit - held)
+        return max(asked, default=None), free
 
     def headline(self) -> str:
         """The bytes used, available and in excess, the sums over the allocations, the other amounts, and the lines that
@@ -292,7 +317,8 @@ class ReportMemory(MemoryAnswer):
         excess = f": {binary_text(must_go)} too much" if must_go else ""
         taken = stated.get(("HBM capacity", "Currently allocated"))
         asked = stated.get(("HBM capacity", "Program requirement"))
-        requested = stated.get(("allocator", "requested"))
+        requested, free = self._request
+        named = {each.name: each.text for each in self.stated if each.group == "allocator"}
         if capacity and taken is not None and asked is not None and must_go:
             reserved = capacity + must_go - taken - asked  # so that the parts add up to the excess
             held = f"{binary_text(reserved)} are reserved and " if reserved > 0 else ""
@@ -302,13 +328,27 @@ class ReportMemory(MemoryAnswer):
             yield f"{before}{binary_text(used)} are needed, {binary_text(capacity)} are there{excess}"
         elif requested is not None:
             whole = f", and the program's buffers are {binary_text(total)} in all" if total else ""
-            yield f"a request of {binary_text(requested)} failed{whole}; the text does not say how much was free"
-            if max(requested, total or 0) < _LITTLE:
+            about = "".join([f" {words} {named[name]}" for name, words in _ABOUT.items() if name in named])
+            left = "the text does not say how much was free"
+            if free is not None:
+                limit = stated.get(("allocator", "limit"))
+                there = f"of {binary_text(limit)}, {binary_text(free)}" if limit else binary_text(free)
+                left = f"{there} were free{excess or ', but not in one piece'}"
+            yield f"a request of {binary_text(requested)}{about} failed{whole}; {left}"
+            yield from [advice for name, advice in _HELPS.items() if name in named][:1]
+            if free is None and max(requested, total or 0) < _LITTLE:
                 yield "so little fails only where the device was full before: by other arrays, programs or processes"
         elif used is not None:
             yield f"{before}{binary_text(used)} are needed; the text does not say how much is there"
         elif total:
             yield f"the program's buffers are {binary_text(total)} in all; the text does not say how much is there"
+        elif "wanted" in named:
+            left = "" if free is None else f", and {binary_text(free)} were free"
+            yield f"{binary_text(parse_size(named['wanted']) or 0)} were asked for{left}"
+            yield "this is no failure: the caller goes on without them, and may be slower"
+        elif "error" in named:
+            yield "the driver of the GPU ran out of memory; the text does not say how much was asked for, or was free"
+            yield _HELPS["error"]
         if space == "vmem" or self.cut.endswith("(scoped)") or any(one.kind == "scoped" for one in reports):
             yield (
                 "VMEM holds the blocks and scratch of kernels, and what XLA keeps on the chip: smaller blocks "
@@ -377,7 +417,7 @@ def report_memory(text: str, target: Target | None = None) -> ReportMemory:
     ('6.00G', '48.00M', '5.95G', '128.0', True)
     """
     cleaned = clean(text)
-    said = read_messages(cleaned)
+    said = read_messages(cleaned, target)
     if said is not None:
         return ReportMemory(said.totals, (), said.amounts, said=said.said)
     read = read_report(cleaned)
