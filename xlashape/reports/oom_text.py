@@ -385,7 +385,7 @@ _SENTENCES: Final = tuple(
         ("", r"BFCAllocator dump for \S+|Sum Total of in-use chunks: SIZE|Total bytes in pool: [^\n]*"),
         ("allocator", r"Out of memory (?:while trying to allocate|allocating) (?P<requested>SIZE)(?: bytes)?\.?"),
         ("", r"Ran out of memory (?:in memory space|on) \w+[.,]?(?: Used SIZE of SIZE \w+\.)?(?: Exceeded \w+ capacity by SIZE\.?)?"),
-        ("", r"[^\n]*(?:RESOURCE_EXHAUSTED|Resource exhausted|Closing session due to error):?(?: From /job:\S+)?[ \t]*(?=\n|\Z)"),
+        ("", r"(?m:^)[^\n]*(?:RESOURCE_EXHAUSTED|Resource exhausted|Closing session due to error):?(?: From /job:\S+)?[ \t]*(?=\n|\Z)"),
         ("", r"the total memory required for HLO temporaries \(SIZE\) exceeds available \w+ \(SIZE\)\.?"),
     )
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Requests of memory that allocators and drivers refused: each message in units and behind prefixes, as logs have it."""
+"""Requests of memory that allocators and drivers refused: in units and behind prefixes, as logs have them."""
 
 from __future__ import annotations
 
