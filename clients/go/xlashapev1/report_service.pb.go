@@ -3559,6 +3559,8 @@ type CostByRow struct {
 	PaddedBytes *int64 `protobuf:"varint,6,opt,name=padded_bytes,json=paddedBytes,proto3,oneof" json:"padded_bytes,omitempty"`
 	// The least time that they take on the target, in seconds.
 	LeastTime *float64 `protobuf:"fixed64,7,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
+	// What the most of this time is for.
+	Bound Bound `protobuf:"varint,10,opt,name=bound,proto3,enum=xlashape.v1.Bound" json:"bound,omitempty"`
 	// The share of the sum of all least times, or without a target of all bytes.
 	Share         *float64 `protobuf:"fixed64,8,opt,name=share,proto3,oneof" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3642,6 +3644,13 @@ func (x *CostByRow) GetLeastTime() float64 {
 		return *x.LeastTime
 	}
 	return 0
+}
+
+func (x *CostByRow) GetBound() Bound {
+	if x != nil {
+		return x.Bound
+	}
+	return Bound_BOUND_UNSPECIFIED
 }
 
 func (x *CostByRow) GetShare() float64 {
@@ -7607,17 +7616,17 @@ type DiffTotals struct {
 	DeltaBytes *int64 `protobuf:"varint,5,opt,name=delta_bytes,json=deltaBytes,proto3,oneof" json:"delta_bytes,omitempty"`
 	// How many more bytes of buffers that are padding the second module has.
 	DeltaPaddingBytes *int64 `protobuf:"varint,6,opt,name=delta_padding_bytes,json=deltaPaddingBytes,proto3,oneof" json:"delta_padding_bytes,omitempty"`
-	// How many more bytes that executed instructions read the second module has.
+	// How many more bytes that executed instructions read in one run the second module has.
 	DeltaBytesRead *int64 `protobuf:"varint,7,opt,name=delta_bytes_read,json=deltaBytesRead,proto3,oneof" json:"delta_bytes_read,omitempty"`
-	// How many more bytes that executed instructions write the second module has.
+	// How many more bytes that executed instructions write in one run the second module has.
 	DeltaBytesWritten *int64 `protobuf:"varint,8,opt,name=delta_bytes_written,json=deltaBytesWritten,proto3,oneof" json:"delta_bytes_written,omitempty"`
 	// How many more copies the second module has.
 	DeltaCopies *int64 `protobuf:"varint,9,opt,name=delta_copies,json=deltaCopies,proto3,oneof" json:"delta_copies,omitempty"`
-	// How many more bytes that copies read and write, each time that they run, the second module has.
+	// How many more bytes that copies read and write in one run the second module has.
 	DeltaCopyBytes *int64 `protobuf:"varint,10,opt,name=delta_copy_bytes,json=deltaCopyBytes,proto3,oneof" json:"delta_copy_bytes,omitempty"`
 	// How many more collectives the second module has.
 	DeltaCollectives *int64 `protobuf:"varint,11,opt,name=delta_collectives,json=deltaCollectives,proto3,oneof" json:"delta_collectives,omitempty"`
-	// How many more bytes of the results of collectives the second module has.
+	// How many more bytes of the results of collectives in one run the second module has.
 	DeltaCollectiveBytes *int64 `protobuf:"varint,12,opt,name=delta_collective_bytes,json=deltaCollectiveBytes,proto3,oneof" json:"delta_collective_bytes,omitempty"`
 	// How many more fusions the second module has.
 	DeltaFusions *int64 `protobuf:"varint,13,opt,name=delta_fusions,json=deltaFusions,proto3,oneof" json:"delta_fusions,omitempty"`
@@ -7792,17 +7801,17 @@ type DiffRow struct {
 	DeltaBytes *int64 `protobuf:"varint,7,opt,name=delta_bytes,json=deltaBytes,proto3,oneof" json:"delta_bytes,omitempty"`
 	// How many more bytes of buffers that are padding the second module has.
 	DeltaPaddingBytes *int64 `protobuf:"varint,8,opt,name=delta_padding_bytes,json=deltaPaddingBytes,proto3,oneof" json:"delta_padding_bytes,omitempty"`
-	// How many more bytes that executed instructions read the second module has.
+	// How many more bytes that executed instructions read in one run the second module has.
 	DeltaBytesRead *int64 `protobuf:"varint,9,opt,name=delta_bytes_read,json=deltaBytesRead,proto3,oneof" json:"delta_bytes_read,omitempty"`
-	// How many more bytes that executed instructions write the second module has.
+	// How many more bytes that executed instructions write in one run the second module has.
 	DeltaBytesWritten *int64 `protobuf:"varint,10,opt,name=delta_bytes_written,json=deltaBytesWritten,proto3,oneof" json:"delta_bytes_written,omitempty"`
 	// How many more copies the second module has.
 	DeltaCopies *int64 `protobuf:"varint,11,opt,name=delta_copies,json=deltaCopies,proto3,oneof" json:"delta_copies,omitempty"`
-	// How many more bytes that copies read and write, each time that they run, the second module has.
+	// How many more bytes that copies read and write in one run the second module has.
 	DeltaCopyBytes *int64 `protobuf:"varint,12,opt,name=delta_copy_bytes,json=deltaCopyBytes,proto3,oneof" json:"delta_copy_bytes,omitempty"`
 	// How many more collectives the second module has.
 	DeltaCollectives *int64 `protobuf:"varint,13,opt,name=delta_collectives,json=deltaCollectives,proto3,oneof" json:"delta_collectives,omitempty"`
-	// How many more bytes of the results of collectives the second module has.
+	// How many more bytes of the results of collectives in one run the second module has.
 	DeltaCollectiveBytes *int64 `protobuf:"varint,14,opt,name=delta_collective_bytes,json=deltaCollectiveBytes,proto3,oneof" json:"delta_collective_bytes,omitempty"`
 	// How many more fusions the second module has.
 	DeltaFusions *int64 `protobuf:"varint,15,opt,name=delta_fusions,json=deltaFusions,proto3,oneof" json:"delta_fusions,omitempty"`
@@ -8266,17 +8275,17 @@ type DiffByRow struct {
 	DeltaBytes *int64 `protobuf:"varint,3,opt,name=delta_bytes,json=deltaBytes,proto3,oneof" json:"delta_bytes,omitempty"`
 	// How many more bytes of buffers that are padding the second module has.
 	DeltaPaddingBytes *int64 `protobuf:"varint,4,opt,name=delta_padding_bytes,json=deltaPaddingBytes,proto3,oneof" json:"delta_padding_bytes,omitempty"`
-	// How many more bytes that executed instructions read the second module has.
+	// How many more bytes that executed instructions read in one run the second module has.
 	DeltaBytesRead *int64 `protobuf:"varint,5,opt,name=delta_bytes_read,json=deltaBytesRead,proto3,oneof" json:"delta_bytes_read,omitempty"`
-	// How many more bytes that executed instructions write the second module has.
+	// How many more bytes that executed instructions write in one run the second module has.
 	DeltaBytesWritten *int64 `protobuf:"varint,6,opt,name=delta_bytes_written,json=deltaBytesWritten,proto3,oneof" json:"delta_bytes_written,omitempty"`
 	// How many more copies the second module has.
 	DeltaCopies *int64 `protobuf:"varint,7,opt,name=delta_copies,json=deltaCopies,proto3,oneof" json:"delta_copies,omitempty"`
-	// How many more bytes that copies read and write, each time that they run, the second module has.
+	// How many more bytes that copies read and write in one run the second module has.
 	DeltaCopyBytes *int64 `protobuf:"varint,8,opt,name=delta_copy_bytes,json=deltaCopyBytes,proto3,oneof" json:"delta_copy_bytes,omitempty"`
 	// How many more collectives the second module has.
 	DeltaCollectives *int64 `protobuf:"varint,9,opt,name=delta_collectives,json=deltaCollectives,proto3,oneof" json:"delta_collectives,omitempty"`
-	// How many more bytes of the results of collectives the second module has.
+	// How many more bytes of the results of collectives in one run the second module has.
 	DeltaCollectiveBytes *int64 `protobuf:"varint,10,opt,name=delta_collective_bytes,json=deltaCollectiveBytes,proto3,oneof" json:"delta_collective_bytes,omitempty"`
 	// How many more fusions the second module has.
 	DeltaFusions *int64 `protobuf:"varint,11,opt,name=delta_fusions,json=deltaFusions,proto3,oneof" json:"delta_fusions,omitempty"`
@@ -13331,7 +13340,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06_spaceB\r\n" +
 	"\v_bytes_readB\x10\n" +
 	"\x0e_bytes_writtenB\x0f\n" +
-	"\r_padded_bytes\"\x88\x03\n" +
+	"\r_padded_bytes\"\xb2\x03\n" +
 	"\tCostByRow\x12\x19\n" +
 	"\x05group\x18\t \x01(\tH\x00R\x05group\x88\x01\x01\x12'\n" +
 	"\finstructions\x18\x02 \x01(\x03H\x01R\finstructions\x88\x01\x01\x12\x19\n" +
@@ -13340,7 +13349,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05bytes\x18\x05 \x01(\x03H\x04R\x05bytes\x88\x01\x01\x12&\n" +
 	"\fpadded_bytes\x18\x06 \x01(\x03H\x05R\vpaddedBytes\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"least_time\x18\a \x01(\x01H\x06R\tleastTime\x88\x01\x01\x12\x19\n" +
+	"least_time\x18\a \x01(\x01H\x06R\tleastTime\x88\x01\x01\x12(\n" +
+	"\x05bound\x18\n" +
+	" \x01(\x0e2\x12.xlashape.v1.BoundR\x05bound\x12\x19\n" +
 	"\x05share\x18\b \x01(\x01H\aR\x05share\x88\x01\x01B\b\n" +
 	"\x06_groupB\x0f\n" +
 	"\r_instructionsB\b\n" +
@@ -15357,170 +15368,171 @@ var file_xlashape_v1_report_service_proto_depIdxs = []int32{
 	6,   // 21: xlashape.v1.CostRow.basis:type_name -> xlashape.v1.CostBasis
 	115, // 22: xlashape.v1.CostRow.spaces:type_name -> xlashape.v1.CostRow.SpacesEntry
 	7,   // 23: xlashape.v1.CostRow.bound:type_name -> xlashape.v1.Bound
-	117, // 24: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
-	118, // 25: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
-	10,  // 26: xlashape.v1.SizeRequest.table:type_name -> xlashape.v1.SizeTable
-	5,   // 27: xlashape.v1.SizeRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 28: xlashape.v1.SizeRequest.target:type_name -> xlashape.v1.Target
-	9,   // 29: xlashape.v1.SizeRequest.order:type_name -> xlashape.v1.SizeOrder
-	1,   // 30: xlashape.v1.SizeRequest.frames:type_name -> xlashape.v1.Frames
-	47,  // 31: xlashape.v1.SizeResponse.totals:type_name -> xlashape.v1.SizeTotals
-	48,  // 32: xlashape.v1.SizeResponse.buffers:type_name -> xlashape.v1.SizeRow
-	49,  // 33: xlashape.v1.SizeResponse.by:type_name -> xlashape.v1.SizeByRow
-	0,   // 34: xlashape.v1.SizeTotals.target:type_name -> xlashape.v1.Target
-	117, // 35: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
-	118, // 36: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
-	15,  // 37: xlashape.v1.WhyRequest.table:type_name -> xlashape.v1.WhyTable
-	0,   // 38: xlashape.v1.WhyRequest.target:type_name -> xlashape.v1.Target
-	1,   // 39: xlashape.v1.WhyRequest.frames:type_name -> xlashape.v1.Frames
-	52,  // 40: xlashape.v1.WhyResponse.totals:type_name -> xlashape.v1.WhyTotals
-	53,  // 41: xlashape.v1.WhyResponse.buffers:type_name -> xlashape.v1.WhyRow
-	54,  // 42: xlashape.v1.WhyResponse.causes:type_name -> xlashape.v1.WhyCausesRow
-	55,  // 43: xlashape.v1.WhyResponse.suggestions:type_name -> xlashape.v1.WhySuggestionsRow
-	56,  // 44: xlashape.v1.WhyResponse.donated:type_name -> xlashape.v1.WhyDonatedRow
-	57,  // 45: xlashape.v1.WhyResponse.stated:type_name -> xlashape.v1.WhyStatedRow
-	11,  // 46: xlashape.v1.WhyTotals.kind:type_name -> xlashape.v1.WhySubject
-	0,   // 47: xlashape.v1.WhyTotals.target:type_name -> xlashape.v1.Target
-	12,  // 48: xlashape.v1.WhyCausesRow.kind:type_name -> xlashape.v1.WhyCauseKind
-	13,  // 49: xlashape.v1.WhySuggestionsRow.kind:type_name -> xlashape.v1.WhySuggestionKind
-	14,  // 50: xlashape.v1.WhyDonatedRow.kind:type_name -> xlashape.v1.AliasKind
-	117, // 51: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
-	18,  // 52: xlashape.v1.MemoryRequest.table:type_name -> xlashape.v1.MemoryTable
-	5,   // 53: xlashape.v1.MemoryRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 54: xlashape.v1.MemoryRequest.target:type_name -> xlashape.v1.Target
-	1,   // 55: xlashape.v1.MemoryRequest.frames:type_name -> xlashape.v1.Frames
-	60,  // 56: xlashape.v1.MemoryResponse.totals:type_name -> xlashape.v1.MemoryTotals
-	61,  // 57: xlashape.v1.MemoryResponse.peak_buffers:type_name -> xlashape.v1.MemoryRow
-	62,  // 58: xlashape.v1.MemoryResponse.timeline:type_name -> xlashape.v1.MemoryTimelineRow
-	63,  // 59: xlashape.v1.MemoryResponse.spaces:type_name -> xlashape.v1.MemorySpacesRow
-	64,  // 60: xlashape.v1.MemoryResponse.by:type_name -> xlashape.v1.MemoryByRow
-	61,  // 61: xlashape.v1.MemoryResponse.at:type_name -> xlashape.v1.MemoryRow
-	65,  // 62: xlashape.v1.MemoryResponse.fit:type_name -> xlashape.v1.MemoryFitRow
-	0,   // 63: xlashape.v1.MemoryTotals.target:type_name -> xlashape.v1.Target
-	16,  // 64: xlashape.v1.MemoryRow.kind:type_name -> xlashape.v1.BufferKind
-	116, // 65: xlashape.v1.MemoryTimelineRow.spaces:type_name -> xlashape.v1.MemoryTimelineRow.SpacesEntry
-	17,  // 66: xlashape.v1.MemoryFitRow.change:type_name -> xlashape.v1.PeakChangeKind
-	117, // 67: xlashape.v1.CollectivesRequest.module:type_name -> xlashape.v1.ModuleInput
-	22,  // 68: xlashape.v1.CollectivesRequest.table:type_name -> xlashape.v1.CollectivesTable
-	5,   // 69: xlashape.v1.CollectivesRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 70: xlashape.v1.CollectivesRequest.target:type_name -> xlashape.v1.Target
-	1,   // 71: xlashape.v1.CollectivesRequest.frames:type_name -> xlashape.v1.Frames
-	68,  // 72: xlashape.v1.CollectivesResponse.totals:type_name -> xlashape.v1.CollectivesTotals
-	69,  // 73: xlashape.v1.CollectivesResponse.rows:type_name -> xlashape.v1.CollectivesRow
-	70,  // 74: xlashape.v1.CollectivesResponse.by:type_name -> xlashape.v1.CollectivesByRow
-	71,  // 75: xlashape.v1.CollectivesResponse.findings:type_name -> xlashape.v1.CollectivesFindingsRow
-	0,   // 76: xlashape.v1.CollectivesTotals.target:type_name -> xlashape.v1.Target
-	19,  // 77: xlashape.v1.CollectivesRow.kind:type_name -> xlashape.v1.CollectiveKind
-	20,  // 78: xlashape.v1.CollectivesRow.mode:type_name -> xlashape.v1.GroupMode
-	21,  // 79: xlashape.v1.CollectivesFindingsRow.kind:type_name -> xlashape.v1.CollectiveFindingKind
-	117, // 80: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
-	117, // 81: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
-	24,  // 82: xlashape.v1.DiffRequest.table:type_name -> xlashape.v1.DiffTable
-	5,   // 83: xlashape.v1.DiffRequest.by:type_name -> xlashape.v1.Grouping
-	1,   // 84: xlashape.v1.DiffRequest.frames:type_name -> xlashape.v1.Frames
-	74,  // 85: xlashape.v1.DiffResponse.totals:type_name -> xlashape.v1.DiffTotals
-	75,  // 86: xlashape.v1.DiffResponse.changes:type_name -> xlashape.v1.DiffRow
-	76,  // 87: xlashape.v1.DiffResponse.measures:type_name -> xlashape.v1.DiffMeasuresRow
-	77,  // 88: xlashape.v1.DiffResponse.peak:type_name -> xlashape.v1.DiffPeakRow
-	78,  // 89: xlashape.v1.DiffResponse.by:type_name -> xlashape.v1.DiffByRow
-	23,  // 90: xlashape.v1.DiffRow.kind:type_name -> xlashape.v1.ChangeKind
-	117, // 91: xlashape.v1.EquivalentRequest.a:type_name -> xlashape.v1.ModuleInput
-	117, // 92: xlashape.v1.EquivalentRequest.b:type_name -> xlashape.v1.ModuleInput
-	1,   // 93: xlashape.v1.EquivalentRequest.frames:type_name -> xlashape.v1.Frames
-	81,  // 94: xlashape.v1.EquivalentResponse.totals:type_name -> xlashape.v1.EquivalentTotals
-	82,  // 95: xlashape.v1.EquivalentResponse.stages:type_name -> xlashape.v1.EquivalentRow
-	25,  // 96: xlashape.v1.EquivalentTotals.verdict:type_name -> xlashape.v1.Verdict
-	25,  // 97: xlashape.v1.EquivalentRow.verdict:type_name -> xlashape.v1.Verdict
-	117, // 98: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
-	29,  // 99: xlashape.v1.CopiesRequest.table:type_name -> xlashape.v1.CopiesTable
-	5,   // 100: xlashape.v1.CopiesRequest.by:type_name -> xlashape.v1.Grouping
-	1,   // 101: xlashape.v1.CopiesRequest.frames:type_name -> xlashape.v1.Frames
-	85,  // 102: xlashape.v1.CopiesResponse.totals:type_name -> xlashape.v1.CopiesTotals
-	86,  // 103: xlashape.v1.CopiesResponse.rows:type_name -> xlashape.v1.CopiesRow
-	87,  // 104: xlashape.v1.CopiesResponse.causes:type_name -> xlashape.v1.CopiesCausesRow
-	88,  // 105: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
-	89,  // 106: xlashape.v1.CopiesResponse.by:type_name -> xlashape.v1.CopiesByRow
-	26,  // 107: xlashape.v1.CopiesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
-	27,  // 108: xlashape.v1.CopiesRow.times_bound:type_name -> xlashape.v1.TimesBound
-	26,  // 109: xlashape.v1.CopiesCausesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
-	28,  // 110: xlashape.v1.CopiesSuggestionsRow.kinds:type_name -> xlashape.v1.CopyEditKind
-	117, // 111: xlashape.v1.IndexingMapsRequest.module:type_name -> xlashape.v1.ModuleInput
-	119, // 112: xlashape.v1.IndexingMapsRequest.direction:type_name -> xlashape.v1.Direction
-	120, // 113: xlashape.v1.IndexingMapsRequest.style:type_name -> xlashape.v1.TextStyle
-	92,  // 114: xlashape.v1.IndexingMapsResponse.totals:type_name -> xlashape.v1.MapTotals
-	93,  // 115: xlashape.v1.IndexingMapsResponse.maps:type_name -> xlashape.v1.MapRow
-	119, // 116: xlashape.v1.MapTotals.direction:type_name -> xlashape.v1.Direction
-	119, // 117: xlashape.v1.MapRow.direction:type_name -> xlashape.v1.Direction
-	121, // 118: xlashape.v1.MapRow.knowledge:type_name -> xlashape.v1.Knowledge
-	122, // 119: xlashape.v1.MapRow.indexing:type_name -> xlashape.v1.OperandIndexing
-	117, // 120: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
-	120, // 121: xlashape.v1.TileRequest.style:type_name -> xlashape.v1.TextStyle
-	96,  // 122: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
-	97,  // 123: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
-	122, // 124: xlashape.v1.TileRow.indexing:type_name -> xlashape.v1.OperandIndexing
-	123, // 125: xlashape.v1.TileRow.tile:type_name -> xlashape.v1.SymbolicTile
-	117, // 126: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
-	100, // 127: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
-	101, // 128: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
-	117, // 129: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
-	32,  // 130: xlashape.v1.ReadsRequest.table:type_name -> xlashape.v1.ReadsTable
-	5,   // 131: xlashape.v1.ReadsRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 132: xlashape.v1.ReadsRequest.target:type_name -> xlashape.v1.Target
-	1,   // 133: xlashape.v1.ReadsRequest.frames:type_name -> xlashape.v1.Frames
-	104, // 134: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
-	105, // 135: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
-	106, // 136: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
-	107, // 137: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
-	108, // 138: xlashape.v1.ReadsResponse.by:type_name -> xlashape.v1.ReadsByRow
-	0,   // 139: xlashape.v1.ReadsTotals.target:type_name -> xlashape.v1.Target
-	30,  // 140: xlashape.v1.ReadsRow.access:type_name -> xlashape.v1.AccessKind
-	31,  // 141: xlashape.v1.ReadsRow.relayout:type_name -> xlashape.v1.Relayout
-	121, // 142: xlashape.v1.ReadsRow.knowledge:type_name -> xlashape.v1.Knowledge
-	30,  // 143: xlashape.v1.ReadsAccessesRow.access:type_name -> xlashape.v1.AccessKind
-	31,  // 144: xlashape.v1.ReadsAccessesRow.relayout:type_name -> xlashape.v1.Relayout
-	122, // 145: xlashape.v1.ReadsAccessesRow.indexing:type_name -> xlashape.v1.OperandIndexing
-	124, // 146: xlashape.v1.ReadsAccessesRow.physical:type_name -> xlashape.v1.IndexingMap
-	33,  // 147: xlashape.v1.ProfileRequest.table:type_name -> xlashape.v1.ProfileTable
-	5,   // 148: xlashape.v1.ProfileRequest.by:type_name -> xlashape.v1.Grouping
-	0,   // 149: xlashape.v1.ProfileRequest.target:type_name -> xlashape.v1.Target
-	1,   // 150: xlashape.v1.ProfileRequest.frames:type_name -> xlashape.v1.Frames
-	111, // 151: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
-	112, // 152: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
-	113, // 153: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
-	114, // 154: xlashape.v1.ProfileResponse.against:type_name -> xlashape.v1.ProfileAgainstRow
-	0,   // 155: xlashape.v1.ProfileTotals.target:type_name -> xlashape.v1.Target
-	7,   // 156: xlashape.v1.ProfileRow.bound:type_name -> xlashape.v1.Bound
-	34,  // 157: xlashape.v1.ReportService.Summary:input_type -> xlashape.v1.SummaryRequest
-	50,  // 158: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
-	45,  // 159: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
-	58,  // 160: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
-	83,  // 161: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
-	39,  // 162: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
-	66,  // 163: xlashape.v1.ReportService.Collectives:input_type -> xlashape.v1.CollectivesRequest
-	102, // 164: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
-	109, // 165: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
-	72,  // 166: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
-	79,  // 167: xlashape.v1.ReportService.Equivalent:input_type -> xlashape.v1.EquivalentRequest
-	94,  // 168: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
-	98,  // 169: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
-	35,  // 170: xlashape.v1.ReportService.Summary:output_type -> xlashape.v1.SummaryResponse
-	51,  // 171: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
-	46,  // 172: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
-	59,  // 173: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
-	84,  // 174: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
-	40,  // 175: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
-	67,  // 176: xlashape.v1.ReportService.Collectives:output_type -> xlashape.v1.CollectivesResponse
-	103, // 177: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
-	110, // 178: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
-	73,  // 179: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
-	80,  // 180: xlashape.v1.ReportService.Equivalent:output_type -> xlashape.v1.EquivalentResponse
-	95,  // 181: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
-	99,  // 182: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
-	170, // [170:183] is the sub-list for method output_type
-	157, // [157:170] is the sub-list for method input_type
-	157, // [157:157] is the sub-list for extension type_name
-	157, // [157:157] is the sub-list for extension extendee
-	0,   // [0:157] is the sub-list for field type_name
+	7,   // 24: xlashape.v1.CostByRow.bound:type_name -> xlashape.v1.Bound
+	117, // 25: xlashape.v1.SizeRequest.module:type_name -> xlashape.v1.ModuleInput
+	118, // 26: xlashape.v1.SizeRequest.shape:type_name -> xlashape.v1.ShapeInput
+	10,  // 27: xlashape.v1.SizeRequest.table:type_name -> xlashape.v1.SizeTable
+	5,   // 28: xlashape.v1.SizeRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 29: xlashape.v1.SizeRequest.target:type_name -> xlashape.v1.Target
+	9,   // 30: xlashape.v1.SizeRequest.order:type_name -> xlashape.v1.SizeOrder
+	1,   // 31: xlashape.v1.SizeRequest.frames:type_name -> xlashape.v1.Frames
+	47,  // 32: xlashape.v1.SizeResponse.totals:type_name -> xlashape.v1.SizeTotals
+	48,  // 33: xlashape.v1.SizeResponse.buffers:type_name -> xlashape.v1.SizeRow
+	49,  // 34: xlashape.v1.SizeResponse.by:type_name -> xlashape.v1.SizeByRow
+	0,   // 35: xlashape.v1.SizeTotals.target:type_name -> xlashape.v1.Target
+	117, // 36: xlashape.v1.WhyRequest.module:type_name -> xlashape.v1.ModuleInput
+	118, // 37: xlashape.v1.WhyRequest.shape:type_name -> xlashape.v1.ShapeInput
+	15,  // 38: xlashape.v1.WhyRequest.table:type_name -> xlashape.v1.WhyTable
+	0,   // 39: xlashape.v1.WhyRequest.target:type_name -> xlashape.v1.Target
+	1,   // 40: xlashape.v1.WhyRequest.frames:type_name -> xlashape.v1.Frames
+	52,  // 41: xlashape.v1.WhyResponse.totals:type_name -> xlashape.v1.WhyTotals
+	53,  // 42: xlashape.v1.WhyResponse.buffers:type_name -> xlashape.v1.WhyRow
+	54,  // 43: xlashape.v1.WhyResponse.causes:type_name -> xlashape.v1.WhyCausesRow
+	55,  // 44: xlashape.v1.WhyResponse.suggestions:type_name -> xlashape.v1.WhySuggestionsRow
+	56,  // 45: xlashape.v1.WhyResponse.donated:type_name -> xlashape.v1.WhyDonatedRow
+	57,  // 46: xlashape.v1.WhyResponse.stated:type_name -> xlashape.v1.WhyStatedRow
+	11,  // 47: xlashape.v1.WhyTotals.kind:type_name -> xlashape.v1.WhySubject
+	0,   // 48: xlashape.v1.WhyTotals.target:type_name -> xlashape.v1.Target
+	12,  // 49: xlashape.v1.WhyCausesRow.kind:type_name -> xlashape.v1.WhyCauseKind
+	13,  // 50: xlashape.v1.WhySuggestionsRow.kind:type_name -> xlashape.v1.WhySuggestionKind
+	14,  // 51: xlashape.v1.WhyDonatedRow.kind:type_name -> xlashape.v1.AliasKind
+	117, // 52: xlashape.v1.MemoryRequest.module:type_name -> xlashape.v1.ModuleInput
+	18,  // 53: xlashape.v1.MemoryRequest.table:type_name -> xlashape.v1.MemoryTable
+	5,   // 54: xlashape.v1.MemoryRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 55: xlashape.v1.MemoryRequest.target:type_name -> xlashape.v1.Target
+	1,   // 56: xlashape.v1.MemoryRequest.frames:type_name -> xlashape.v1.Frames
+	60,  // 57: xlashape.v1.MemoryResponse.totals:type_name -> xlashape.v1.MemoryTotals
+	61,  // 58: xlashape.v1.MemoryResponse.peak_buffers:type_name -> xlashape.v1.MemoryRow
+	62,  // 59: xlashape.v1.MemoryResponse.timeline:type_name -> xlashape.v1.MemoryTimelineRow
+	63,  // 60: xlashape.v1.MemoryResponse.spaces:type_name -> xlashape.v1.MemorySpacesRow
+	64,  // 61: xlashape.v1.MemoryResponse.by:type_name -> xlashape.v1.MemoryByRow
+	61,  // 62: xlashape.v1.MemoryResponse.at:type_name -> xlashape.v1.MemoryRow
+	65,  // 63: xlashape.v1.MemoryResponse.fit:type_name -> xlashape.v1.MemoryFitRow
+	0,   // 64: xlashape.v1.MemoryTotals.target:type_name -> xlashape.v1.Target
+	16,  // 65: xlashape.v1.MemoryRow.kind:type_name -> xlashape.v1.BufferKind
+	116, // 66: xlashape.v1.MemoryTimelineRow.spaces:type_name -> xlashape.v1.MemoryTimelineRow.SpacesEntry
+	17,  // 67: xlashape.v1.MemoryFitRow.change:type_name -> xlashape.v1.PeakChangeKind
+	117, // 68: xlashape.v1.CollectivesRequest.module:type_name -> xlashape.v1.ModuleInput
+	22,  // 69: xlashape.v1.CollectivesRequest.table:type_name -> xlashape.v1.CollectivesTable
+	5,   // 70: xlashape.v1.CollectivesRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 71: xlashape.v1.CollectivesRequest.target:type_name -> xlashape.v1.Target
+	1,   // 72: xlashape.v1.CollectivesRequest.frames:type_name -> xlashape.v1.Frames
+	68,  // 73: xlashape.v1.CollectivesResponse.totals:type_name -> xlashape.v1.CollectivesTotals
+	69,  // 74: xlashape.v1.CollectivesResponse.rows:type_name -> xlashape.v1.CollectivesRow
+	70,  // 75: xlashape.v1.CollectivesResponse.by:type_name -> xlashape.v1.CollectivesByRow
+	71,  // 76: xlashape.v1.CollectivesResponse.findings:type_name -> xlashape.v1.CollectivesFindingsRow
+	0,   // 77: xlashape.v1.CollectivesTotals.target:type_name -> xlashape.v1.Target
+	19,  // 78: xlashape.v1.CollectivesRow.kind:type_name -> xlashape.v1.CollectiveKind
+	20,  // 79: xlashape.v1.CollectivesRow.mode:type_name -> xlashape.v1.GroupMode
+	21,  // 80: xlashape.v1.CollectivesFindingsRow.kind:type_name -> xlashape.v1.CollectiveFindingKind
+	117, // 81: xlashape.v1.DiffRequest.a:type_name -> xlashape.v1.ModuleInput
+	117, // 82: xlashape.v1.DiffRequest.b:type_name -> xlashape.v1.ModuleInput
+	24,  // 83: xlashape.v1.DiffRequest.table:type_name -> xlashape.v1.DiffTable
+	5,   // 84: xlashape.v1.DiffRequest.by:type_name -> xlashape.v1.Grouping
+	1,   // 85: xlashape.v1.DiffRequest.frames:type_name -> xlashape.v1.Frames
+	74,  // 86: xlashape.v1.DiffResponse.totals:type_name -> xlashape.v1.DiffTotals
+	75,  // 87: xlashape.v1.DiffResponse.changes:type_name -> xlashape.v1.DiffRow
+	76,  // 88: xlashape.v1.DiffResponse.measures:type_name -> xlashape.v1.DiffMeasuresRow
+	77,  // 89: xlashape.v1.DiffResponse.peak:type_name -> xlashape.v1.DiffPeakRow
+	78,  // 90: xlashape.v1.DiffResponse.by:type_name -> xlashape.v1.DiffByRow
+	23,  // 91: xlashape.v1.DiffRow.kind:type_name -> xlashape.v1.ChangeKind
+	117, // 92: xlashape.v1.EquivalentRequest.a:type_name -> xlashape.v1.ModuleInput
+	117, // 93: xlashape.v1.EquivalentRequest.b:type_name -> xlashape.v1.ModuleInput
+	1,   // 94: xlashape.v1.EquivalentRequest.frames:type_name -> xlashape.v1.Frames
+	81,  // 95: xlashape.v1.EquivalentResponse.totals:type_name -> xlashape.v1.EquivalentTotals
+	82,  // 96: xlashape.v1.EquivalentResponse.stages:type_name -> xlashape.v1.EquivalentRow
+	25,  // 97: xlashape.v1.EquivalentTotals.verdict:type_name -> xlashape.v1.Verdict
+	25,  // 98: xlashape.v1.EquivalentRow.verdict:type_name -> xlashape.v1.Verdict
+	117, // 99: xlashape.v1.CopiesRequest.module:type_name -> xlashape.v1.ModuleInput
+	29,  // 100: xlashape.v1.CopiesRequest.table:type_name -> xlashape.v1.CopiesTable
+	5,   // 101: xlashape.v1.CopiesRequest.by:type_name -> xlashape.v1.Grouping
+	1,   // 102: xlashape.v1.CopiesRequest.frames:type_name -> xlashape.v1.Frames
+	85,  // 103: xlashape.v1.CopiesResponse.totals:type_name -> xlashape.v1.CopiesTotals
+	86,  // 104: xlashape.v1.CopiesResponse.rows:type_name -> xlashape.v1.CopiesRow
+	87,  // 105: xlashape.v1.CopiesResponse.causes:type_name -> xlashape.v1.CopiesCausesRow
+	88,  // 106: xlashape.v1.CopiesResponse.suggestions:type_name -> xlashape.v1.CopiesSuggestionsRow
+	89,  // 107: xlashape.v1.CopiesResponse.by:type_name -> xlashape.v1.CopiesByRow
+	26,  // 108: xlashape.v1.CopiesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
+	27,  // 109: xlashape.v1.CopiesRow.times_bound:type_name -> xlashape.v1.TimesBound
+	26,  // 110: xlashape.v1.CopiesCausesRow.cause_kind:type_name -> xlashape.v1.CopyCauseKind
+	28,  // 111: xlashape.v1.CopiesSuggestionsRow.kinds:type_name -> xlashape.v1.CopyEditKind
+	117, // 112: xlashape.v1.IndexingMapsRequest.module:type_name -> xlashape.v1.ModuleInput
+	119, // 113: xlashape.v1.IndexingMapsRequest.direction:type_name -> xlashape.v1.Direction
+	120, // 114: xlashape.v1.IndexingMapsRequest.style:type_name -> xlashape.v1.TextStyle
+	92,  // 115: xlashape.v1.IndexingMapsResponse.totals:type_name -> xlashape.v1.MapTotals
+	93,  // 116: xlashape.v1.IndexingMapsResponse.maps:type_name -> xlashape.v1.MapRow
+	119, // 117: xlashape.v1.MapTotals.direction:type_name -> xlashape.v1.Direction
+	119, // 118: xlashape.v1.MapRow.direction:type_name -> xlashape.v1.Direction
+	121, // 119: xlashape.v1.MapRow.knowledge:type_name -> xlashape.v1.Knowledge
+	122, // 120: xlashape.v1.MapRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	117, // 121: xlashape.v1.TileRequest.module:type_name -> xlashape.v1.ModuleInput
+	120, // 122: xlashape.v1.TileRequest.style:type_name -> xlashape.v1.TextStyle
+	96,  // 123: xlashape.v1.TileResponse.totals:type_name -> xlashape.v1.TileTotals
+	97,  // 124: xlashape.v1.TileResponse.tiles:type_name -> xlashape.v1.TileRow
+	122, // 125: xlashape.v1.TileRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	123, // 126: xlashape.v1.TileRow.tile:type_name -> xlashape.v1.SymbolicTile
+	117, // 127: xlashape.v1.VerifyRequest.module:type_name -> xlashape.v1.ModuleInput
+	100, // 128: xlashape.v1.VerifyResponse.totals:type_name -> xlashape.v1.VerifyTotals
+	101, // 129: xlashape.v1.VerifyResponse.problems:type_name -> xlashape.v1.VerifyRow
+	117, // 130: xlashape.v1.ReadsRequest.module:type_name -> xlashape.v1.ModuleInput
+	32,  // 131: xlashape.v1.ReadsRequest.table:type_name -> xlashape.v1.ReadsTable
+	5,   // 132: xlashape.v1.ReadsRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 133: xlashape.v1.ReadsRequest.target:type_name -> xlashape.v1.Target
+	1,   // 134: xlashape.v1.ReadsRequest.frames:type_name -> xlashape.v1.Frames
+	104, // 135: xlashape.v1.ReadsResponse.totals:type_name -> xlashape.v1.ReadsTotals
+	105, // 136: xlashape.v1.ReadsResponse.reads:type_name -> xlashape.v1.ReadsRow
+	106, // 137: xlashape.v1.ReadsResponse.accesses:type_name -> xlashape.v1.ReadsAccessesRow
+	107, // 138: xlashape.v1.ReadsResponse.writes:type_name -> xlashape.v1.ReadsWritesRow
+	108, // 139: xlashape.v1.ReadsResponse.by:type_name -> xlashape.v1.ReadsByRow
+	0,   // 140: xlashape.v1.ReadsTotals.target:type_name -> xlashape.v1.Target
+	30,  // 141: xlashape.v1.ReadsRow.access:type_name -> xlashape.v1.AccessKind
+	31,  // 142: xlashape.v1.ReadsRow.relayout:type_name -> xlashape.v1.Relayout
+	121, // 143: xlashape.v1.ReadsRow.knowledge:type_name -> xlashape.v1.Knowledge
+	30,  // 144: xlashape.v1.ReadsAccessesRow.access:type_name -> xlashape.v1.AccessKind
+	31,  // 145: xlashape.v1.ReadsAccessesRow.relayout:type_name -> xlashape.v1.Relayout
+	122, // 146: xlashape.v1.ReadsAccessesRow.indexing:type_name -> xlashape.v1.OperandIndexing
+	124, // 147: xlashape.v1.ReadsAccessesRow.physical:type_name -> xlashape.v1.IndexingMap
+	33,  // 148: xlashape.v1.ProfileRequest.table:type_name -> xlashape.v1.ProfileTable
+	5,   // 149: xlashape.v1.ProfileRequest.by:type_name -> xlashape.v1.Grouping
+	0,   // 150: xlashape.v1.ProfileRequest.target:type_name -> xlashape.v1.Target
+	1,   // 151: xlashape.v1.ProfileRequest.frames:type_name -> xlashape.v1.Frames
+	111, // 152: xlashape.v1.ProfileResponse.totals:type_name -> xlashape.v1.ProfileTotals
+	112, // 153: xlashape.v1.ProfileResponse.rows:type_name -> xlashape.v1.ProfileRow
+	113, // 154: xlashape.v1.ProfileResponse.by:type_name -> xlashape.v1.ProfileByRow
+	114, // 155: xlashape.v1.ProfileResponse.against:type_name -> xlashape.v1.ProfileAgainstRow
+	0,   // 156: xlashape.v1.ProfileTotals.target:type_name -> xlashape.v1.Target
+	7,   // 157: xlashape.v1.ProfileRow.bound:type_name -> xlashape.v1.Bound
+	34,  // 158: xlashape.v1.ReportService.Summary:input_type -> xlashape.v1.SummaryRequest
+	50,  // 159: xlashape.v1.ReportService.Why:input_type -> xlashape.v1.WhyRequest
+	45,  // 160: xlashape.v1.ReportService.Size:input_type -> xlashape.v1.SizeRequest
+	58,  // 161: xlashape.v1.ReportService.Memory:input_type -> xlashape.v1.MemoryRequest
+	83,  // 162: xlashape.v1.ReportService.Copies:input_type -> xlashape.v1.CopiesRequest
+	39,  // 163: xlashape.v1.ReportService.Cost:input_type -> xlashape.v1.CostRequest
+	66,  // 164: xlashape.v1.ReportService.Collectives:input_type -> xlashape.v1.CollectivesRequest
+	102, // 165: xlashape.v1.ReportService.Reads:input_type -> xlashape.v1.ReadsRequest
+	109, // 166: xlashape.v1.ReportService.Profile:input_type -> xlashape.v1.ProfileRequest
+	72,  // 167: xlashape.v1.ReportService.Diff:input_type -> xlashape.v1.DiffRequest
+	79,  // 168: xlashape.v1.ReportService.Equivalent:input_type -> xlashape.v1.EquivalentRequest
+	94,  // 169: xlashape.v1.ReportService.Tile:input_type -> xlashape.v1.TileRequest
+	98,  // 170: xlashape.v1.ReportService.Verify:input_type -> xlashape.v1.VerifyRequest
+	35,  // 171: xlashape.v1.ReportService.Summary:output_type -> xlashape.v1.SummaryResponse
+	51,  // 172: xlashape.v1.ReportService.Why:output_type -> xlashape.v1.WhyResponse
+	46,  // 173: xlashape.v1.ReportService.Size:output_type -> xlashape.v1.SizeResponse
+	59,  // 174: xlashape.v1.ReportService.Memory:output_type -> xlashape.v1.MemoryResponse
+	84,  // 175: xlashape.v1.ReportService.Copies:output_type -> xlashape.v1.CopiesResponse
+	40,  // 176: xlashape.v1.ReportService.Cost:output_type -> xlashape.v1.CostResponse
+	67,  // 177: xlashape.v1.ReportService.Collectives:output_type -> xlashape.v1.CollectivesResponse
+	103, // 178: xlashape.v1.ReportService.Reads:output_type -> xlashape.v1.ReadsResponse
+	110, // 179: xlashape.v1.ReportService.Profile:output_type -> xlashape.v1.ProfileResponse
+	73,  // 180: xlashape.v1.ReportService.Diff:output_type -> xlashape.v1.DiffResponse
+	80,  // 181: xlashape.v1.ReportService.Equivalent:output_type -> xlashape.v1.EquivalentResponse
+	95,  // 182: xlashape.v1.ReportService.Tile:output_type -> xlashape.v1.TileResponse
+	99,  // 183: xlashape.v1.ReportService.Verify:output_type -> xlashape.v1.VerifyResponse
+	171, // [171:184] is the sub-list for method output_type
+	158, // [158:171] is the sub-list for method input_type
+	158, // [158:158] is the sub-list for extension type_name
+	158, // [158:158] is the sub-list for extension extendee
+	0,   // [0:158] is the sub-list for field type_name
 }
 
 func init() { file_xlashape_v1_report_service_proto_init() }

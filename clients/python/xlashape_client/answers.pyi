@@ -33,7 +33,7 @@ class ReceivedSummary(Received[ReceivedSummaryRow]):
     peak_bytes: int | None
     is_estimate: bool
     bytes: int | None
-    flops: int
+    flops: int | None
     least_time: float | None
     sent_bytes: int
     target: str | None
@@ -78,6 +78,7 @@ class ReceivedCostByRow(ReceivedRow):
     bytes: int | None
     padded_bytes: int | None
     least_time: float | None
+    bound: str | None
     share: float | None
 
 class ReceivedCost(Received[ReceivedCostRow]):

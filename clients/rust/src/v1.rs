@@ -1986,6 +1986,9 @@ pub struct CostByRow {
     /// The least time that they take on the target, in seconds.
     #[prost(double, optional, tag = "7")]
     pub least_time: ::core::option::Option<f64>,
+    /// What the most of this time is for.
+    #[prost(enumeration = "Bound", tag = "10")]
+    pub bound: i32,
     /// The share of the sum of all least times, or without a target of all bytes.
     #[prost(double, optional, tag = "8")]
     pub share: ::core::option::Option<f64>,
@@ -3095,22 +3098,22 @@ pub struct DiffTotals {
     /// How many more bytes of buffers that are padding the second module has.
     #[prost(int64, optional, tag = "6")]
     pub delta_padding_bytes: ::core::option::Option<i64>,
-    /// How many more bytes that executed instructions read the second module has.
+    /// How many more bytes that executed instructions read in one run the second module has.
     #[prost(int64, optional, tag = "7")]
     pub delta_bytes_read: ::core::option::Option<i64>,
-    /// How many more bytes that executed instructions write the second module has.
+    /// How many more bytes that executed instructions write in one run the second module has.
     #[prost(int64, optional, tag = "8")]
     pub delta_bytes_written: ::core::option::Option<i64>,
     /// How many more copies the second module has.
     #[prost(int64, optional, tag = "9")]
     pub delta_copies: ::core::option::Option<i64>,
-    /// How many more bytes that copies read and write, each time that they run, the second module has.
+    /// How many more bytes that copies read and write in one run the second module has.
     #[prost(int64, optional, tag = "10")]
     pub delta_copy_bytes: ::core::option::Option<i64>,
     /// How many more collectives the second module has.
     #[prost(int64, optional, tag = "11")]
     pub delta_collectives: ::core::option::Option<i64>,
-    /// How many more bytes of the results of collectives the second module has.
+    /// How many more bytes of the results of collectives in one run the second module has.
     #[prost(int64, optional, tag = "12")]
     pub delta_collective_bytes: ::core::option::Option<i64>,
     /// How many more fusions the second module has.
@@ -3153,22 +3156,22 @@ pub struct DiffRow {
     /// How many more bytes of buffers that are padding the second module has.
     #[prost(int64, optional, tag = "8")]
     pub delta_padding_bytes: ::core::option::Option<i64>,
-    /// How many more bytes that executed instructions read the second module has.
+    /// How many more bytes that executed instructions read in one run the second module has.
     #[prost(int64, optional, tag = "9")]
     pub delta_bytes_read: ::core::option::Option<i64>,
-    /// How many more bytes that executed instructions write the second module has.
+    /// How many more bytes that executed instructions write in one run the second module has.
     #[prost(int64, optional, tag = "10")]
     pub delta_bytes_written: ::core::option::Option<i64>,
     /// How many more copies the second module has.
     #[prost(int64, optional, tag = "11")]
     pub delta_copies: ::core::option::Option<i64>,
-    /// How many more bytes that copies read and write, each time that they run, the second module has.
+    /// How many more bytes that copies read and write in one run the second module has.
     #[prost(int64, optional, tag = "12")]
     pub delta_copy_bytes: ::core::option::Option<i64>,
     /// How many more collectives the second module has.
     #[prost(int64, optional, tag = "13")]
     pub delta_collectives: ::core::option::Option<i64>,
-    /// How many more bytes of the results of collectives the second module has.
+    /// How many more bytes of the results of collectives in one run the second module has.
     #[prost(int64, optional, tag = "14")]
     pub delta_collective_bytes: ::core::option::Option<i64>,
     /// How many more fusions the second module has.
@@ -3278,22 +3281,22 @@ pub struct DiffByRow {
     /// How many more bytes of buffers that are padding the second module has.
     #[prost(int64, optional, tag = "4")]
     pub delta_padding_bytes: ::core::option::Option<i64>,
-    /// How many more bytes that executed instructions read the second module has.
+    /// How many more bytes that executed instructions read in one run the second module has.
     #[prost(int64, optional, tag = "5")]
     pub delta_bytes_read: ::core::option::Option<i64>,
-    /// How many more bytes that executed instructions write the second module has.
+    /// How many more bytes that executed instructions write in one run the second module has.
     #[prost(int64, optional, tag = "6")]
     pub delta_bytes_written: ::core::option::Option<i64>,
     /// How many more copies the second module has.
     #[prost(int64, optional, tag = "7")]
     pub delta_copies: ::core::option::Option<i64>,
-    /// How many more bytes that copies read and write, each time that they run, the second module has.
+    /// How many more bytes that copies read and write in one run the second module has.
     #[prost(int64, optional, tag = "8")]
     pub delta_copy_bytes: ::core::option::Option<i64>,
     /// How many more collectives the second module has.
     #[prost(int64, optional, tag = "9")]
     pub delta_collectives: ::core::option::Option<i64>,
-    /// How many more bytes of the results of collectives the second module has.
+    /// How many more bytes of the results of collectives in one run the second module has.
     #[prost(int64, optional, tag = "10")]
     pub delta_collective_bytes: ::core::option::Option<i64>,
     /// How many more fusions the second module has.
