@@ -4,7 +4,7 @@ It asks the other reports, and adds nothing of its own to what they know: each f
 has the details.
 
 >>> report = summary('''HloModule m, is_scheduled=true
-... ENTRY e { p = f32[1024,1024]{1,0} parameter(0) ROOT t = f32[1024,1024]{1,0} transpose(p), dimensions={1,0} }''')
+... ENTRY e { p = f32[1024,1024]{1,0} parameter(0) ROOT n = f32[1024,1024]{1,0} negate(p) }''')
 >>> [(row.kind, row.where, row.share) for row in report][:1]
 [('memory', 'p', 0.5)]
 

@@ -70,7 +70,7 @@ def test_donations_save_what_they_promise(name: str):
     """Donations save what the program compiled with them does. In `two.cpu` one saves more: it needs an order that
     operands do not force."""
     before, *after = FACTS[name]
-    found = [each for each in memory(VECTORS / "donations" / f"{name}.hlo.pb").suggest() if each.change == "donate"]
+    found = [each for each in memory(VECTORS / "donations" / f"{name}.pb").suggest() if each.change == "donate"]
     promised = {each.parameters: each.saved_bytes for each in found}
     for number, now in enumerate(after):
         if now is not None:
@@ -79,7 +79,7 @@ def test_donations_save_what_they_promise(name: str):
 
 
 def test_a_limit_is_of_the_main_memory():
-    answer = memory(VECTORS / "donations" / "mlp.tpu.hlo.pb")
+    answer = memory(VECTORS / "donations" / "mlp.tpu.pb")
     main = answer.in_space(0)
     assert main.peak_bytes < answer.peak_bytes
     assert answer.suggest(10**9) == answer.fit("1GB") == main.suggest(10**9)
