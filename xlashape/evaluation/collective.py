@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xlashape.errors import InvalidArgumentError
-from xlashape.evaluation.control import empty
+from xlashape.evaluation.elementwise import empty
 from xlashape.evaluation.machine import Machine, Spread, Value, at, evaluates_together, unsupported
 from xlashape.evaluation.reduction import combination
 from xlashape.hlo import HloInstruction

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from xlashape.evaluation.elementwise import is_real
+from xlashape.evaluation.elementwise import empty
 from xlashape.evaluation.machine import (
     EVALUATORS,
     TOGETHER,
@@ -14,14 +14,12 @@ from xlashape.evaluation.machine import (
     Spread,
     Value,
     at,
-    dtype_of,
     evaluates,
     evaluates_together,
     unsupported,
 )
 from xlashape.hlo import HloComputation, HloInstruction
 from xlashape.limits import check
-from xlashape.shape import Shape
 
 MAX_ITERATIONS: Final = 20_000
 """The most iterations of a loop."""
@@ -148,16 +146,6 @@ def copy_start(machine: Machine, instruction: HloInstruction, args: list[Value])
 @evaluates("copy-done")
 def copy_done(_: Machine, instruction: HloInstruction, args: list[Value]) -> Value:
     return args[0][0]
-
-
-def empty(machine: Machine, shape: Shape) -> Value:
-    """Zeros in the place of data that nothing reads."""
-    if shape.is_tuple:
-        return tuple([empty(machine, part) for part in shape.tuple_shapes])
-    if shape.is_token:
-        return np.zeros(())
-    zeros: Any = np.zeros(shape.dimensions, dtype_of(shape))
-    return machine.domain.number(zeros) if is_real(shape.element_type) or shape.element_type.is_complex else zeros
 
 
 @evaluates("after-all")

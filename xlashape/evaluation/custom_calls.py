@@ -25,9 +25,8 @@ from typing import Any, Final, TypeAlias, cast
 import numpy as np
 
 from xlashape.evaluation.contraction import dot_general
-from xlashape.evaluation.control import empty
 from xlashape.evaluation.domains.domain import Array
-from xlashape.evaluation.elementwise import is_real
+from xlashape.evaluation.elementwise import empty, is_real
 from xlashape.evaluation.linear_algebra import factored, solved
 from xlashape.evaluation.machine import Machine, Spread, Value, at, dtype_of, evaluates_together, registers, unsupported
 from xlashape.evaluation.movement import major_to_minor

@@ -18,7 +18,7 @@ from xlashape.evaluation.integers import UNARY as INTEGER_UNARY
 from xlashape.evaluation.machine import Array, Machine, Value, dtype_of, evaluates, unsupported
 from xlashape.hlo import HloInstruction
 from xlashape.hlo.literal.data import to_numpy
-from xlashape.shape import PrimitiveType
+from xlashape.shape import PrimitiveType, Shape
 
 UNARY: Final[dict[str, Callable[[FloatDomain, Array], Array]]] = {
     "abs": lambda d, x: d.abs(x),
@@ -137,6 +137,16 @@ def is_real(element_type: PrimitiveType) -> bool:
     return element_type.is_floating or not (
         element_type.is_integral or element_type.is_complex or element_type is PrimitiveType.PRED
     )
+
+
+def empty(machine: Machine, shape: Shape) -> Value:
+    """Zeros in the place of data that nothing reads."""
+    if shape.is_tuple:
+        return tuple([empty(machine, part) for part in shape.tuple_shapes])
+    if shape.is_token:
+        return np.zeros(())
+    zeros: Any = np.zeros(shape.dimensions, dtype_of(shape))
+    return machine.domain.number(zeros) if is_real(shape.element_type) or shape.element_type.is_complex else zeros
 
 
 @evaluates(*UNARY, *FUNCTIONS, "not", "popcnt", "count-leading-zeros")
