@@ -87,7 +87,7 @@ class _EndedError(Exception):
 
 
 class _GaveWayError(Exception):
-    """The child was ended for others, which had begun before, since all together had too much memory."""
+    """All calls together used too much memory, and this child was killed so that calls that began earlier go on."""
 
 
 class _MemoryGoneError(Exception):

@@ -1,6 +1,6 @@
 """A pause of Python's cycle collector while many objects are made that stay.
 
-The collector walks all objects again and again while their number grows, which takes a third to a half of the time in
+The collector walks all objects again and again while their number grows, which takes a fifth to a half of the time in
 which a large module is read or compared, and finds nothing: what is left unused meanwhile is freed by counting its
 references. Garbage in cycles waits until the pause ends.
 """

@@ -35,9 +35,10 @@ from xlashape.hlo.flow.steps import (
     in_place,
     replaces_a_part,
 )
-from xlashape.hlo.flow.walk import Flow, Role, ValueUse, executed_computations
+from xlashape.hlo.flow.walk import MOST_USES, Flow, Role, ValueUse, executed_computations
 
 __all__ = [
+    "MOST_USES",
     "Buffers",
     "DonatedBuffer",
     "Flow",

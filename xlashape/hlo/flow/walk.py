@@ -15,7 +15,8 @@ from xlashape.hlo.ops.operation import AsyncStep, ResultSource
 from xlashape.limits import spend
 
 _MOST_STEPS: Final = 400
-_MOST_USES: Final = 64
+MOST_USES: Final = 64
+"""So many uses of a value are found at most."""
 _FEW: Final = 8
 
 
@@ -282,11 +283,11 @@ class Flow:
                 pending.append((to, at, bitcasts))
 
         for _ in range(_MOST_STEPS):
-            if not pending or len(found) >= _MOST_USES:
+            if not pending or len(found) >= MOST_USES:
                 break
             value, at, bitcasts = pending.popleft()
             spend(1)
-            for user in value.users[:_MOST_USES]:
+            for user in value.users[:MOST_USES]:
                 source, numbers = user.kind.row.source, self._operand_numbers(user, value)
                 if source is ResultSource.CALLED and user.called_computations:
                     parameters = user.called_computations[0].parameters
@@ -303,7 +304,7 @@ class Flow:
                     found += [ValueUse(user, Role.OPERAND, number, at, bitcasts) for number in numbers]
             if value.is_root:
                 self._leave(value, at, bitcasts, found, go)
-        self._uses[Value(instruction, index)] = found = found[:_MOST_USES]
+        self._uses[Value(instruction, index)] = found = found[:MOST_USES]
         return found
 
     def _operand_numbers(self, user: HloInstruction, operand: HloInstruction) -> list[int]:
@@ -317,7 +318,7 @@ class Flow:
             found = self._positions[user] = {}
             for number, each in enumerate(user.operands):
                 found.setdefault(each, []).append(number)
-        return found.get(operand, [])[:_MOST_USES]
+        return found.get(operand, [])[:MOST_USES]
 
     def _leave(
         self,
@@ -334,7 +335,7 @@ class Flow:
         computation = root.computation
         if computation is computation.module.entry:
             found.append(ValueUse(root, Role.OUTPUT, 0, at, bitcasts))
-        for caller in self.callers.get(computation, [])[:_MOST_USES]:
+        for caller in self.callers.get(computation, [])[:MOST_USES]:
             row = caller.kind.row
             if row.source is ResultSource.STATE:
                 if caller.called_computations[:1] == (computation,):

@@ -20,7 +20,7 @@ from xlashape.evaluation.domains.values import PlainNumbers
 from xlashape.evaluation.machine import Machine, Spread, at
 from xlashape.hlo import HloInstruction, Opcode
 from xlashape.hlo.collectives import Collective, DeviceGrid, DeviceGroups
-from xlashape.hlo.flow import Flow, Role, Value
+from xlashape.hlo.flow import MOST_USES, Flow, Role, Value
 from xlashape.hlo.ops.exchange import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -33,8 +33,6 @@ from xlashape.limits import spend
 
 _MOST_ELEMENTS: Final = 1 << 12
 _MOST_STEPS: Final = 200
-_MOST_USES: Final = 64
-"""So many uses `Flow` finds at most."""
 
 
 class Instead(NamedTuple):
@@ -78,7 +76,7 @@ class PartFinder:
         """The only part of a value that is used."""
         found: set[_Parts] = set()
         uses = self._flow.uses(*value)
-        for use in uses if len(uses) < _MOST_USES else ():
+        for use in uses if len(uses) < MOST_USES else ():
             user, users, read = use.user, (use.user,), use.user.operands[use.operand]
             is_fused = user.kind.row.fuses_called_computation and bool(user.called_computations)
             if is_fused:

@@ -4,7 +4,7 @@ An instruction inside a fusion has no buffer, and reads and writes no memory; it
 memory, tile padding included; results whose size is not known count nothing. An instruction counts as if it read its
 operands and wrote its result in full. Copies are the rows of the report `copies` with their bytes, FLOPs those of the
 report `cost`, collectives the rows of the report `collectives`. What is read, written, copied, exchanged and calculated
-counts each iteration of a loop, and a loop of unknown length once.
+counts each iteration of a loop, a loop of unknown length once, and of a conditional the branch that `cost` counts.
 """
 
 from __future__ import annotations
