@@ -157,9 +157,11 @@ def _sliced(each: Sent, parts: PartFinder, *, is_optimized: bool) -> Found | Non
     if exchange is REDUCE_SCATTER:
         fix = "One reduce-scatter does both, which XLA's compilers for GPUs and TPUs often make: "
         if is_spmd(collective.instruction):
-            fix += "with_sharding_constraint on the sum says that each device wants its part."
-        else:
+            fix += "with_sharding_constraint on the result says that each device wants its part."
+        elif _reduction(collective.instruction) is Opcode.ADD:
             fix += "lax.psum_scatter asks for it."
+        else:
+            return None  # JAX scatters sums alone
     elif is_spmd(collective.instruction):
         fix = "The partitioner gathers it to get from one sharding to another: divide both alike, or constrain the "
         fix += "array to a sharding on the way (xs.sharding.reshard names some)."

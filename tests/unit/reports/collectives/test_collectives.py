@@ -461,6 +461,18 @@ def test_a_result_of_which_each_device_uses_a_part(made: str, saved: int | None)
     assert early == ([] if saved is None or "all-reduce" in made else ["sliced"])
 
 
+def test_only_sums_are_scattered_by_the_author():
+    """`lax.psum_scatter` adds up. Of a maximum that the program asks for, there is no such operation."""
+    made = f"g = f32[8,16] all-reduce(p), {AR} ROOT d = f32[8,4] dynamic-slice(g, z, o), dynamic_slice_sizes={{8,4}}"
+    body = f"ENTRY e {{ {PARTS} {made} }}"
+    header = "HloModule m, is_scheduled=true, num_partitions=4"
+    most = f"{header}\nadd {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] maximum(a, b) }}\n{body}"
+    assert "lax.psum_scatter" in xs.collectives(f"{header}\n{ADD}{body}").findings[0].fix
+    assert xs.collectives(most).findings == ()
+    made_by_spmd = most.replace(f"{AR}", f'{AR}, frontend_attributes={{is_spmd_generated="true"}}')
+    assert "with_sharding_constraint" in xs.collectives(made_by_spmd).findings[0].fix
+
+
 def test_a_conversion_that_could_come_after():
     wide = f"""ENTRY e {{ p = bf16[8] parameter(0) c = f32[8] convert(p) ROOT g = f32[32] all-gather(c), {AG} }}"""
     assert findings(wide) == [("wide", 48, ("g",))]
