@@ -517,7 +517,7 @@ def test_what_lives_at_a_step_and_what_would_make_it_fit(new_page: NewPage) -> N
     page.click(".tabs a:text-is('make it fit')")
     page.fill(".argument input", "1KiB")
     page.keyboard.press("Enter")
-    page.wait_for_function("location.hash.includes('a=1KiB')")
+    page.wait_for_function("() => location.hash.includes('a=1KiB')")
     settle(page)
     assert page.query_selector(".error") is None
 

@@ -163,7 +163,7 @@ def test_repeated_layers_are_one_with_a_count_and_open_in_place(page, address, s
     opened = page.locator(".graph-list li").all_inner_texts()
     assert [sum(f"×20 · {opcode}" in text for text in opened) for opcode in ("dot", "tanh", "add")] == [1, 1, 1]
     page.get_by_role("link", name="close layer_0…19").click()
-    page.wait_for_function("document.querySelector('.graph-list').textContent.includes('layer_0…19')")
+    page.wait_for_function("() => document.querySelector('.graph-list').textContent.includes('layer_0…19')")
 
 
 def test_a_click_opens_a_layer(page, address, stored):
