@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from xlashape import HloModule, IndexingMap, Shape
-from xlashape.errors import InvalidArgumentError, InvalidIndexError, ParseError
+from xlashape.errors import InvalidArgumentError, InvalidIndexError, NotFoundError, ParseError
 from xlashape.proto import xla
 from xlashape_client import Client
 
@@ -99,6 +99,18 @@ def test_bytes_that_are_not_utf8_are_refused_and_not_changed(client: Client, tmp
             list(client.list_instructions(module))
         assert caught.value.message == expected.value.message
         assert (caught.value.line, caught.value.column) == (1, 11)
+
+
+def test_a_module_is_its_text_its_file_or_its_bytes(client: Client, tmp_path: Path) -> None:
+    text = "HloModule m\n\nENTRY e { ROOT p = f32[8]{0} parameter(0) }\n"
+    path = tmp_path / "module.hlo"
+    path.write_text(text)
+    named = [client.put_module(each).name for each in (text, text.encode(), path, str(path), HloModule.parse(text))]
+    assert len(set(named[:4])) == 1 and named[4].startswith("modules/")
+    with pytest.raises(InvalidArgumentError, match="lone surrogates"):
+        client.put_module(text + "// \ud800")
+    with pytest.raises(NotFoundError):
+        client.put_module("missing.hlo")
 
 
 @pytest.mark.parametrize("point", [(1, 2), (1, 2, 3, 4)])

@@ -16,6 +16,7 @@ from xlashape.hlo import HloModule
 from xlashape.hlo.files.convert import no_such_file, text_or_proto
 from xlashape.hlo.files.detect_format import holds_text
 from xlashape.hlo.files.dumps import no_single_module, split_choice
+from xlashape.hlo.files.module_of import is_path
 from xlashape.proto import coerce, v1, xla
 from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap
@@ -41,8 +42,8 @@ AnyMap: TypeAlias = IndexingMap | str
 """An IndexingMap or its text."""
 
 AnyModule: TypeAlias = HloModule | Module | bytes | str | PathLike[str] | Message
-"""An HloModule; a module of the server, or its name `modules/…`; the path of a file; the content of a file; an
-HloModuleProto or HloProto.
+"""An HloModule; a module of the server, or its name `modules/…`; HLO text or the path of a file; the content of a
+file as bytes; an HloModuleProto or HloProto.
 """
 
 
@@ -140,12 +141,14 @@ def map_input(value: AnyMap) -> v1.MapInput:
 
 def is_in_file(module: AnyModule) -> bool:
     """Whether a file has to be read for the content of a module."""
-    return isinstance(module, PathLike) or (isinstance(module, str) and not module.startswith("modules/"))
+    if isinstance(module, str):
+        return not module.startswith("modules/") and is_path(module)
+    return isinstance(module, PathLike)
 
 
 def content_of(module: AnyModule) -> bytes | str:
-    """The content of a module as bytes, or the name of a module of the server. NotFoundError for a path without a
-    file.
+    """The content of a module as bytes, or the name of a module of the server. A str is such a name, HLO text, or a
+    path, as for `xlashape.memory`. NotFoundError for a path without a file.
     """
     if isinstance(module, HloModule):
         return module.to_bytes()
@@ -153,11 +156,20 @@ def content_of(module: AnyModule) -> bytes | str:
         return module.name
     if isinstance(module, bytes):
         return module
+    if isinstance(module, str) and not is_in_file(module):
+        return module if module.startswith("modules/") else _encoded(module)
     if isinstance(module, (str, PathLike)):
-        return _read(Path(module)) if is_in_file(module) else str(module)
+        return _read(Path(module))
     if is_a(module, Message):
         return module.SerializeToString()
     raise InvalidArgumentError(f"expected a module, its name, its bytes or a path, found {type(module).__name__}")
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError("the module's text has lone surrogates") from None
 
 
 def _read(path: Path) -> bytes:
