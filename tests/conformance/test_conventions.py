@@ -156,7 +156,9 @@ def test_conditions_on_the_page_are_functions():
     """`wait_for_function` of an expression is evaluated by the page when it does not hold at once, which the page's
     content security policy forbids: it would fail by chance."""
     waits = re.compile(r"wait_for_function\(\s*\"+(?![\"(]|\w+ =>)")
-    assert [path.name for path in (ROOT / "tests").rglob("*.py") if waits.search(path.read_text(encoding="utf-8"))] == []
+    assert [
+        path.name for path in (ROOT / "tests").rglob("*.py") if waits.search(path.read_text(encoding="utf-8"))
+    ] == []
 
 
 def test_suppressions_give_their_reason():
