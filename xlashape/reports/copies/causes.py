@@ -19,6 +19,7 @@ from xlashape.hlo.flow import Flow, Role, Value, ValueUse
 from xlashape.hlo.ops.operation import Movement, ResultSource
 from xlashape.limits import spend
 from xlashape.reports.copies.movers import Mover, array_or_none, bytes_written, layout_of, relayouts
+from xlashape.reports.memory.plan import SPACES
 from xlashape.shape import Layout, Shape, ShapeIndex
 from xlashape.shape.xla_util import shape_util
 
@@ -32,8 +33,6 @@ of instructions that the program or the partitioner asks for.
 
 _ANNOTATION: Final = "sharding_constraint"
 """What JAX calls an annotation of sharding."""
-_SPACES: Final = {0: "main memory", 1: "on-chip memory", 5: "the host's memory"}
-"""The memory spaces of layouts, in words."""
 _ASKED: Final[dict[Movement | None, str]] = {
     Movement.TAKE: "takes a part of an array",
     Movement.TAKE_AT: "takes a part of an array",
@@ -478,7 +477,7 @@ def _reshape_after(mover: Mover, ends: Ends) -> str | None:
 
 
 def _memory_space(before: int, after: int, ends: Ends) -> CopyCause:
-    names = [_SPACES.get(space, f"memory space {space}") for space in (before, after)]
+    names = [SPACES.get(space, f"memory space {space}") for space in (before, after)]
     text = f"The data goes from {names[0]} to {names[1]}"
     who = "host offload" if 5 in (before, after) else "prefetch to on-chip memory" if after == 1 else "memory space"
     taker = taker_text(ends)

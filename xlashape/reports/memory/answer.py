@@ -104,7 +104,7 @@ class MemorySpace(NamedTuple):
 
     space: int
     name: str | None
-    """`device`, `fast memory` or `host`; None for a space that XLA's compilers use differently."""
+    """`main memory`, `on-chip memory` or `host memory`; None for a space that XLA's compilers use differently."""
     peak_bytes: int
     """The most bytes that live at once in this space."""
     argument_bytes: int
@@ -498,9 +498,13 @@ class ProgramMemory(Frozen, Computed[LiveBuffer]):
     # -- text ---------------------------------------------------------------------------------
 
     def headline(self) -> str:
-        """Five lines of totals; where they say more, the timeline as a line of bars and the peaks of memory spaces; and
+        """Five lines of totals; where they say more, the peaks of memory spaces and the timeline as a line of bars; and
         remarks on the numbers."""
         where = f" on {self.target}" if self.target is not None else ""
+        spaces = [each for each in self.spaces if each.peak_bytes]
+        is_split = self.plan.space is None and (len(spaces) > 1 or any(each.space for each in spaces))
+        if is_split and len(spaces) > 1:
+            where += " in all memory spaces together"
         if self.peak_instruction:
             where += f", while {self.peak_instruction} runs"
         known = ""
@@ -517,6 +521,9 @@ class ProgramMemory(Frozen, Computed[LiveBuffer]):
             f"temporaries  {byte_text(self.temp_bytes)}{fragmentation}",
             f"constants    {byte_text(self.constant_bytes)}",
         ]
+        if is_split:
+            parts = [f"{each.name or 'space'} ({each.space}) {short_bytes(each.peak_bytes)}" for each in spaces]
+            lines.insert(1, f"by space     {', '.join(parts)}, each at its own peak")
         steps = len(self.plan.steps.totals)
         if steps > 2:
             lines.append(
@@ -527,10 +534,6 @@ class ProgramMemory(Frozen, Computed[LiveBuffer]):
                 "of memory space "
                 f"{self.plan.space}{f' ({SPACES[self.plan.space]})' if self.plan.space in SPACES else ''} alone"
             )
-        spaces = [each for each in self.spaces if each.peak_bytes]
-        if self.plan.space is None and (len(spaces) > 1 or any(each.space for each in spaces)):
-            parts = [f"{each.name or 'space'} ({each.space}) {short_bytes(each.peak_bytes)}" for each in spaces]
-            lines.append(f"by memory space, each at its own peak: {', '.join(parts)}")
         return "\n".join([*lines, *self.notes])
 
     def __repr__(self) -> str:

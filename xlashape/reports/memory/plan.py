@@ -26,13 +26,13 @@ KINDS: Final = ("parameter", "temporary", "output", "constant")
 counts as a parameter."""
 
 FAST: Final = 1
-"""The memory space of a layout that is the fast memory of a TPU, its VMEM."""
+"""The memory space of a layout that is the on-chip memory of a TPU, its VMEM."""
 HOST: Final = 5
 """The memory space of a layout that is the host's memory."""
 
 _MOST_STEPS_TO_ORIGIN: Final = 8
 
-SPACES: Final = {0: "device", FAST: "fast memory", HOST: "host"}
+SPACES: Final = {0: "main memory", FAST: "on-chip memory", HOST: "host memory"}
 """Names of memory spaces that all of XLA's compilers give the same meaning."""
 
 

@@ -15,7 +15,7 @@ import { timeline } from "../timeline.js";
 
 /** What a report's page begins with: the first of these totals that is known and not 0, else the first known one, and what that is. */
 const FIRST: Readonly<Record<ReportName, readonly (readonly [total: string, what: string])[]>> = {
-  memory: [["peak_bytes", "live at the peak"]],
+  memory: [["peak_bytes", "live at the peak, in all memory spaces"]],
   copies: [["total_bytes", "read and written by instructions that only move data"]],
   reads: [["wasted_bytes", "fetched in vain"], ["again_bytes", "fetched again, at most"]],
   cost: [["least_time", "is the least time of a run"], ["flops", "FLOPs in a run"]],

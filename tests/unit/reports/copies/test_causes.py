@@ -53,7 +53,7 @@ def test_pairs_of_start_and_done():
         )
     )
     assert (row.name, row.cause_kind, row.forced_by, row.bytes) == ("s", "memory-space", "host offload", 2048)
-    assert row.cause == "The data goes from main memory to the host's memory, for the output."
+    assert row.cause == "The data goes from main memory to host memory, for the output."
     prefetch = only(
         entry(
             "p = bf16[512,512]{1,0} parameter(0)",

@@ -124,7 +124,7 @@ def test_estimates_of_memory_spaces_of_a_tpu():
 
 
 FAST_MEMORY_DIFFERS = frozenset(["cond_grad_v5e", "cond_grad_v6e", "state2_v5p", "state2_v6e"])
-"""Programs of which libtpu places values of fast memory in each other's memory, or keeps them longer than they live."""
+"""Programs of which libtpu places values of on-chip memory in each other's memory, or keeps them longer than they live."""
 
 
 @pytest.mark.parametrize("row", COMPILED_FOR_TPUS, ids=lambda row: row["name"])
@@ -375,7 +375,7 @@ def test_temporaries_stand_in_the_memory_space_of_their_layouts():
     )
     assert [(each.space, each.temp_bytes, each.total_allocation_bytes) for each in answer.spaces] == [
         (0, 0, 1 << 20),
-        (1, 1 << 20, 1 << 20),  # libtpu lets no value of fast memory take over another
+        (1, 1 << 20, 1 << 20),  # libtpu lets no value of on-chip memory take over another
     ]
 
 
