@@ -13,7 +13,7 @@ from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededErr
 from xlashape.hlo.files.convert import decompressed
 from xlashape.hlo.files.forgiving import mended
 from xlashape.hlo.files.module_of import is_path
-from xlashape.hlo.module import HloModule
+from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.reports.oom_text import is_report, read_totals
 from xlashape.reports.why.compiler_messages import read_messages
@@ -69,6 +69,27 @@ def early_notes(module: HloModule) -> tuple[str, ...]:
     """The note of reports whose numbers are not those of the compiled program, for a module that `is_early`. Of a part
     of a text, which has notes of its own, that is not known."""
     return (_EARLY,) if is_early(module) and not module.notes else ()
+
+
+def loop_notes(loops: Sequence[HloInstruction]) -> tuple[str, ...]:
+    """The note of reports whose totals count one iteration of these loops, of which nothing says how often they run.
+
+    >>> loop = HloModule.parse(
+    ...     "c { s = s32[] parameter(0) ROOT t = pred[] constant(true) } b { ROOT s = s32[] parameter(0) } "
+    ...     "ENTRY e { p = s32[] parameter(0) ROOT w = s32[] while(p), condition=c, body=b }"
+    ... ).instruction("w")
+    >>> loop_notes([loop])
+    ('It is not known how often the loop w runs: one iteration counts in every total.',)
+    """
+    if not loops:
+        return ()
+    first = f"{loops[0].name}{f' ({source})' if (source := loops[0].metadata.source) else ''}"
+    which = (
+        f"the loop {first} runs: one iteration"
+        if len(loops) == 1
+        else (f"{len(loops):,} loops run, such as {first}: one iteration of each")
+    )
+    return (f"It is not known how often {which} counts in every total.",)
 
 
 def is_message(text: str) -> bool:

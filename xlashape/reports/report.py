@@ -130,13 +130,20 @@ class Section(NamedTuple):
     """Values of the rows that requests to a server may ask for as fields."""
 
 
-def by_section(what: str, columns: Sequence[Column], keys: Sequence[str]) -> Section:
+def by_section(
+    what: str, columns: Sequence[Column], keys: Sequence[str], remark: Callable[[Any], str] = lambda _: ""
+) -> Section:
     """The section of a report whose answers have a method `by`: a row for each group, with these columns behind its
-    name. `what` names the rows, and `keys` are those that the method takes, of `vocabularies.GROUPINGS`.
+    name. `what` names the rows, and `keys` are those that the method takes, of `vocabularies.GROUPINGS`. `remark` of
+    the answer stands below its headline.
     """
+
+    def headline(answer: Any, groups: Sequence[Any], key: str) -> str:
+        return "\n".join(filter(None, (_headline_of_groups(answer, groups, key), remark(answer))))
+
     option = Option("by", ColumnKind.TEXT, "what they have in common", None, vocabularies.GROUPINGS.among(*keys))
     name = Column("group", ColumnKind.TEXT, f"what {what} have in common", rank=1)
-    return Section("by", (name, *columns), f"sums of {what} with something in common", option, _headline_of_groups)
+    return Section("by", (name, *columns), f"sums of {what} with something in common", option, headline)
 
 
 def _headline_of_groups(answer: Any, groups: Sequence[Any], key: str) -> str:
@@ -359,8 +366,8 @@ class Answer(Displayed, Tabular, Generic[Row]):
         return {column.name: plain(column, getattr(self, column.name)) for column in self.report.totals}
 
     def headline(self) -> str:
-        """The most important facts, in a few lines. By default these are the totals that are known."""
-        totals = [(column, getattr(self, column.name)) for column in self.report.totals]
+        """The most important facts, in a few lines. By default these are the totals that are known, without notes."""
+        totals = [(column, getattr(self, column.name)) for column in self.report.totals if column is not NOTES]
         known = [(column, value) for column, value in totals if value is not None and value != ()]
         return facts_text(known)
 

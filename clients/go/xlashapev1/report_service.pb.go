@@ -3557,7 +3557,8 @@ type CostByRow struct {
 	Bytes *int64 `protobuf:"varint,5,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
 	// The bytes that are read and written, with the padding of tiles.
 	PaddedBytes *int64 `protobuf:"varint,6,opt,name=padded_bytes,json=paddedBytes,proto3,oneof" json:"padded_bytes,omitempty"`
-	// The least time that they take on the target, in seconds.
+	// The least time that they take on the target, with computing and communication added, as if they did not overlap, in
+	// seconds.
 	LeastTime *float64 `protobuf:"fixed64,7,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
 	// What the most of this time is for.
 	Bound Bound `protobuf:"varint,10,opt,name=bound,proto3,enum=xlashape.v1.Bound" json:"bound,omitempty"`

@@ -1983,7 +1983,8 @@ pub struct CostByRow {
     /// The bytes that are read and written, with the padding of tiles.
     #[prost(int64, optional, tag = "6")]
     pub padded_bytes: ::core::option::Option<i64>,
-    /// The least time that they take on the target, in seconds.
+    /// The least time that they take on the target, with computing and communication added, as if they did not overlap, in
+    /// seconds.
     #[prost(double, optional, tag = "7")]
     pub least_time: ::core::option::Option<f64>,
     /// What the most of this time is for.

@@ -596,6 +596,20 @@ def test_a_target_that_does_not_count_is_said_below_groups_too():
         assert "assignment, not of tpu-v5e:" in answer("memory", dump, *options, "--target", "tpu-v5e")
 
 
+def test_least_times_of_groups_say_that_they_assume_no_overlap(tmp_path):
+    path = tmp_path / "m.hlo"
+    said = "computing and communication added, as if they did not overlap"
+    for opcode, is_said in (
+        ("all-gather(x), dimensions={0}, replica_groups={{0,1}}", True),
+        ("concatenate(x, x), dimensions={0}", False),
+    ):
+        path.write_text(
+            f"HloModule m, replica_count=2\nENTRY e {{ x = f32[64] parameter(0) ROOT r = f32[128] {opcode} }}"
+        )
+        assert (said in answer("cost", str(path), "--target", "tpu-v5e", "--by", "opcode")) == is_said
+        assert said not in answer("cost", str(path), "--by", "opcode")
+
+
 def test_what_fits_is_said_first():
     assert answer("memory", MODULE, "--fit", "16GiB").startswith(
         "It fits: the peak of 2.75 MiB is within the limit of 16.0 GiB"

@@ -28,7 +28,7 @@ from xlashape.reports.collectives.schedule import windows_of
 from xlashape.reports.cost.links import Topology, link_seconds
 from xlashape.reports.cost.program import Program, Runs, Sums, program_of, runs_of
 from xlashape.reports.cost.targets import Roof, roof_of
-from xlashape.reports.program import program
+from xlashape.reports.program import loop_notes, program
 
 _SHOWN: Final = 5
 """How many arrays that XLA gathers involuntarily are named."""
@@ -101,7 +101,7 @@ class _Finder:
 
     def answer(self) -> Collectives:
         module, notes = self._module, [*self._module.notes]
-        runs = runs_of(module) if self._found else Runs({}, set())
+        runs = runs_of(module) if self._found else Runs({}, set(), ())
         sent = [
             Sent(each, known.moved, known.groups, runs.times.get(each.instruction.computation, 0))
             for each in self._found
@@ -120,6 +120,7 @@ class _Finder:
             notes.append("The module does not say which chips run it; the position of a device counts as its chip.")
         if self._roof.target is not None and self._roof.links is None:
             notes.append(f"Links of {self._roof.target.name} are not known, so there are no times.")
+        notes += loop_notes(() if all(row.is_exact for row in rows) else runs.unknown_loops)
         gathered = [str(each) for each in rematerializations(module)]
         notes += gathered[:_SHOWN]
         if gathered[_SHOWN:]:

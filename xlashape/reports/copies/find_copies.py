@@ -20,7 +20,7 @@ from xlashape.reports.copies.edits import Edit, Removal, excluding, matched_by_j
 from xlashape.reports.copies.movers import Mover, layout_of, movers_of
 from xlashape.reports.copies.pass_dumps import Dump, Inserted, dumps_beside, inserted_by, one_of
 from xlashape.reports.copies.times import Times, executions, moved_by
-from xlashape.reports.program import early_notes, program
+from xlashape.reports.program import early_notes, loop_notes, program
 
 _LONGEST_PATH = 4096
 """Text of as many characters or more is no path."""
@@ -74,13 +74,13 @@ def copies(
         return _copies_of_labels(report)
     module = program(path if path is not None else compiled(x, args, kwargs), strict=strict)
     with showing_frames(frames):
-        return _copies_of(module, path, passes).with_notes((*module.notes, *early_notes(module)))
+        return _copies_of(module, path, passes)
 
 
 def _copies_of(module: HloModule, path: Path | None = None, passes: str | os.PathLike[str] | None = None) -> Copies:
     dumps = _dumps(path, passes, module.name)
     flow = Flow(module)
-    times = executions(flow)
+    times, trips = executions(flow)
     movers = list(movers_of(module))
     inserted = _inserted(movers, dumps)
     ends = [ends_of(flow, mover) for mover in movers]
@@ -91,7 +91,10 @@ def _copies_of(module: HloModule, path: Path | None = None, passes: str | os.Pat
     ]
     found.sort(key=lambda each: -(each[0].total_bytes or 0))
     rows = tuple([row for row, _ in found])
-    return Copies(module.name, rows, _suggestions(found), bool(dumps))
+    loops = [each for each, count in trips.items() if count is None]
+    is_exact = not any(times[mover.row.computation].is_lower_bound for mover in movers)
+    notes = (*module.notes, *early_notes(module), *loop_notes([] if is_exact else loops))
+    return Copies(module.name, rows, _suggestions(found), bool(dumps)).with_notes(notes)
 
 
 def _report_text(x: Any, path: Path | None) -> str | None:

@@ -62,12 +62,20 @@ def copied_bytes(module: HloModule) -> Iterator[tuple[HloInstruction, int]]:
     [('c', 2048)]
     """
     movers = list(movers_of(module))
-    times = executions(Flow(module)) if movers else {}
+    times = executions(Flow(module)).times if movers else {}
     for mover in movers:
         yield mover.row, moved_by(mover, times[mover.row.computation]).total or 0
 
 
-def executions(flow: Flow) -> dict[HloComputation, Times]:
+class Executions(NamedTuple):
+    """How often computations run in one execution of a module."""
+
+    times: dict[HloComputation, Times]
+    trips: dict[HloInstruction, int | None]
+    """Loop → its number of iterations; None where that is not known."""
+
+
+def executions(flow: Flow) -> Executions:
     """How often the entry computation and those that it executes run in one execution of the module.
 
     >>> from xlashape.hlo import HloModule
@@ -75,39 +83,42 @@ def executions(flow: Flow) -> dict[HloComputation, Times]:
     ... body { i = s32[] parameter(0) two = s32[] constant(2) ROOT n = s32[] add(i, two) }
     ... cond { i = s32[] parameter(0) ten = s32[] constant(10) ROOT c = pred[] compare(i, ten), direction=LT }
     ... ENTRY e { zero = s32[] constant(0) ROOT w = s32[] while(zero), condition=cond, body=body }''')
-    >>> {computation.name: times.number for computation, times in executions(Flow(module)).items()}
+    >>> {computation.name: times.number for computation, times in executions(Flow(module)).times.items()}
     {'e': 1, 'body': 5, 'cond': 6}
     """
     order: TopologicalSorter[HloComputation] = TopologicalSorter()
     for computation, callers in flow.callers.items():
         order.add(computation, *[caller.computation for caller in callers])
-    times: dict[HloComputation, Times] = {}
+    found = Executions({}, {})
+    times = found.times
     for computation in order.static_order():
         spend(1)
         if computation is flow.module.entry:
             times[computation] = Times(1)
             continue
-        parts = [part for caller in flow.callers[computation] for part in _parts(caller, computation, times)]
+        parts = [part for caller in flow.callers[computation] for part in _parts(caller, computation, found)]
         times[computation] = Times(
             min(sum([part.number for part in parts]), INT64_MAX),
             any(part.is_lower_bound for part in parts),
             any(part.is_upper_bound for part in parts),
         )
-    return times
+    return found
 
 
-def _parts(caller: HloInstruction, computation: HloComputation, times: dict[HloComputation, Times]) -> Iterator[Times]:
+def _parts(caller: HloInstruction, computation: HloComputation, found: Executions) -> Iterator[Times]:
     """How often `caller` executes a computation that it calls: one number, or two to be added if the computation is
     both the body and the condition of a loop.
     """
-    outer = times[caller.computation]
+    outer = found.times[caller.computation]
     called = caller.called_computations
     if caller.kind.row.source is ResultSource.STATE and len(called) == 2:
         body, condition = called
-        try:
-            count = trip_count(caller, body, condition)
-        except XlashapeError:
-            count = None
+        if caller not in found.trips:
+            try:
+                found.trips[caller] = trip_count(caller, body, condition)
+            except XlashapeError:
+                found.trips[caller] = None
+        count = found.trips[caller]
         for each in called:
             if each is computation:
                 number = 1 if count is None else count + (each is condition)

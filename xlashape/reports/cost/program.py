@@ -17,7 +17,7 @@ it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import reduce
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
@@ -131,7 +131,8 @@ class Program(NamedTuple):
 
     runs: tuple[ComputationRuns, ...]
     sums: Sums
-    unknown_loops: int
+    unknown_loops: tuple[HloInstruction, ...]
+    """The executed loops whose number of iterations is not known."""
     conditionals: int
     unknown_instructions: int
     """How many executed instructions there are whose FLOPs are not known."""
@@ -178,11 +179,15 @@ class Runs(NamedTuple):
     """
     exact: set[HloComputation]
     """Those of which the number is certain."""
+    unknown_loops: tuple[HloInstruction, ...]
+    """The executed loops whose number of iterations is not known."""
 
 
 def runs_of(module: HloModule) -> Runs:
     """How often each computation that is executed or fused runs in one run of the program."""
-    return Runs(*_Walk(module, Roof(None, None, None), as_xla=False).times(fused=True))
+    walk = _Walk(module, Roof(None, None, None), as_xla=False)
+    times, exact = walk.times(fused=True)
+    return Runs(times, exact, walk.unknown_loops(times))
 
 
 def program_of(module: HloModule, roof: Roof, *, as_xla: bool) -> Program:
@@ -275,11 +280,13 @@ class _Walk:
                 weight += once.weight * count * count_of if once.has_share else 0.0
             executions = [self._executions[number] for number in self._classes[computation]]
             runs.append(ComputationRuns(computation, count_of, computation in exact, executions))
-        loops = [trips is None and loop.computation in sums for loop, trips in self._trips.items()]
         conditionals = [each.opcode == Opcode.CONDITIONAL for run in runs for each in self._callers[run.computation]]
-        loop_count = 0 if self._as_xla else sum(loops)
-        entry = sums[self._module.entry]
-        return Program(tuple(runs), entry, loop_count, sum(conditionals), unknown, stated, weight, called)
+        loops, entry = self.unknown_loops(sums), sums[self._module.entry]
+        return Program(tuple(runs), entry, loops, sum(conditionals), unknown, stated, weight, called)
+
+    def unknown_loops(self, executed: Container[HloComputation]) -> tuple[HloInstruction, ...]:
+        """The loops in `executed` computations whose number of iterations is not known; none with `as_xla`."""
+        return tuple([loop for loop, trips in self._trips.items() if trips is None and loop.computation in executed])
 
     def flops(self) -> Flops:
         for computation in self._callers:

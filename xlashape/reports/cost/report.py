@@ -17,7 +17,7 @@ from xlashape.reports.cost.kernel_blocks import kernel_blocks
 from xlashape.reports.cost.program import ComputationRuns, Execution, Program, program_of
 from xlashape.reports.cost.targets import Roof, roof_of
 from xlashape.reports.origin import source_of
-from xlashape.reports.program import early_notes, program
+from xlashape.reports.program import early_notes, loop_notes, program
 from xlashape.reports.report import FRAMES, NOTES, STRICT, Computed, Option, Report, Section, by_section
 from xlashape.reports.text import cell_text, short_bytes
 from xlashape.shape.parts.target import TARGET_NAMES
@@ -33,8 +33,9 @@ _SPACES: Final = (
 _FLOPS: Final = Column(
     "flops", ColumnKind.INTEGER, "the FLOPs of these instructions in one run of the program", "flops", rank=1
 )
+_ADDED: Final = "computing and communication added, as if they did not overlap"
 _LEAST_TIME: Final = Column(
-    "least_time", ColumnKind.NUMBER, "the least time that they take on the target", "seconds", rank=2
+    "least_time", ColumnKind.NUMBER, f"the least time that they take on the target, with {_ADDED}", "seconds", rank=2
 )
 _GROUPS: Final = (
     Column("instructions", ColumnKind.INTEGER, "how many instructions of the program have the key in common", rank=3),
@@ -46,6 +47,12 @@ _GROUPS: Final = (
     Column("bound", ColumnKind.TEXT, "what the most of this time is for", rank=3, choices=vocabularies.BOUNDS),
     Column("share", ColumnKind.NUMBER, "the share of the sum of all least times, or without a target of all bytes", "fraction", rank=2),
 )  # fmt: skip
+
+
+def _remark_on_groups(answer: Any) -> str:
+    """What must be known of the least times of groups, where the program communicates."""
+    return f"least time: of a group with {_ADDED}." if answer.communication_time else ""
+
 
 REPORT: Final = Report(
     name="cost",
@@ -95,7 +102,7 @@ REPORT: Final = Report(
     ),
     sections=(
         Section("spaces", _SPACES, "the bytes of each memory space"),
-        by_section("instructions", _GROUPS, _KEYS),
+        by_section("instructions", _GROUPS, _KEYS, _remark_on_groups),
     ),
     options=(
         Option("as_xla", ColumnKind.BOOLEAN, "count FLOPs and bytes as XLA's HloCostAnalysis does: loops once, and its other peculiarities", False),
@@ -262,7 +269,7 @@ class Cost(Computed[InstructionCost], Frozen):
     @property
     def unknown_loops(self) -> int:
         """Executed loops whose number of iterations is not known: they count one iteration."""
-        return self.program.unknown_loops
+        return len(self.program.unknown_loops)
 
     @property
     def conditionals(self) -> int:
@@ -346,10 +353,6 @@ class Cost(Computed[InstructionCost], Frozen):
             notes.append(
                 f"Of {counted(self.conditionals, 'conditional')} the branch with the most FLOPs counts{quickest}."
             )
-        if self.unknown_loops:
-            notes.append(
-                f"{counted(self.unknown_loops, 'loop')} of no known number of iterations: one iteration counts."
-            )
         if self.unknown_instructions:
             missing = ", and there is no least time" if self.roof.is_known and not self.as_xla else ""
             unknown = counted(self.unknown_instructions, "instruction")
@@ -397,7 +400,9 @@ def cost(
         raise InvalidArgumentError(f"{given} is given alone: pass peak and bandwidth, or a target", field=given)
     with showing_frames(frames):
         module = program(x, args, kwargs, strict=strict)
-        return Cost(module, roof, as_xla=as_xla).with_notes((*roof.notes, *module.notes, *early_notes(module)))
+        made = Cost(module, roof, as_xla=as_xla)
+        loops = loop_notes(made.program.unknown_loops)
+        return made.with_notes((*roof.notes, *module.notes, *early_notes(module), *loops))
 
 
 def _values(

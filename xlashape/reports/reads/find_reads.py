@@ -26,7 +26,7 @@ from xlashape.indexing.walk.instruction_answers import calls_computation
 from xlashape.limits import INT64_MAX, spend
 from xlashape.reports.cost.program import runs_of
 from xlashape.reports.origin import source_of
-from xlashape.reports.program import early_notes, program
+from xlashape.reports.program import early_notes, loop_notes, program
 from xlashape.reports.reads.answer import Alike, Lanes, Measured, OperandRead, Read, Reads, Way, units_touched
 from xlashape.reports.reads.consumers import CACHED, UNKNOWN, consumer_of, deciding_opcodes
 from xlashape.reports.reads.devices import Device, device_of, place_in_tile
@@ -108,7 +108,7 @@ def reads(
         found = _Finder(module, device, output, is_one=bool(instruction)).found(chosen)
     if output is not None and chosen and not found.reads:
         raise InvalidArgumentError(f"no instruction that reads something has an output {output}", field="output")
-    return found.with_notes((*module.notes, *early_notes(module)))
+    return found
 
 
 def wasted_by(
@@ -181,6 +181,7 @@ class _Finder:
         self._is_one = is_one
         self._analysis = Analysis()
         runs = runs_of(module)
+        self._unknown_loops = runs.unknown_loops
         self._runs = {computation: runs.times[computation] for computation in runs.exact}
         self._sizes: dict[Shape, tuple[str, int | None, int | None]] = {}
         self._opcodes: dict[Any, frozenset[str]] = {}
@@ -206,7 +207,12 @@ class _Finder:
         order = sorted(range(len(chosen)), key=read.__getitem__, reverse=True)
         order.sort(key=lost.__getitem__, reverse=True)
         rows = [row for number in order for row in self.rows(chosen[number], alike[number])]
-        return Reads(self._module, self._device, rows, dict(zip(chosen, alike, strict=True)))
+        notes = (
+            *self._module.notes,
+            *early_notes(self._module),
+            *loop_notes(self._unknown_loops if None in runs else ()),
+        )
+        return Reads(self._module, self._device, rows, dict(zip(chosen, alike, strict=True))).with_notes(notes)
 
     def alike(self, instruction: HloInstruction) -> Alike:
         """How an instruction reads."""

@@ -10,7 +10,7 @@ from xlashape.reports.copies import copies
 from xlashape.reports.cost import cost
 from xlashape.reports.memory import memory
 from xlashape.reports.profile import profile as profile_of
-from xlashape.reports.program import early_notes, is_early, program
+from xlashape.reports.program import early_notes, is_early, loop_notes, program
 from xlashape.reports.reads import reads
 from xlashape.reports.summary import findings
 from xlashape.reports.summary.answer import Summary
@@ -47,7 +47,8 @@ def summary(
         found += findings.of_cost(moved, is_optimized=is_optimized)
         if profile is not None:
             found += findings.of_profile(profile_of(profile, modules=module, target=target), module.name)
-        notes = (*module.notes, *(() if is_optimized else early_notes(module)))
+        early = () if is_optimized else early_notes(module)
+        notes = (*module.notes, *early, *loop_notes(moved.program.unknown_loops))
         totals = {
             "module": module.name,
             "instructions": sum([len(each.instructions) for each in module.computations]),

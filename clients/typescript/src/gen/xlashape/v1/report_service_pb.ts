@@ -887,7 +887,8 @@ export type CostByRow = Message<"xlashape.v1.CostByRow"> & {
   paddedBytes?: bigint | undefined;
 
   /**
-   * The least time that they take on the target, in seconds.
+   * The least time that they take on the target, with computing and communication added, as if they did not overlap, in
+   * seconds.
    *
    * @generated from field: optional double least_time = 7;
    */
