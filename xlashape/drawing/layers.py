@@ -22,7 +22,7 @@ from xlashape.drawing.picture import AnswerPicture
 from xlashape.drawing.writers.panels import CHARACTER
 from xlashape.hlo import HloComputation, HloInstruction, HloModule, Opcode
 from xlashape.limits import spend
-from xlashape.reports.cost.program import flops_of
+from xlashape.reports.cost.program import costs_of
 from xlashape.reports.text import cell_text, cut_middle
 
 MOST_ROWS: Final = 60
@@ -104,11 +104,10 @@ def layer_rows(module: HloModule) -> tuple[LayerRow, ...]:
 def _scopes(module: HloModule) -> _Scope:
     """The scopes of a module; the root has them as parts."""
     root = _Scope()
-    flops = flops_of(module).known
+    costs = costs_of(module)
     for each in _in_order(module.entry):
         spend()
         opcode = str(each.opcode)
-        known = flops[each.computation][each.index] if each.computation in flops else 0
         if each.opcode == Opcode.PARAMETER or each.kind.row.moves_no_data:
             continue
         said = each.metadata
@@ -118,6 +117,7 @@ def _scopes(module: HloModule) -> _Scope:
         for name in names[: _DEEPEST - 1]:
             scope = scope.parts.setdefault(name, _Scope())
         scope.opcodes[opcode] += 1
+        known = costs.flops_of(each)
         scope.flops += known or 0
         scope.is_complete &= known is not None
         if said.source:

@@ -144,30 +144,40 @@ class Program(NamedTuple):
     """For each executed loop, conditional and call, what one execution of it costs with all that it executes."""
 
 
-class Flops(NamedTuple):
-    """The FLOPs of each instruction by itself, those in fusions included."""
+class ClassCosts(NamedTuple):
+    """What each instruction costs by itself, those in fusions included."""
 
     times: dict[HloComputation, int]
     """Computation that is executed or fused → how often it runs in one run of the program."""
-    known: dict[HloComputation, list[int | None]]
-    """Each of these computations → the FLOPs of its instructions in one run of the program; None where they are not
-    known. A fusion, a call, a loop and a conditional have 0: the instructions in the called computation have the FLOPs.
-    """
     classes: dict[HloComputation, list[int]]
-    """Computation that the entry reaches → a number for each instruction. Instructions of the same number are of one
+    """Computation that the entry reaches → a number for each instruction, its class. Instructions of a class are of one
     kind, have operands of the same shapes, and cost the same.
     """
+    flops: dict[HloComputation, dict[int, int | None]]
+    """Computation that is executed or fused → for each class the FLOPs of such an instruction in one run of the
+    program; None where they are not known. A fusion, a call, a loop and a conditional have 0: the instructions in the
+    called computation have the FLOPs.
+    """
+    traffic: dict[int, Traffic]
+    """Class of executed instructions → what one execution of such an instruction reads and writes."""
+
+    def flops_of(self, instruction: HloInstruction) -> int | None:
+        """As `flops`; 0 for an instruction that does not run."""
+        computation = instruction.computation
+        known = self.flops.get(computation)
+        return 0 if known is None else known[self.classes[computation][instruction.index]]
 
 
-def flops_of(module: HloModule) -> Flops:
-    """The FLOPs of each instruction of a module, which add up to those of `program_of` where these are exact. Raises
-    InvalidModuleError as `program_of` does.
+def costs_of(module: HloModule) -> ClassCosts:
+    """What each instruction of a module costs. The sums are those of `program_of`, those of FLOPs where these are
+    exact. Raises InvalidModuleError as `program_of` does.
 
     >>> text = "HloModule m ENTRY e { p = f32[8] parameter(0) n = f32[8] negate(p) ROOT a = f32[8] add(n, n) }"
-    >>> list(flops_of(HloModule.parse(text)).known.values())
-    [[0, 8, 8]]
+    >>> found = costs_of(HloModule.parse(text))
+    >>> list(found.flops.values()), [each[:2] for each in found.traffic.values()]
+    ([{0: 0, 1: 8, 2: 8}], [(0, 0), (32, 32), (32, 32)])
     """
-    return _Walk(module, Roof(None, None, None), as_xla=False).flops()
+    return _Walk(module, Roof(None, None, None), as_xla=False).costs()
 
 
 class Runs(NamedTuple):
@@ -247,10 +257,11 @@ class _Walk:
         self._branches: dict[HloInstruction, int] = {}
         """Executed conditional → the number of the branch that counts. Filled by `_called`."""
 
-    def program(self) -> Program:
+    def _summed(self) -> tuple[dict[HloComputation, Sums], dict[HloInstruction, Sums]]:
+        """The sums of each executed computation, and of what each executed loop, conditional and call executes."""
         for computation in self._callers:
             self._count(computation)
-        times, exact = self.times()
+        times, _ = self.times()
         sums: dict[HloComputation, Sums] = {}
         called: dict[HloInstruction, Sums] = {}
         for computation in self._callers:
@@ -267,7 +278,11 @@ class _Walk:
                     called[each] = with_called
                     total = total.plus(with_called)
             sums[computation] = total
-        times = self.times()[0] if self._branches else times
+        return sums, called
+
+    def program(self) -> Program:
+        sums, called = self._summed()
+        times, exact = self.times()
         runs: list[ComputationRuns] = []
         unknown = stated = 0
         weight = 0.0
@@ -288,24 +303,22 @@ class _Walk:
         """The loops in `executed` computations whose number of iterations is not known; none with `as_xla`."""
         return tuple([loop for loop, trips in self._trips.items() if trips is None and loop.computation in executed])
 
-    def flops(self) -> Flops:
-        for computation in self._callers:
-            self._count(computation)
+    def costs(self) -> ClassCosts:
+        self._summed()
         times, exact = self.times(fused=True)
-        known: dict[HloComputation, list[int | None]] = {}
+        flops: dict[HloComputation, dict[int, int | None]] = {}
         for computation, count in times.items():
             is_known = computation in exact
-            classes = self._classes[computation]
-            of_class: dict[int, int | None] = {}
-            for number in set(classes):
+            of_class = flops[computation] = {}
+            for number in self._counts[computation]:
                 own = self._own[number]
                 if self._firsts[number].kind.row.calls.arguments is Arguments.OPERANDS:
                     of_class[number] = 0
                 else:
                     is_complete = own.is_complete and (is_known or not own.flops)
                     of_class[number] = own.flops * count if is_complete else None
-            known[computation] = [of_class[number] for number in classes]
-        return Flops(times, known, self._classes)
+        traffic = {number: once.traffic for number, once in self._executions.items()}
+        return ClassCosts(times, self._classes, flops, traffic)
 
     def _called(self, instruction: HloInstruction, sums: dict[HloComputation, Sums]) -> Sums | None:
         """The cost of the computations that an instruction executes; None for an instruction that executes none. `sums`

@@ -423,14 +423,17 @@ def _is_ignored(row: Change, words: frozenset[str]) -> bool:
 
 def _measures(one: ModuleMeasures, other: ModuleMeasures) -> list[Measure]:
     """All measures but the peak of memory."""
-    units = {name: unit for name, _, unit in _DELTAS}
-    before, after = one.total()._asdict(), other.total()._asdict()
-    made = [Measure(_MEASURE_OF[name], units[name], before[name], after[name]) for name in before if name != "flops"]
-    known = [
-        min(each["flops"], INT64_MAX) if side.has_all_flops else None for side, each in ((one, before), (other, after))
-    ]
-    note = None if None not in known else "not known of all instructions, or how often these run is not"
-    return [*made, Measure("flops", "flops", known[0], known[1], note)]
+    made: list[Measure] = []
+    for (name, before), after in zip(one.total()._asdict().items(), other.total(), strict=True):
+        unit = next(unit for each, _, unit in _DELTAS if each == name)
+        a, b = [
+            None if name in side.unknown_totals else min(total, INT64_MAX)
+            for side, total in ((one, before), (other, after))
+        ]
+        is_known = a is not None and b is not None
+        note = None if is_known else "not known of all instructions, or how often these run is not"
+        made.append(Measure(_MEASURE_OF[name], unit, a, b, note))
+    return made
 
 
 def measure_of(found: Any, name: str) -> Measure:

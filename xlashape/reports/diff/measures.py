@@ -1,16 +1,17 @@
 """The costs of an instruction, in numbers that add up: those of a module are the sums over its instructions.
 
-An instruction inside a fusion has no buffer, and reads and writes no memory; its fusion does. Bytes are those in
-memory, tile padding included; results whose size is not known count nothing. An instruction counts as if it read its
-operands and wrote its result in full. Copies are the rows of the report `copies` with their bytes, FLOPs those of the
-report `cost`, collectives the rows of the report `collectives`. What is read, written, copied, exchanged and calculated
-counts each iteration of a loop, a loop of unknown length once, and of a conditional the branch that `cost` counts.
+An instruction inside a fusion has no buffer, and reads and writes no memory; its fusion does. Bytes of buffers include
+the padding of tiles; results whose size is not known count nothing. What is read and written, and FLOPs, are those of
+the report `cost`; copies are the rows of the report `copies` with their bytes, collectives those of the report
+`collectives`. What is read, written, copied, exchanged and calculated counts each iteration of a loop, and a loop of
+unknown length once. Of a conditional the branch that `cost` counts is read, written, exchanged and calculated; of
+copies, each branch counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -19,10 +20,11 @@ from xlashape.hlo.collectives import find_collectives
 from xlashape.hlo.flow import Buffers, InstructionBuffer, executed_computations
 from xlashape.hlo.flow.buffers import own_buffers
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
-from xlashape.hlo.ops.operation import AsyncStep, MemoryTraffic
+from xlashape.hlo.ops.operation import AsyncStep
 from xlashape.limits import INT64_MAX, spend
 from xlashape.reports.copies.times import copied_bytes
-from xlashape.reports.cost.program import Flops, flops_of
+from xlashape.reports.cost.program import ClassCosts, costs_of
+from xlashape.reports.cost.traffic import NO_TRAFFIC, Traffic
 from xlashape.shape import Shape, shape_util, tiling
 from xlashape.shape.tiling.padding import physical_bytes
 
@@ -94,7 +96,7 @@ class ShapeSizes:
 class ModuleMeasures:
     """The measures of a module's instructions, in the order of its computations and their instructions."""
 
-    __slots__ = ("_buffers", "_known", "_sizes", "donated", "executed", "of", "times", "unknown")
+    __slots__ = ("_buffers", "_costs", "_known", "_sizes", "donated", "executed", "of", "times", "unknown")
 
     def __init__(self, module: HloModule) -> None:
         self._sizes = ShapeSizes()
@@ -102,41 +104,24 @@ class ModuleMeasures:
         self.executed = frozenset([computation.index for computation in executed_computations(module)])
         """The indices of the computations that are executed instruction by instruction."""
         self.donated = self._buffers.donated
-        self._known: dict[tuple[bool, bool, int], dict[object, Measures]] = defaultdict(dict)
-        self.of: list[list[Measures]] = []
-        """For each computation, the measures of each instruction."""
-        self.times: dict[int, int] = {}
+        self._known: dict[tuple[bool, bool, int], dict[tuple[object, int], Measures]] = defaultdict(dict)
+        self._costs = _costs(module)
+        times = self._costs.times if self._costs else {}
+        self.times = {computation.index: count for computation, count in times.items()}
         """Index of a computation that is executed or fused → how often it runs in one run of the module."""
-        flops = self._flops(module)
         unknown: set[tuple[int, int]] = set()
-        self.unknown = None if flops is None else unknown
+        self.unknown = None if self._costs is None else unknown
         """The instructions whose FLOPs are not known, each by the index of its computation and its index in that
-        computation; None where no FLOPs are known.
+        computation; None where nothing is known that `cost` counts.
         """
-        collectives = {each.instruction for each in find_collectives(module)}
-        copied = {(each.computation.index, each.index): size for each, size in copied_bytes(module)}
-        for computation in module.computations:
-            spend(1 + len(computation.instructions))
-            index = computation.index
-            # An instruction of a computation that the entry does not reach is a class of its own.
-            classes: Sequence[object] = computation.instructions
-            counts: Sequence[int | None] = [0] * len(computation.instructions)
-            if flops is not None:
-                classes = flops.classes.get(computation, classes)
-                counts = flops.known.get(computation, counts)
-            if None in counts:
-                unknown.update([(index, number) for number, count in enumerate(counts) if count is None])
-            rows = self._rows(computation, list(zip(classes, counts, strict=True)))
-            if index not in self.executed:  # a collective of a TPU stands in several fusions
-                for number, row in enumerate(rows):
-                    if row.collectives and computation.instructions[number] not in collectives:
-                        rows[number] = row._replace(collectives=0, collective_bytes=0)
-            self.of.append(rows)
+        self.of: list[list[Measures]] = [self._rows(computation, unknown) for computation in module.computations]
+        """For each computation, the measures of each instruction."""
+        self._count_fused_collectives(module)
         for maker in {each for each, _ in self._buffers.taken}:
-            row = self.of[maker.computation.index]
             if maker.computation.index in self.executed:
-                runs = self.times.get(maker.computation.index, 1)
-                row[maker.index] = self._measured(maker, self._buffers.of(maker), row[maker.index].flops, runs)
+                row = self.of[maker.computation.index]
+                size, padding = self._of_buffers(self._buffers.of(maker))
+                row[maker.index] = row[maker.index]._replace(bytes=size, padding_bytes=padding)
         for each in self.donated:
             # An output in the memory of a parameter has no bytes of its own, except those by which it is larger.
             places = ((each.instruction, each.shape_index), (each.parameter, each.parameter_index))
@@ -145,65 +130,84 @@ class ModuleMeasures:
                 row = self.of[each.instruction.computation.index]
                 found = row[each.instruction.index]
                 row[each.instruction.index] = found._replace(bytes=found.bytes + own - taken)
-        for (index, number), size in copied.items():
-            self.of[index][number] = self.of[index][number]._replace(copies=1, copy_bytes=size)
-
-    def _flops(self, module: HloModule) -> Flops | None:
-        """The FLOPs of the instructions; None where a shape or an attribute is invalid. Fills `times`."""
-        try:
-            found = flops_of(module)
-        except InvalidModuleError:
-            return None
-        self.times = {computation.index: count for computation, count in found.times.items()}
-        return found
+        copies: dict[tuple[int, int], Measures] = {}
+        for each, size in copied_bytes(module):
+            row = self.of[each.computation.index]
+            found = row[each.index]
+            copy = copies.get((id(found), size))
+            if copy is None:
+                copy = copies[id(found), size] = found._replace(copies=1, copy_bytes=size)
+            row[each.index] = copy
 
     @property
-    def has_all_flops(self) -> bool:
-        """Whether it is known of all instructions how many FLOPs they have and how often they run."""
-        return self.unknown == set()
+    def unknown_totals(self) -> tuple[str, ...]:
+        """The numbers that are not known of all instructions of the module."""
+        if self.unknown is None:
+            return "bytes_read", "bytes_written", "flops"
+        return ("flops",) if self.unknown else ()
 
     def total(self) -> Measures:
         """The measures of the module."""
-        each = {id(measures): measures for measures in chain(*self.of)}
-        count = Counter(map(id, chain(*self.of)))
+        every = list(chain(*self.of))
+        each, count = dict(zip(map(id, every), every, strict=True)), Counter(map(id, every))
         columns = zip(*[[count[key] * value for value in measures] for key, measures in each.items()], strict=True)
         return Measures(*map(sum, columns))
 
-    def _rows(self, computation: HloComputation, classes: Sequence[tuple[object, int | None]]) -> list[Measures]:
-        """The measures of a computation's instructions, without copies and donations. `classes` has the class of each
-        instruction, as in `Flops`, and its FLOPs. Instructions that are alike share an object.
+    def _rows(self, computation: HloComputation, unknown: set[tuple[int, int]]) -> list[Measures]:
+        """The measures of a computation's instructions, without copies and donations. Adds the instructions whose FLOPs
+        are not known to `unknown`. Instructions that are alike share an object.
         """
+        instructions = computation.instructions
+        spend(1 + len(instructions))
         is_executed = computation.index in self.executed
-        runs = self.times.get(computation.index, 1)
+        if self._costs is None or computation not in self._costs.classes:
+            return [self._measured(each, is_executed, 0, NO_TRAFFIC, 1) for each in instructions]
+        classes = self._costs.classes[computation]
+        flops, runs = self._costs.flops.get(computation, {}), self.times.get(computation.index, 1)
+        if None in flops.values():
+            unknown.update([(computation.index, i) for i, number in enumerate(classes) if flops[number] is None])
         known = self._known[is_executed, computation is computation.module.entry, runs]
-        for key, instruction in dict(zip(classes, computation.instructions, strict=True)).items():
+        of_class: dict[int, Measures] = {}
+        for number, instruction in dict(zip(classes, instructions, strict=True)).items():
+            key = number, flops.get(number) or 0
             if key not in known:
-                buffers = own_buffers(instruction) if is_executed else None
-                known[key] = self._measured(instruction, buffers, min(key[1] or 0, INT64_MAX), runs)
-        return [known[key] for key in classes]
+                traffic = self._costs.traffic.get(number, NO_TRAFFIC)
+                known[key] = self._measured(instruction, is_executed, min(key[1], INT64_MAX), traffic, runs)
+            of_class[number] = known[key]
+        return [of_class[number] for number in classes]
+
+    def _count_fused_collectives(self, module: HloModule) -> None:
+        """Takes away the collectives of fusions that are parts of others: that of a TPU stands in several fusions."""
+        fused = [
+            (instruction, row)
+            for computation, row in zip(module.computations, self.of, strict=True)
+            if computation.index not in self.executed
+            for instruction in computation.instructions
+            if row[instruction.index].collectives
+        ]
+        collectives = {each.instruction for each in find_collectives(module)} if fused else ()
+        for instruction, row in fused:
+            if instruction not in collectives:
+                row[instruction.index] = row[instruction.index]._replace(collectives=0, collective_bytes=0)
 
     def _measured(
-        self, instruction: HloInstruction, buffers: tuple[InstructionBuffer, ...] | None, flops: int, runs: int
+        self, instruction: HloInstruction, is_executed: bool, flops: int, traffic: Traffic, runs: int
     ) -> Measures:
-        """The measures of an instruction that runs so often, without copies. `buffers` are None in a computation that
-        is not executed."""
+        """The measures of an instruction that runs so often, without copies and donations."""
         row = instruction.kind.row
         fusions = int(row.fuses_called_computation)
-        collectives = collective_bytes = 0
+        collectives = collective_bytes = size = padding = 0
         if row.exchanges_with_replicas and row.async_step in (None, AsyncStep.START):
             collectives, collective_bytes = 1, min(self._result_bytes(instruction) * runs, INT64_MAX)
-        if buffers is None:
-            return Measures(1, fusions, 0, 0, collectives, collective_bytes, flops=flops)
-        size = padding = 0
-        for buffer in buffers:
-            own, rest = self._sizes.of(buffer.shape)
-            size += own
-            padding += rest
-        read = written = 0
-        if row.traffic is not MemoryTraffic.NOTHING and not row.is_given:
-            read = min(runs * sum([self._sizes.of(operand.shape)[0] for operand in instruction.operands]), INT64_MAX)
-            written = min(runs * self._result_bytes(instruction), INT64_MAX)
+        if is_executed:
+            size, padding = self._of_buffers(own_buffers(instruction))
+        read, written = [min(runs * each, INT64_MAX) for each in traffic[:2]] if is_executed else (0, 0)
         return Measures(1, fusions, 0, 0, collectives, collective_bytes, size, padding, read, written, flops)
+
+    def _of_buffers(self, buffers: Iterable[InstructionBuffer]) -> tuple[int, int]:
+        """The bytes of buffers, and how many of them are padding."""
+        sizes = [self._sizes.of(buffer.shape) for buffer in buffers]
+        return sum([size for size, _ in sizes]), sum([padding for _, padding in sizes])
 
     def _result_bytes(self, instruction: HloInstruction) -> int:
         shape = instruction.shape
@@ -212,6 +216,14 @@ class ModuleMeasures:
             # (operand, result, contexts…), in a copy-start (result, operand, context).
             return self._sizes.of(shape.tuple_shapes[1 - repeated])[0]
         return self._sizes.of(shape)[0]
+
+
+def _costs(module: HloModule) -> ClassCosts | None:
+    """What the report `cost` counts; None where a shape or an attribute is invalid."""
+    try:
+        return costs_of(module)
+    except InvalidModuleError:
+        return None
 
 
 def _part(shape: Shape, index: Iterable[int]) -> Shape:

@@ -384,7 +384,8 @@ class Units:
                     continue
                 delta = after.minus(before[i])
                 number = self._loop(node, partner)
-                if number is None and delta._replace(bytes_read=0, copies=0, copy_bytes=0, flops=0) == NOTHING:
+                rest = delta._replace(bytes_read=0, bytes_written=0, copies=0, copy_bytes=0, flops=0)
+                if number is None and rest == NOTHING:
                     number = self._reason(node, partner)
                 if number is None:
                     word = "donation" if delta.bytes else "operands"

@@ -49,6 +49,8 @@ def check_sums(found: Diff, a: HloModule, b: HloModule) -> None:
         if name != "flops":
             assert found.totals[f"delta_{name}"] == value
     costs = xs.cost(a), xs.cost(b)
+    assert found.delta_bytes_read == costs[1].bytes_read - costs[0].bytes_read
+    assert found.delta_bytes_written == costs[1].bytes_written - costs[0].bytes_written
     if all(each.is_exact for each in costs):
         assert found.delta_flops == rows.flops == costs[1].flops - costs[0].flops
         assert all(change.delta_flops is not None for change in found.changes)
@@ -142,6 +144,27 @@ def test_fusions_that_change_their_members_are_one_row(texts: list[str], word: s
             delta,
         )
         check_sums(made, HloModule.parse(one), HloModule.parse(other))
+
+
+def test_parts_of_arrays_are_read_and_written_as_parts():
+    one = """HloModule m
+ENTRY e { p = f32[1024] parameter(0) i = s32[] parameter(1) s = f32[4] slice(p), slice={[0:4]}
+  ROOT u = f32[1024] dynamic-update-slice(p, s, i) }"""
+    # The slice reads and writes four more elements; the update reads and writes four more, and the rest stays.
+    made = diff(one, one.replace("f32[4]", "f32[8]").replace("0:4", "0:8"))
+    assert (made.delta_bytes_read, made.delta_bytes_written) == (2 * 16, 2 * 16)
+
+
+def test_of_a_conditional_the_branch_with_most_flops_is_read_and_written():
+    one = """HloModule m
+some { p = f32[8] parameter(0) ROOT n = f32[8] negate(p) }
+more { q = f32[8] parameter(0) a = f32[8] add(q, q) ROOT b = f32[8] add(a, a) }
+ENTRY e { c = pred[] parameter(0) x = f32[8] parameter(1)
+  ROOT r = f32[8] conditional(c, x, x), true_computation=some, false_computation=more }"""
+    made = diff(one, one.replace("negate(p)", "copy(p)"))
+    assert (made.delta_bytes_read, made.delta_bytes_written) == (0, 0)
+    made = diff(one, one.replace("b = f32[8] add(a, a)", "b = f32[8] add(a, q)"))
+    assert (made.delta_bytes_read, made.delta_bytes_written) == (32, 0)
 
 
 def test_a_loop_that_runs_more_often_is_one_row():
