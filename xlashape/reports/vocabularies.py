@@ -266,6 +266,7 @@ COLLECTIVE_FINDINGS: Final = Vocabulary(
         "wide": "the operand was converted to a wider type just before",
         "small": "several small ones do not depend on each other, and one could do",
         "sliced": "each device uses only a part of the result, and another collective brings it that part",
+        "undivided": "each device computes parts of sums of the whole batch, which is divided as an argument",
     },
 )
 VERDICTS: Final = Vocabulary(

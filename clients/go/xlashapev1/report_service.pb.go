@@ -1466,6 +1466,8 @@ const (
 	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_SMALL CollectiveFindingKind = 5
 	// Each device uses only a part of the result, and another collective brings it that part.
 	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_SLICED CollectiveFindingKind = 6
+	// Each device computes parts of sums of the whole batch, which is divided as an argument.
+	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_UNDIVIDED CollectiveFindingKind = 7
 )
 
 // Enum value maps for CollectiveFindingKind.
@@ -1478,6 +1480,7 @@ var (
 		4: "COLLECTIVE_FINDING_KIND_WIDE",
 		5: "COLLECTIVE_FINDING_KIND_SMALL",
 		6: "COLLECTIVE_FINDING_KIND_SLICED",
+		7: "COLLECTIVE_FINDING_KIND_UNDIVIDED",
 	}
 	CollectiveFindingKind_value = map[string]int32{
 		"COLLECTIVE_FINDING_KIND_UNSPECIFIED": 0,
@@ -1487,6 +1490,7 @@ var (
 		"COLLECTIVE_FINDING_KIND_WIDE":        4,
 		"COLLECTIVE_FINDING_KIND_SMALL":       5,
 		"COLLECTIVE_FINDING_KIND_SLICED":      6,
+		"COLLECTIVE_FINDING_KIND_UNDIVIDED":   7,
 	}
 )
 
@@ -15088,7 +15092,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x18GROUP_MODE_CROSS_REPLICA\x10\x01\x12\x1e\n" +
 	"\x1aGROUP_MODE_CROSS_PARTITION\x10\x02\x12*\n" +
 	"&GROUP_MODE_CROSS_REPLICA_AND_PARTITION\x10\x03\x12\x18\n" +
-	"\x14GROUP_MODE_FLATTENED\x10\x04*\x9f\x02\n" +
+	"\x14GROUP_MODE_FLATTENED\x10\x04*\xc6\x02\n" +
 	"\x15CollectiveFindingKind\x12'\n" +
 	"#COLLECTIVE_FINDING_KIND_UNSPECIFIED\x10\x00\x12$\n" +
 	" COLLECTIVE_FINDING_KIND_REPEATED\x10\x01\x12%\n" +
@@ -15096,7 +15100,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"#COLLECTIVE_FINDING_KIND_ACCUMULATED\x10\x03\x12 \n" +
 	"\x1cCOLLECTIVE_FINDING_KIND_WIDE\x10\x04\x12!\n" +
 	"\x1dCOLLECTIVE_FINDING_KIND_SMALL\x10\x05\x12\"\n" +
-	"\x1eCOLLECTIVE_FINDING_KIND_SLICED\x10\x06*\x8b\x01\n" +
+	"\x1eCOLLECTIVE_FINDING_KIND_SLICED\x10\x06\x12%\n" +
+	"!COLLECTIVE_FINDING_KIND_UNDIVIDED\x10\a*\x8b\x01\n" +
 	"\x10CollectivesTable\x12!\n" +
 	"\x1dCOLLECTIVES_TABLE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16COLLECTIVES_TABLE_ROWS\x10\x01\x12\x18\n" +

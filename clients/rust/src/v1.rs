@@ -5640,6 +5640,8 @@ pub enum CollectiveFindingKind {
     Small = 5,
     /// Each device uses only a part of the result, and another collective brings it that part.
     Sliced = 6,
+    /// Each device computes parts of sums of the whole batch, which is divided as an argument.
+    Undivided = 7,
 }
 impl CollectiveFindingKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5655,6 +5657,7 @@ impl CollectiveFindingKind {
             Self::Wide => "COLLECTIVE_FINDING_KIND_WIDE",
             Self::Small => "COLLECTIVE_FINDING_KIND_SMALL",
             Self::Sliced => "COLLECTIVE_FINDING_KIND_SLICED",
+            Self::Undivided => "COLLECTIVE_FINDING_KIND_UNDIVIDED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -5667,6 +5670,7 @@ impl CollectiveFindingKind {
             "COLLECTIVE_FINDING_KIND_WIDE" => Some(Self::Wide),
             "COLLECTIVE_FINDING_KIND_SMALL" => Some(Self::Small),
             "COLLECTIVE_FINDING_KIND_SLICED" => Some(Self::Sliced),
+            "COLLECTIVE_FINDING_KIND_UNDIVIDED" => Some(Self::Undivided),
             _ => None,
         }
     }

@@ -103,14 +103,13 @@ class _Finder:
         module, notes = self._module, [*self._module.notes]
         runs = runs_of(module) if self._found else Runs({}, set(), ())
         sent = [
-            Sent(each, known.moved, known.groups, runs.times.get(each.instruction.computation, 0))
+            Sent(each, known.moved, known.groups, known.axes, runs.times.get(each.instruction.computation, 0))
             for each in self._found
             for known in [self._known(each)]
         ]
         target = self._roof.target
-        findings = findings_of(
-            self._flow, sent, runs, self._grid, sends_floats=target is not None and target.kind != "cpu"
-        )
+        sends_floats = target is not None and target.kind != "cpu"
+        findings = findings_of(self._flow, sent, runs, self._grid, self._pairs, sends_floats=sends_floats)
         fixes = {each: finding.fix for finding in reversed(findings) for each in finding.collectives}
         rows = [self._row(each, runs, fixes.get(each.collective)) for each in sent]
         rows.sort(key=lambda row: -row.sent_bytes * row.times)

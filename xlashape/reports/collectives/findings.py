@@ -8,6 +8,8 @@ the module:
     wide          the operand is a conversion to a wider type, or a fusion that ends in one. Of floats only with a
                   target that is no CPU, since the CPU's compiler converts by itself
     sliced        each device uses a part of the result alone, and another collective brings it that part
+    undivided     all-reduces add up what each device computes of the whole batch, which an argument has divided over
+                  the same devices
     small         all-reduces of less than 1 MiB with the same groups, none of which needs another one
 """
 
@@ -24,10 +26,13 @@ from xlashape.hlo.collectives import Collective, DeviceGrid, DeviceGroups
 from xlashape.hlo.flow import Flow, Value
 from xlashape.hlo.ops.exchange import ALL_GATHER, ALL_REDUCE, COLLECTIVE_PERMUTE, REDUCE_SCATTER, Exchanged
 from xlashape.limits import spend
+from xlashape.reports.collectives.batches import Batch, batches_of, multiplied
 from xlashape.reports.collectives.loops import Loop, is_invariant, is_summand, loop_of
+from xlashape.reports.collectives.pairs import ShardingPairs
 from xlashape.reports.collectives.parts import PartFinder
 from xlashape.reports.cost.program import Runs
 from xlashape.reports.text import short_bytes
+from xlashape.shape.xla_util.shape_util import byte_size_of_elements
 
 _SMALL: Final = 1 << 20
 _PROMOTED: Final = "promoted"
@@ -39,6 +44,7 @@ class Sent(NamedTuple):
     collective: Collective
     moved: Exchanged
     groups: DeviceGroups
+    axes: tuple[str, ...] | None
     times: int
 
 
@@ -52,9 +58,12 @@ class Found(NamedTuple):
     fix: str
 
 
-def findings_of(flow: Flow, sent: Sequence[Sent], runs: Runs, grid: DeviceGrid, *, sends_floats: bool) -> list[Found]:
-    """The findings, those first that save the most. `sends_floats`: whether the device is known to exchange floats of
-    16 bits and less as they are. XLA's CPU backend widens them first.
+def findings_of(
+    flow: Flow, sent: Sequence[Sent], runs: Runs, grid: DeviceGrid, pairs: ShardingPairs | None, *, sends_floats: bool
+) -> list[Found]:
+    """The findings, those first that save the most. `pairs`: how arrays are divided, where that is known.
+    `sends_floats`: whether the device is known to exchange floats of 16 bits and less as they are. XLA's CPU backend
+    widens them first.
     """
     sending = [each for each in sent if any(each.moved)]
     if not sending:
@@ -62,6 +71,7 @@ def findings_of(flow: Flow, sent: Sequence[Sent], runs: Runs, grid: DeviceGrid, 
     parts = PartFinder(flow, grid)
     is_optimized = flow.module.head.HasField("schedule")
     found = [*_repeated(sending), *_small(sending, is_optimized=is_optimized)]
+    found += _undivided(sending, pairs) if pairs is not None else []
     for each in sending:
         if each.collective.begin is each.collective.instruction and each.times:
             loop = loop_of(each.collective.instruction.computation, flow, runs)
@@ -140,6 +150,52 @@ def _small(sent: Sequence[Sent], *, is_optimized: bool) -> Iterable[Found]:
                 f"together, need only {counted(rounds, 'round')}.",
                 fix,
             )
+
+
+def _undivided(sent: Sequence[Sent], pairs: ShardingPairs) -> Iterable[Found]:
+    """All-reduces of the whole batch of an argument, which the same axes divide."""
+    gathers = [
+        (each.collective.instruction, each.axes, each.groups.size)
+        for each in sent
+        if each.collective.exchange is ALL_GATHER and each.axes and each.collective.begin is each.collective.instruction
+    ]
+    batches = reversed(batches_of(pairs, gathers))
+    for batch in {(frozenset(each.axes), each.sizes): each for each in batches}.values():
+        saved = {each: _undivided_bytes(each, batch, pairs) for each in sent if set(each.axes or ()) == set(batch.axes)}
+        found = sorted([(size, each) for each, size in saved.items() if size is not None], key=lambda pair: -pair[0])
+        if found:
+            over, first = ", ".join(map(repr, batch.axes)), found[0][1]
+            spec = over if len(batch.axes) == 1 else f"({over})"
+            yield Found(
+                "undivided",
+                sum([size for size, _ in found]),
+                tuple([each.collective for _, each in found]),
+                "Activations are divided along features, and not along the batch "
+                f"({' × '.join(map(str, batch.sizes))}), as {batch.name} is over {over}: "
+                f"{counted(len(found), 'all-reduce')} such as {_name(first)} add up products of the whole batch.",
+                "Divide the activations along the batch where they begin, as behind the embedding: "
+                f"jax.lax.with_sharding_constraint(x, NamedSharding(mesh, PartitionSpec({spec}))). Weights are "
+                f"gathered instead, and each device computes and holds 1 of {first.groups.size} of the batch.",
+            )
+
+
+def _undivided_bytes(each: Sent, batch: Batch, pairs: ShardingPairs) -> int | None:
+    """What is saved of an all-reduce where the batch is divided, and weights are gathered: once to use them, and as
+    much again for their gradients. None where it is no all-reduce of a product of the whole batch. Of a product of two
+    activations nothing counts where other axes may divide what is added up.
+    """
+    instruction, saved = each.collective.instruction, 0
+    is_asked = any(name in (instruction.metadata.op_name or "") for name in ("psum", "shard_map"))
+    if each.collective.exchange is not ALL_REDUCE or _reduction(instruction) is not Opcode.ADD or is_asked:
+        return None
+    others = pairs.mesh.device_count // each.groups.size
+    whole = [each for each in instruction.operands if each.shape.is_array and batch.is_in(each.shape.dimensions)]
+    made = [(operand, found) for operand in whole if (found := multiplied(operand, batch, pairs)) is not None]
+    for operand, (weight,) in made:
+        if weight is not None or others == 1:
+            now = each.moved.sent * byte_size_of_elements(operand.shape) // each.collective.operand_bytes
+            saved += max(0, now - 2 * (each.groups.size - 1) * (weight or 0))
+    return saved * each.times if made and each.times else None
 
 
 def _sliced(each: Sent, parts: PartFinder, *, is_optimized: bool) -> Found | None:

@@ -45,12 +45,13 @@ class ShardingPairs:
     def __init__(
         self, module: HloModule, flow: Flow, mesh: DeviceMesh, axes: Mapping[HloInstruction, Axes | None]
     ) -> None:
-        self._flow, self._axes = flow, axes
+        self.mesh, self._flow, self._axes = mesh, flow, axes
         self._known: dict[Value, Divided] = {}
         self._operands = dict(_fused_operands(module))
         """Parameter of a fused computation → operand of the fusion."""
         kept = [Sharding.from_proto(each) for each in module.head.spmd_parameters_shardings]
         parameters = module.entry.parameters
+        self.parameters = [parameter for parameter in parameters if parameter.shape.is_array]
         read: dict[Sharding, tuple[Axes, ...] | None] = {}
         for number, parameter in enumerate(parameters):
             sharding = kept[number] if len(kept) == len(parameters) else parameter.sharding
@@ -60,6 +61,10 @@ class ShardingPairs:
                 divided = read[sharding]
                 if divided is not None and len(divided) in (0, parameter.shape.rank):
                     self._known[Value(parameter, ())] = divided or ((),) * parameter.shape.rank
+
+    def divided(self, array: HloInstruction) -> Divided:
+        """What divides each dimension of an instruction's result."""
+        return self._divided(Value(array, ()))
 
     def pair(self, collective: Collective) -> tuple[str, str] | None:
         """How an array is divided before and after a collective; None for exchanges of other kinds, where its arrays
@@ -106,13 +111,13 @@ class ShardingPairs:
                 known[here] = self._made(here) if same is None else known.get(same, ())
                 continue
             spend()
-            same = begun[here] = self._same(here)
+            same = begun[here] = self.same(here)
             needed = (same,) if same is not None else [Value(each, ()) for each in here.instruction.operands]
             waiting.append(here)
             waiting += [each for each in needed if each not in known and each not in begun]
         return known[value]
 
-    def _same(self, value: Value) -> Value | None:
+    def same(self, value: Value) -> Value | None:
         """The value that a value is, or that is divided as it is; None where an instruction makes it."""
         instruction, at = value
         if instruction.opcode is Opcode.BITCAST:
@@ -191,7 +196,7 @@ class ShardingPairs:
                 seen.add(value)
                 if value.instruction.opcode in (Opcode.PARTITION_ID, Opcode.REPLICA_ID):
                     return True
-                same = self._same(value)
+                same = self.same(value)
                 waiting += [same] if same is not None else [Value(each, ()) for each in value.instruction.operands]
         return bool(waiting)
 
@@ -233,7 +238,7 @@ class ShardingPairs:
         """The arrays that are cut for an exchange, the nearest first."""
         value = Value(instruction.operands[0], ())
         for _ in range(_MOST_MOVES):
-            same = self._same(value)
+            same = self.same(value)
             if same is not None:
                 value = same
                 continue

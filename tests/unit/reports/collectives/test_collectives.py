@@ -461,6 +461,27 @@ def test_a_result_of_which_each_device_uses_a_part(made: str, saved: int | None)
     assert early == ([] if saved is None or "all-reduce" in made else ["sliced"])
 
 
+BATCH = """ENTRY e { t = s32[4,6] parameter(0), sharding={mesh['x'=4], [{'x'}, {}]}
+    w = f32[8,32] parameter(1), sharding={mesh['x'=4], [{'x'}, {}]} c = f32[] constant(1) x = f32[16,6,8] broadcast(c), dimensions={}
+    d = f32[16,6,32] dot(x, w), lhs_contracting_dims={2}, rhs_contracting_dims={0}
+    ROOT r = f32[16,6,32] all-reduce(d), AR }""".replace("AR", AR)
+
+
+def test_a_batch_that_is_not_divided_as_the_argument_is():
+    """The ring sends 2 · 3/4 of the sum; the weights are gathered, 3 times what a device has, and again backwards."""
+    assert findings(BATCH) == [("undivided", 2 * 3 * 16 * 6 * 32 * 4 // 4 - 2 * 3 * 8 * 32 * 4, ("r",))]
+    flat = BATCH.replace("16,6,", "96,").replace("_dims={2}", "_dims={1}")
+    assert findings(flat) == findings(BATCH)
+    for before, after in {
+        "[{'x'}, {}]}": "[{}, {'x'}]}",  # the batch is not divided
+        "c = f32[] constant(1)": "c = f32[] constant(1) v = f32[16,6] parameter(2)",  # a weight has such sizes
+        "s32[4,6]": "f32[4,6]",
+        "dot(x, w), lhs_contracting_dims={2}, rhs_contracting_dims={0}": "broadcast(w), dimensions={1,2}",
+        AR: f'{AR}, metadata={{op_name="jit(f)/shard_map/psum"}}',
+    }.items():
+        assert before in BATCH and findings(BATCH.replace(before, after)) == [], after
+
+
 def test_only_sums_are_scattered_by_the_author():
     """`lax.psum_scatter` adds up. Of a maximum that the program asks for, there is no such operation."""
     made = f"g = f32[8,16] all-reduce(p), {AR} ROOT d = f32[8,4] dynamic-slice(g, z, o), dynamic_slice_sizes={{8,4}}"
