@@ -22,15 +22,8 @@ from google.protobuf.message import DecodeError as WireError
 from google.protobuf.message import EncodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from xlashape import errors
 from xlashape.base.caches import BoundedCache
-from xlashape.errors import (
-    DecodeError,
-    FieldPath,
-    InvalidArgumentError,
-    InvalidShapeError,
-    LimitExceededError,
-    path_text,
-)
 from xlashape.proto import coerce, xla
 from xlashape.shape.parts.fields import LayoutFields, ProgramShapeFields, ShapeFields
 from xlashape.shape.parts.primitive_type import PrimitiveType
@@ -75,7 +68,7 @@ def message_bytes(name: str, value: Any) -> bytes:
     try:
         return coerce(message_class, value).SerializeToString(deterministic=True)
     except (EncodeError, RecursionError):
-        raise DecodeError(
+        raise errors.DecodeError(
             f"not a {message_class.DESCRIPTOR.full_name}: messages nest deeper than protobuf's 100 levels"
         ) from None
 
@@ -113,10 +106,10 @@ class ProtoReader(Generic[_Shape, _Layout]):
         result = self._shape(message.result, ("result",))
         try:
             return make_program(shapes, result, message.parameter_names, unknown)
-        except InvalidShapeError as error:
+        except errors.InvalidShapeError as error:
             raise _error(error, ()) from None
 
-    def _shape(self, message: xla.ShapeProto, path: FieldPath) -> _Shape:
+    def _shape(self, message: xla.ShapeProto, path: errors.FieldPath) -> _Shape:
         kind = _element_type(message.element_type)
         inner = [self._shape(item, (*path, "tuple_shapes", i)) for i, item in enumerate(message.tuple_shapes)]
         layout = self._known_layout(message.layout, path) if message.HasField("layout") else None
@@ -124,10 +117,10 @@ class ProtoReader(Generic[_Shape, _Layout]):
         unknown = _unknown(message, _SHAPE_FIELDS)
         try:
             return self._make_shape(kind, message.dimensions, dynamic if dynamic else None, layout, inner, unknown)
-        except (InvalidArgumentError, LimitExceededError) as error:
+        except (errors.InvalidArgumentError, errors.LimitExceededError) as error:
             raise _error(error, path) from None
 
-    def _known_layout(self, message: xla.LayoutProto, path: FieldPath) -> _Layout:
+    def _known_layout(self, message: xla.LayoutProto, path: errors.FieldPath) -> _Layout:
         data = message.SerializeToString()
         layout = cast("_Layout | None", _layouts.get(data))
         if layout is None:
@@ -135,7 +128,7 @@ class ProtoReader(Generic[_Shape, _Layout]):
             _layouts.put(data, cast("LayoutFields", layout))
         return layout
 
-    def _layout(self, message: xla.LayoutProto, path: FieldPath) -> _Layout:
+    def _layout(self, message: xla.LayoutProto, path: errors.FieldPath) -> _Layout:
         tiles = [_tile(tile, (*path, "tiles", i)) for i, tile in enumerate(message.tiles)]
         splits = [_split(split, (*path, "split_configs", i)) for i, split in enumerate(message.split_configs)]
         physical = None
@@ -156,7 +149,7 @@ class ProtoReader(Generic[_Shape, _Layout]):
                 message.dynamic_shape_metadata_prefix_bytes,
                 _unknown(message, _LAYOUT_FIELDS, certain=is_sparse),
             )
-        except InvalidArgumentError as error:
+        except errors.InvalidArgumentError as error:
             raise _error(error, path) from None
 
 
@@ -165,17 +158,17 @@ def _element_type(number: int) -> PrimitiveType:
     return PrimitiveType(number) if kind is None else kind
 
 
-def _tile(message: xla.TileProto, path: FieldPath) -> Tile:
+def _tile(message: xla.TileProto, path: errors.FieldPath) -> Tile:
     try:
         return Tile(message.dimensions, _unknown(message, ("dimensions",)))
-    except InvalidArgumentError as error:
+    except errors.InvalidArgumentError as error:
         raise _error(error, path) from None
 
 
-def _split(message: xla.SplitConfigProto, path: FieldPath) -> SplitConfig:
+def _split(message: xla.SplitConfigProto, path: errors.FieldPath) -> SplitConfig:
     try:
         return SplitConfig(message.dimension, message.split_indices, _unknown(message, ("dimension", "split_indices")))
-    except InvalidArgumentError as error:
+    except errors.InvalidArgumentError as error:
         raise _error(error, path) from None
 
 
@@ -192,12 +185,12 @@ def _unknown(message: Message, known: tuple[str, ...], *, certain: bool = False)
 
 
 def _error(
-    error: InvalidArgumentError | LimitExceededError, path: FieldPath
-) -> InvalidArgumentError | LimitExceededError:
+    error: errors.InvalidArgumentError | errors.LimitExceededError, path: errors.FieldPath
+) -> errors.InvalidArgumentError | errors.LimitExceededError:
     """`error` with the path in the proto of the field that is wrong, also in its message."""
     error.path = (*path, *[_PROTO_FIELD.get(step, step) for step in error.path])
     if error.path:
-        error.message = f"{path_text(error.path)}: {error.message}"
+        error.message = f"{errors.path_text(error.path)}: {error.message}"
         error.args = (error.message,)
     return error
 
@@ -272,4 +265,4 @@ def _merge(message: Message, unknown: bytes) -> None:
         try:
             message.MergeFromString(unknown)
         except WireError:
-            raise DecodeError("unknown_fields are not protobuf fields", field="unknown_fields") from None
+            raise errors.DecodeError("unknown_fields are not protobuf fields", field="unknown_fields") from None

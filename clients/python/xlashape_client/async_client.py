@@ -19,17 +19,8 @@ from typing import Any
 import grpc
 
 from xlashape.errors import InvalidArgumentError
-from xlashape_client.connection import (
-    Servers,
-    addresses_of,
-    calls_of,
-    channel_credentials,
-    channel_options,
-    closed,
-    metadata_of,
-    timeout_of,
-    until_ready,
-)
+from xlashape_client import connection
+from xlashape_client.connection import Servers
 from xlashape_client.methods import AsyncServiceMethods
 from xlashape_client.status import exception_of, keep_status
 
@@ -91,14 +82,16 @@ class AsyncClient(AsyncServiceMethods):
     ) -> None:
         if max_calls < 1:
             raise InvalidArgumentError(f"max_calls: expected a number from 1, found {max_calls}", field="max_calls")
-        self._addresses = addresses_of(address)
+        self._addresses = connection.addresses_of(address)
         self.address = ", ".join(self._addresses)
         self.timeout = timeout
         self.stream_timeout = stream_timeout
         self._token = token
         self._attempts = attempts
-        self._options = channel_options(attempts, server_name, keepalive, len(self._addresses))
-        self._credentials = channel_credentials(root_certificates, private_key, certificate_chain, server_name)
+        self._options = connection.channel_options(attempts, server_name, keepalive, len(self._addresses))
+        self._credentials = connection.channel_credentials(
+            root_certificates, private_key, certificate_chain, server_name
+        )
         self._interceptors = tuple(interceptors)
         self._turns = asyncio.Semaphore(max_calls)
         self._sending_turns = asyncio.Semaphore(min(max_calls, _MAX_SENDING))
@@ -147,7 +140,7 @@ class AsyncClient(AsyncServiceMethods):
 
         seconds = self.timeout if timeout is None else timeout
         longest = 1.0 if len(self._addresses) > 1 else seconds  # then the check is made again, with another server
-        await until_ready(self.address, seconds, check, asyncio.sleep, longest)
+        await connection.until_ready(self.address, seconds, check, asyncio.sleep, longest)
 
     async def send(
         self, method: str, request: bytes | Iterator[bytes] | AsyncIterator[bytes], timeout: float | None
@@ -157,13 +150,13 @@ class AsyncClient(AsyncServiceMethods):
         turns = self._turns if isinstance(request, bytes) else self._sending_turns
         await turns.acquire()
         try:
-            metadata = metadata_of(None if self._token is None else await self._bearer())
+            metadata = connection.metadata_of(None if self._token is None else await self._bearer())
 
             async def call(begin: Any, left: float | None) -> bytes:
                 begun = begin(request, timeout=left, metadata=metadata)
                 return await (begun if isinstance(request, bytes) else keep_status(begun))
 
-            seconds = timeout_of(request, timeout, self.timeout, self.stream_timeout)
+            seconds = connection.timeout_of(request, timeout, self.timeout, self.stream_timeout)
             return await servers.ask(method, seconds, call, asyncio.sleep)
         except grpc.RpcError as error:
             raise exception_of(error, self.address) from error
@@ -171,7 +164,7 @@ class AsyncClient(AsyncServiceMethods):
             self._check_cancelled()
             raise
         except _aio.UsageError as error:  # closed while the call waited for its turn
-            raise closed(self.address) from error
+            raise connection.closed(self.address) from error
         finally:
             turns.release()
 
@@ -181,13 +174,13 @@ class AsyncClient(AsyncServiceMethods):
         """The responses of an RPC that answers with a stream. The call begins when the first response is asked for."""
         servers = self._connected()
         async with nullcontext() if isinstance(request, bytes) else self._sending_turns:
-            metadata = metadata_of(None if self._token is None else await self._bearer())
+            metadata = connection.metadata_of(None if self._token is None else await self._bearer())
             try:
                 seconds = self.stream_timeout if timeout is None else timeout
                 begin = (await servers.calls(seconds, asyncio.sleep))[method]
                 call = begin(request, timeout=seconds, metadata=metadata)
             except _aio.UsageError as error:  # closed while the call waited for its turn
-                raise closed(self.address) from error
+                raise connection.closed(self.address) from error
             if not isinstance(request, bytes):
                 keep_status(call)
             self._streams.add(call)
@@ -211,7 +204,7 @@ class AsyncClient(AsyncServiceMethods):
     def _connected(self) -> Servers:
         """The servers. Their channels are made here, in the event loop of the first call."""
         if self._closed:
-            raise closed(self.address)
+            raise connection.closed(self.address)
         if self._servers is None:
             self._loop = asyncio.get_running_loop()
             settings: dict[str, Any] = {"options": self._options, "interceptors": self._interceptors}
@@ -222,7 +215,7 @@ class AsyncClient(AsyncServiceMethods):
                 for address in self._addresses
             ]
             self._servers = Servers(
-                [calls_of(channel) for channel in channels],
+                [connection.calls_of(channel) for channel in channels],
                 lambda: [channel.get_state(try_to_connect=True) for channel in channels],
                 self._attempts,
             )
@@ -247,4 +240,4 @@ class AsyncClient(AsyncServiceMethods):
         # Python 3.10 does not say whether a task was cancelled.
         of_task = task is not None and sys.version_info >= (3, 11) and task.cancelling() > 0
         if self._closed and not of_task:
-            raise closed(self.address) from None
+            raise connection.closed(self.address) from None

@@ -21,17 +21,8 @@ from weakref import WeakSet
 
 import grpc
 
-from xlashape_client.connection import (
-    Servers,
-    addresses_of,
-    calls_of,
-    channel_credentials,
-    channel_options,
-    closed,
-    metadata_of,
-    timeout_of,
-    until_ready,
-)
+from xlashape_client import connection
+from xlashape_client.connection import Servers
 from xlashape_client.faces import finished
 from xlashape_client.methods import ServiceMethods
 from xlashape_client.status import exception_of
@@ -127,20 +118,20 @@ class Client(ServiceMethods):
         server_name: str | None = None,
         interceptors: Sequence[Any] = (),
     ) -> None:
-        addresses = addresses_of(address)
+        addresses = connection.addresses_of(address)
         self.address = ", ".join(addresses)
         self.timeout = timeout
         self.stream_timeout = stream_timeout
         self._token = token
-        options = channel_options(attempts, server_name, keepalive, len(addresses))
-        credentials = channel_credentials(root_certificates, private_key, certificate_chain, server_name)
+        options = connection.channel_options(attempts, server_name, keepalive, len(addresses))
+        credentials = connection.channel_credentials(root_certificates, private_key, certificate_chain, server_name)
         self._channels = [
             grpc.insecure_channel(target, options)
             if credentials is None
             else grpc.secure_channel(target, credentials, options)
             for target in addresses
         ]
-        calls = [calls_of(grpc.intercept_channel(channel, *interceptors)) for channel in self._channels]
+        calls = [connection.calls_of(grpc.intercept_channel(channel, *interceptors)) for channel in self._channels]
         self._servers = Servers(calls, lambda: [_state(channel) for channel in self._channels], attempts)
         self._cancellation: Cancellation | None = None
 
@@ -188,9 +179,9 @@ class Client(ServiceMethods):
         seconds = self.timeout if timeout is None else timeout
         longest = 1.0 if len(self._channels) > 1 else seconds  # then the check is made again, with another server
         try:
-            finished(until_ready(self.address, seconds, check, self._pause, longest))
+            finished(connection.until_ready(self.address, seconds, check, self._pause, longest))
         except ValueError as error:
-            raise closed(self.address) from error
+            raise connection.closed(self.address) from error
 
     async def _pause(self, seconds: float) -> None:
         if self._cancellation is not None and self._cancellation.is_cancelled:
@@ -211,7 +202,9 @@ class Client(ServiceMethods):
             raise
 
     def _metadata(self) -> tuple[tuple[str, str], ...] | None:
-        return metadata_of(self._token if self._token is None or isinstance(self._token, str) else self._token())
+        return connection.metadata_of(
+            self._token if self._token is None or isinstance(self._token, str) else self._token()
+        )
 
     def send(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> bytes:
         """The response of an RPC, sent to one of the servers."""
@@ -221,12 +214,12 @@ class Client(ServiceMethods):
             return self._answer(method, begin, request, timeout=left, metadata=metadata)
 
         try:
-            seconds = timeout_of(request, timeout, self.timeout, self.stream_timeout)
+            seconds = connection.timeout_of(request, timeout, self.timeout, self.stream_timeout)
             return finished(self._servers.ask(method, seconds, call, self._pause))
         except grpc.RpcError as error:
             raise exception_of(error, self.address) from error
         except ValueError as error:
-            raise closed(self.address) from error
+            raise connection.closed(self.address) from error
 
     def stream(self, method: str, request: bytes | Iterator[bytes], timeout: float | None) -> Iterator[bytes]:
         """The responses of an RPC that answers with a stream. The call begins at once, and each response is read when
@@ -239,7 +232,7 @@ class Client(ServiceMethods):
             begin = partial(calls[method], request, timeout=seconds, metadata=metadata)
             call = begin() if self._cancellation is None else self._cancellation.begin(method, begin)
         except ValueError as error:
-            raise closed(self.address) from error
+            raise connection.closed(self.address) from error
         return _Responses(method, call, self.address, self._cancellation)
 
 

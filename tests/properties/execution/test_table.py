@@ -11,9 +11,9 @@ from execution import replicas
 from execution.case import FAMILIES
 
 from xlashape.hlo.ops.registry import operation_of
-from xlashape.indexing.ops import op
+from xlashape.indexing.ops import register
 
-REGISTERED = sorted({*op.OUTPUT_TO_INPUT, *op.INPUT_TO_OUTPUT, *op.CALLS})
+REGISTERED = sorted({*register.OUTPUT_TO_INPUT, *register.INPUT_TO_OUTPUT, *register.CALLS})
 
 # Without operands there is nothing that a result could depend on.
 NOT_JUDGED = {opcode for opcode in REGISTERED if operation_of(opcode).operands.most == 0}
@@ -60,17 +60,17 @@ def test_every_opcode_is_judged_in_both_directions_or_listed(opcode: str) -> Non
         "tests/support/execution/families"
     )
     if opcode in modules:
-        rules = (opcode in op.OUTPUT_TO_INPUT, opcode in op.INPUT_TO_OUTPUT)
-        assert opcode in op.CALLS or rules == (True, True), "a direction has no rule"
+        rules = (opcode in register.OUTPUT_TO_INPUT, opcode in register.INPUT_TO_OUTPUT)
+        assert opcode in register.CALLS or rules == (True, True), "a direction has no rule"
     if opcode in NOT_JUDGED:
-        assert opcode not in op.INPUT_TO_OUTPUT, "there is no operand to come from"
+        assert opcode not in register.INPUT_TO_OUTPUT, "there is no operand to come from"
     if opcode in JUDGED_ELSEWHERE:
         assert f'"{opcode}"' in (TESTS.parent / JUDGED_ELSEWHERE[opcode]).read_text(encoding="utf-8")
 
 
 def test_nothing_else_is_listed() -> None:
     modules, not_by_xla = judged()
-    assert set(JUDGED_ELSEWHERE) <= {*REGISTERED, *op.UNKNOWN}
+    assert set(JUDGED_ELSEWHERE) <= {*REGISTERED, *register.UNKNOWN}
     assert set(modules) <= set(REGISTERED)
     assert all(len(reason) > 20 for reason in not_by_xla.values())
 

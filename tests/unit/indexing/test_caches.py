@@ -9,7 +9,7 @@ import pytest
 from xlashape.base import caches
 from xlashape.hlo import HloModule
 from xlashape.indexing import Analysis, module_indexing, module_reads, output_to_input
-from xlashape.indexing.ops.op import OUTPUT_TO_INPUT
+from xlashape.indexing.ops.register import OUTPUT_TO_INPUT
 from xlashape.indexing.walk.instruction_answers import MAX_SETS, signature
 from xlashape.limits import budget
 

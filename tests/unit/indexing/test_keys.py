@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from xlashape.errors import InvalidModuleError
-from xlashape.indexing.ops import control, op
-from xlashape.indexing.ops.op import key_of
+from xlashape.indexing.ops import control, register
+from xlashape.indexing.ops.register import key_of
 from xlashape.proto import is_repeated, xla
 
-TABLES = (op.OUTPUT_TO_INPUT, op.INPUT_TO_OUTPUT)
+TABLES = (register.OUTPUT_TO_INPUT, register.INPUT_TO_OUTPUT)
 READERS = {
     one.attributes: str(opcode) for table in TABLES for opcode, one in table.items() if one.attributes is not None
 }

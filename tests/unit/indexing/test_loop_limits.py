@@ -15,7 +15,7 @@ from xlashape.hlo import HloInstruction
 from xlashape.indexing import Knowledge
 from xlashape.indexing.walk import dependencies as origins_file
 from xlashape.indexing.walk.dependencies import origin, origins, reachable_from, reaching, successors_first
-from xlashape.indexing.walk.repeated import iterations, scan, while_loop
+from xlashape.indexing.walk.repeated import iterations
 from xlashape.limits import budget
 
 
@@ -135,7 +135,7 @@ def test_what_a_scan_too_large_to_follow_depends_on(monkeypatch: pytest.MonkeyPa
     builder.op("scan", shape, operands, calls=[body], dimensions=[0], num_carries=count)
     root = builder.root()
     followed = {output: [len(one) > 0 for one in indexing.output_to_input(root, output)] for output in range(count + 1)}
-    monkeypatch.setattr(scan, "MAX_INSTRUCTIONS", 0)
+    monkeypatch.setattr(iterations, "MAX_INSTRUCTIONS", 0)
     for output in range(count + 1):
         read = indexing.output_to_input(root, output)
         for operand, one in enumerate(read):
@@ -152,7 +152,7 @@ def held() -> CacheUsage:
 
 def test_sets_of_many_arrays_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all arrays depend on each other, each array has a set with a member for every array."""
-    monkeypatch.setattr(while_loop, "MAX_INSTRUCTIONS", 0)
+    monkeypatch.setattr(iterations, "MAX_INSTRUCTIONS", 0)
     arrays = 1000
     parts = ["f32[2]"] * arrays
     body = Builder("body")

@@ -14,7 +14,7 @@ from xlashape import indexing
 from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloModule
 from xlashape.indexing.walk import analysis
-from xlashape.indexing.walk.repeated import iterations, while_loop
+from xlashape.indexing.walk.repeated import iterations
 from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.limits import budget
 
@@ -258,7 +258,7 @@ def test_a_body_too_large_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     b.builder.op("tuple", shape_of(parts), [counted(b), b.at[1], total, b.at[4], b.at[4], b.at[5]])
     expected = {0: {0, 1}, 1: {1}, 2: {0, 1, 2, 3, 4}, 3: {0, 1, 3, 4}, 4: {4}, 5: {5}}
     mixed = [(i, o) for i in range(2, 5) for o in range(2, 4)]
-    for where, name, value in ((while_loop, "MAX_INSTRUCTIONS", 3), (analysis, "MAX_ACCESSES", 0)):
+    for where, name, value in ((iterations, "MAX_INSTRUCTIONS", 3), (analysis, "MAX_ACCESSES", 0)):
         with monkeypatch.context() as patch:
             patch.setattr(where, name, value)
             root = loop(b.builder, below(parts), parts)
@@ -273,7 +273,7 @@ def test_a_body_too_large_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("limit", [1 << 8, 2])
 def test_replicas_in_a_loop(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The replica that holds an element is known for one iteration, and unknown over several."""
-    monkeypatch.setattr(while_loop, "MAX_INSTRUCTIONS", limit)
+    monkeypatch.setattr(iterations, "MAX_INSTRUCTIONS", limit)
     parts = ["f32[4]", "f32[4]"]
     b = Parts("body", parts)
     pairs = [{"source": 0, "target": 1}, {"source": 1, "target": 0}]

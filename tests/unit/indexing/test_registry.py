@@ -7,33 +7,33 @@ from hlo_builder import one_op
 
 from xlashape import indexing
 from xlashape.hlo import Opcode
-from xlashape.indexing.ops import op
+from xlashape.indexing.ops import register
 
 WITHOUT_OPERANDS = {"constant", "iota", "parameter", "partition-id", "replica-id", "rng-get-and-update-state"}
 
 
 @pytest.mark.parametrize("opcode", [str(opcode) for opcode in Opcode])
 def test_every_opcode_is_registered_or_knowingly_unknown(opcode: str) -> None:
-    places = [opcode in op.OUTPUT_TO_INPUT, opcode in op.CALLS, opcode in op.UNKNOWN]
+    places = [opcode in register.OUTPUT_TO_INPUT, opcode in register.CALLS, opcode in register.UNKNOWN]
     assert any(places), f"{opcode} has no rule in xlashape/indexing/ops/, and `unknown` there gives no reason"
     assert places.count(True) == 1
-    if opcode in op.UNKNOWN:
-        assert len(op.UNKNOWN[opcode]) > 20
-    assert (opcode in op.INPUT_TO_OUTPUT) == (places[0] and opcode not in WITHOUT_OPERANDS)
+    if opcode in register.UNKNOWN:
+        assert len(register.UNKNOWN[opcode]) > 20
+    assert (opcode in register.INPUT_TO_OUTPUT) == (places[0] and opcode not in WITHOUT_OPERANDS)
 
 
 def test_nothing_else_is_registered() -> None:
     known = {str(opcode) for opcode in Opcode}
-    assert {*op.OUTPUT_TO_INPUT, *op.INPUT_TO_OUTPUT, *op.CALLS, *op.UNKNOWN} <= known
+    assert {*register.OUTPUT_TO_INPUT, *register.INPUT_TO_OUTPUT, *register.CALLS, *register.UNKNOWN} <= known
 
 
 def test_an_opcode_has_one_rule_a_direction() -> None:
     with pytest.raises(ValueError, match="transpose is registered twice"):
-        op.output_to_input("transpose")(lambda op, output: ())
+        register.output_to_input("transpose")(lambda op, output: ())
 
 
 def test_every_opcode_of_this_version_is_answered() -> None:
-    assert op.UNKNOWN.keys() == {Opcode.SHUFFLE}  # XLA 0.12 has no maps of it
+    assert register.UNKNOWN.keys() == {Opcode.SHUFFLE}  # XLA 0.12 has no maps of it
 
 
 def test_unknown_is_the_answer_where_nothing_is_known() -> None:

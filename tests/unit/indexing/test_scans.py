@@ -208,10 +208,9 @@ def test_maps_that_do_not_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_computation_too_large_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    from xlashape.indexing.walk.repeated import scan as scan_file
 
     expected = scan(cumulative(), "(f32[4], f32[])", ["f32[4]", "f32[]"])
-    monkeypatch.setattr(scan_file, "MAX_INSTRUCTIONS", 2)
+    monkeypatch.setattr(iterations, "MAX_INSTRUCTIONS", 2)
     root = scan(cumulative(), "(f32[4], f32[])", ["f32[4]", "f32[]"])
     check(root)
     assert indexing.output_to_input(root)[0].knowledge is indexing.Knowledge.EVERY_ELEMENT

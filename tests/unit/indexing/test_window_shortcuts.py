@@ -10,7 +10,8 @@ from xlashape.hlo.values.dimension_numbers import ConvolutionDimensionNumbers
 from xlashape.hlo.values.window import WindowDimension
 from xlashape.indexing import Analysis
 from xlashape.indexing.ops import contraction, windows
-from xlashape.indexing.ops.op import Op, make_map
+from xlashape.indexing.ops.op import Op
+from xlashape.indexing.ops.rows import make_map
 from xlashape.shape import Shape
 from xlashape.symbolic import dim, rng
 

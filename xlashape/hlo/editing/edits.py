@@ -12,20 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from xlashape.errors import InvalidArgumentError
+from xlashape.hlo.editing import find
 from xlashape.hlo.editing.dead import dead_instructions
-from xlashape.hlo.editing.find import (
-    Named,
-    all_within,
-    callee,
-    check_calls,
-    check_name,
-    check_new_name,
-    check_not_parameter,
-    check_present,
-    owner_of,
-    uncalled_computations,
-    within,
-)
+from xlashape.hlo.editing.find import Named
 from xlashape.hlo.editing.layouts import literal_with_layout, shape_with_layout
 from xlashape.hlo.editing.order import dependencies, needs, settle, settle_after, settle_calls
 from xlashape.hlo.editing.schedule import add_schedule, add_step, remove_schedule, remove_steps
@@ -123,8 +112,8 @@ def _mark_fused(computations: Iterable[HloComputation]) -> None:
 
 def set_operands(instruction: HloInstruction, operands: Iterable[Named]) -> None:
     """Does the work of `HloInstruction.set_operands`."""
-    computation = owner_of(instruction)
-    new = all_within(computation, operands, "operands")
+    computation = find.owner_of(instruction)
+    new = find.all_within(computation, operands, "operands")
     least, most = instruction.kind.row.operands
     if not least <= len(new) <= most:
         wanted = least if len(new) < least else most
@@ -149,9 +138,9 @@ def _check_independent(instruction: HloInstruction, needed: Sequence[HloInstruct
 
 def replace_uses(instruction: HloInstruction, replacement: Named, users: Iterable[Named] | None) -> None:
     """Does the work of `HloInstruction.replace_uses`."""
-    computation = owner_of(instruction)
+    computation = find.owner_of(instruction)
     target = _replacement(instruction, replacement, "replacement")
-    taking = instruction.users if users is None else all_within(computation, users, "users")
+    taking = instruction.users if users is None else find.all_within(computation, users, "users")
     # Only instructions that are not after the replacement can be needed by it.
     first = 0
     doubtful = taking
@@ -170,7 +159,7 @@ def replace_uses(instruction: HloInstruction, replacement: Named, users: Iterabl
 
 def _replacement(instruction: HloInstruction, replacement: Named, field: str) -> HloInstruction:
     """The instruction that is to replace `instruction`. Raises InvalidArgumentError if it does not fit."""
-    target = within(instruction.computation, replacement, field)
+    target = find.within(instruction.computation, replacement, field)
     old, new = instruction.shape, target.shape
     if old is not new and not compatible_shapes(old, new):
         raise InvalidArgumentError(f"{target.name!r} is {new}, {instruction.name!r} is {old}", field=field)
@@ -190,8 +179,8 @@ def _give(old: HloInstruction, new: HloInstruction, users: Sequence[HloInstructi
 
 def set_root(computation: HloComputation, root: Named) -> None:
     """Does the work of `HloComputation.set_root`."""
-    check_present(computation)
-    new = within(computation, root, "root")
+    find.check_present(computation)
+    new = find.within(computation, root, "root")
     if new.called_computations:
         _read_all(computation.module)
     _begin(computation.module, computation, declared=new)
@@ -204,9 +193,9 @@ def set_root(computation: HloComputation, root: Named) -> None:
 
 def delete(instruction: HloInstruction, replace_with: Named | None) -> None:
     """Does the work of `HloInstruction.delete`."""
-    computation = owner_of(instruction)
+    computation = find.owner_of(instruction)
     module = computation.module
-    check_not_parameter(instruction)
+    find.check_not_parameter(instruction)
     users = instruction.users
     target = None if replace_with is None else _replacement(instruction, replace_with, "replace_with")
     if target is None and (users or instruction.is_root):
@@ -216,14 +205,14 @@ def delete(instruction: HloInstruction, replace_with: Named | None) -> None:
         raise InvalidArgumentError(f"{target.name!r} depends on {instruction.name!r}", field="replace_with")
     if target is not None and target.called_computations:
         _read_all(module)
-    uncalled = uncalled_computations(module) if instruction.called_computations else None
+    uncalled = find.uncalled_computations(module) if instruction.called_computations else None
     _begin(module, computation, declared=target)
     _pass_on_control_predecessors(instruction)
     if target is not None:
         _give(instruction, target, users, gives_root=True)
     _remove(computation, {instruction})
     if uncalled is not None:
-        _remove_computations(module, uncalled_computations(module) - uncalled)
+        _remove_computations(module, find.uncalled_computations(module) - uncalled)
     _drop_assignment(module)
 
 
@@ -238,7 +227,7 @@ def _pass_on_control_predecessors(instruction: HloInstruction) -> None:
 
 def remove_dead(module: ModuleData) -> None:
     """Does the work of `HloModule.remove_dead`."""
-    uncalled = uncalled_computations(module)
+    uncalled = find.uncalled_computations(module)
     dead = dead_instructions(each for each in module.computations if each not in uncalled)
     if not uncalled and not dead:
         return
@@ -247,7 +236,7 @@ def remove_dead(module: ModuleData) -> None:
     for computation, instructions in dead.items():
         _remove(computation, instructions)
     if dead:
-        _remove_computations(module, uncalled_computations(module))
+        _remove_computations(module, find.uncalled_computations(module))
         _drop_assignment(module)
 
 
@@ -277,23 +266,23 @@ def _remove_computations(module: ModuleData, unwanted: set[HloComputation]) -> N
 
 def set_opcode(instruction: HloInstruction, opcode: Opcode | str) -> None:
     """Does the work of `HloInstruction.set_opcode`."""
-    owner_of(instruction)
-    check_not_parameter(instruction)
+    find.owner_of(instruction)
+    find.check_not_parameter(instruction)
     _set_kind(instruction, changed_opcode(instruction, opcode))
 
 
 def set_attribute(instruction: HloInstruction, attribute: str, value: Any) -> None:
     """Does the work of `HloInstruction.set_attribute`."""
-    computation = owner_of(instruction)
+    computation = find.owner_of(instruction)
     kind, called, channel = changed_attribute(instruction, attribute, value)
-    check_calls(computation, called, attribute)
+    find.check_calls(computation, called, attribute)
     _set_kind(instruction, kind, called)
     instruction.channel = channel
 
 
 def set_shape(instruction: HloInstruction, shape: Shape | str) -> None:
     """Does the work of `HloInstruction.set_shape`."""
-    owner_of(instruction)
+    find.owner_of(instruction)
     if instruction.opcode is Opcode.CONSTANT:
         raise InvalidArgumentError(f"{instruction.name!r} is a constant, whose elements have its shape: use rewrite")
     proto = _shape_of(shape).to_proto()
@@ -311,7 +300,7 @@ def _shape_of(shape: Shape | str) -> Shape:
 
 def set_layout(instruction: HloInstruction, layout: Layout | str, index: Sequence[int]) -> None:
     """Does the work of `HloInstruction.set_layout`."""
-    owner_of(instruction)
+    find.owner_of(instruction)
     new = Layout.parse(layout) if isinstance(layout, str) else layout
     shape = shape_with_layout(instruction.shape, new, tuple(index)).to_proto()
     message = instruction.kind.message
@@ -354,8 +343,8 @@ def set_kinds(module: ModuleData, kinds: Mapping[HloInstruction, Kind]) -> None:
 
 def rewrite(instruction: HloInstruction, text: str) -> None:
     """Does the work of `HloInstruction.rewrite`."""
-    computation = owner_of(instruction)
-    check_not_parameter(instruction)
+    computation = find.owner_of(instruction)
+    find.check_not_parameter(instruction)
     line = split_line(text)
     if line.name not in ("", instruction.name):
         raise InvalidArgumentError(f"the text names {line.name!r}, not {instruction.name!r}: use rename", field="text")
@@ -363,7 +352,7 @@ def rewrite(instruction: HloInstruction, text: str) -> None:
     new = fragment.instruction
     assert new is not None
     _check_independent(instruction, needs(new))
-    check_calls(computation, new.called_computations, "text")
+    find.check_calls(computation, new.called_computations, "text")
     _keep_unsaid(instruction, new)
     first = _room(computation.module, fragment)
     _begin(computation.module, computation)
@@ -395,12 +384,12 @@ def _keep_unsaid(old: HloInstruction, new: HloInstruction) -> None:
 
 def insert(computation: HloComputation, text: str, before: Named | None) -> HloInstruction:
     """Does the work of `HloComputation.insert`."""
-    check_present(computation)
+    find.check_present(computation)
     line = split_line(text)
     if not line.name:
         raise InvalidArgumentError(f"{text.strip()[:60]!r} has no name: write `name = …`", field="text")
-    check_new_name(computation.module, line.name)
-    anchor = None if before is None else within(computation, before, "before")
+    find.check_new_name(computation.module, line.name)
+    anchor = None if before is None else find.within(computation, before, "before")
     fragment = read_instruction(computation, line.name, line)
     new = fragment.instruction
     assert new is not None
@@ -418,10 +407,10 @@ def insert_instruction(
     before: Named | None,
 ) -> HloInstruction:
     """Does the work of `HloComputation.insert_instruction`."""
-    check_present(computation)
-    check_new_name(computation.module, name)
-    anchor = None if before is None else within(computation, before, "before")
-    taken = all_within(computation, operands, "operands")
+    find.check_present(computation)
+    find.check_new_name(computation.module, name)
+    anchor = None if before is None else find.within(computation, before, "before")
+    taken = find.all_within(computation, operands, "operands")
     written = None if shape is None else _shape_of(shape)
     kind, called, channel = built(computation.module, opcode, taken, attributes, written)
     new = HloInstruction(computation, name, 0, kind, taken, b"", channel=channel)
@@ -439,7 +428,7 @@ def _place(instruction: HloInstruction, anchor: HloInstruction | None, fragment:
         raise InvalidArgumentError(
             f"{instruction.name!r} needs {anchor.name!r}: it cannot be before it", field="before"
         )
-    check_calls(computation, instruction.called_computations, "text")
+    find.check_calls(computation, instruction.called_computations, "text")
     first = _room(module, fragment)
     instruction.id = module.new_instruction_id(computation)
     _begin(module, computation, declared=instruction)
@@ -518,14 +507,14 @@ def add_computations(module: ModuleData, text: str) -> tuple[HloComputation, ...
 
 def replace_calls(computation: HloComputation, replacement: HloComputation | str) -> None:
     """Does the work of `HloComputation.replace_calls`."""
-    check_present(computation)
+    find.check_present(computation)
     module = computation.module
-    target = callee(module, replacement, "replacement")
+    target = find.callee(module, replacement, "replacement")
     if target is computation:
         return
     callers = list(dict.fromkeys(module.callers_of(computation)))
     for owner in dict.fromkeys([each.computation for each in callers]):
-        check_calls(owner, [target], "replacement")
+        find.check_calls(owner, [target], "replacement")
     _begin(module, computation, target, *dict.fromkeys([each.computation for each in callers]))
     fused = False
     for each in callers:
@@ -546,12 +535,12 @@ def replace_calls(computation: HloComputation, replacement: HloComputation | str
 
 def rename(instruction: HloInstruction, new: str) -> None:
     """Does the work of `HloInstruction.rename`."""
-    computation, old = owner_of(instruction), instruction.name
+    computation, old = find.owner_of(instruction), instruction.name
     module = computation.module
-    check_name(new)
+    find.check_name(new)
     if new == old:
         return
-    check_new_name(module, new)
+    find.check_new_name(module, new)
     _begin(module, computation)
     computation.rename_in_list(instruction, new)
     if instruction.opcode is Opcode.PARAMETER:
@@ -569,9 +558,9 @@ def rename(instruction: HloInstruction, new: str) -> None:
 
 def rename_computation(computation: HloComputation, new: str) -> None:
     """Does the work of `HloComputation.rename`."""
-    check_present(computation)
+    find.check_present(computation)
     module, old = computation.module, computation.name
-    check_name(new)
+    find.check_name(new)
     if new == old:
         return
     if any(other.name == new for other in module.computations):

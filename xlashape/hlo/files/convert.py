@@ -34,17 +34,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Protocol
 
+from xlashape import errors
 from xlashape.base.similar import did_you_mean, similar
 from xlashape.base.text import Source
 from xlashape.base.whole_file import replace_file
-from xlashape.errors import (
-    DecodeError,
-    InvalidArgumentError,
-    LimitExceededError,
-    LossyConversionError,
-    NotFoundError,
-    XlashapeError,
-)
 from xlashape.hlo.files import dumps, stablehlo
 from xlashape.hlo.files.detect_format import holds_hlo_proto, holds_text
 from xlashape.hlo.files.protobuf_text import FIELD_NAMES, PBTXT_START, from_json, from_pbtxt, to_json, to_pbtxt
@@ -163,7 +156,7 @@ def decode(data: bytes, name: str | None = None, *, choice: str | None = None) -
     """
     try:
         return _decoded(data, name, choice)
-    except DecodeError as error:
+    except errors.DecodeError as error:
         raise (error if name is None else no_module(error, name)) from None
 
 
@@ -171,7 +164,7 @@ def _decoded(data: bytes, name: str | None, choice: str | None) -> Document:
     compressed = data.startswith(_GZIP)
     data = decompressed(data)
     if not data:
-        raise DecodeError(f"{name or 'the content'} is empty")
+        raise errors.DecodeError(f"{name or 'the content'} is empty")
     held = stablehlo.stablehlo_in(data)
     if held is not None:
         made, note = stablehlo.converted(held, name)
@@ -204,14 +197,14 @@ def decode_text(data: bytes, name: str | None = None) -> Source:
         raise failure from None
 
 
-def no_module(error: DecodeError, name: str) -> DecodeError:
+def no_module(error: errors.DecodeError, name: str) -> errors.DecodeError:
     """An error about content that holds no module, with the name of the file in its message."""
     if error.message.startswith((f"{name} ", f"{name}:")):
         return error
     # Both readers of protos report a broken wire format. Users cannot use the offset in their messages.
     broken = "the wire format is broken"
     reason = f"{broken}: it is cut off, or not a module" if broken in error.message else error.message
-    return DecodeError(f"{name} holds no HLO module: {reason}", field=error.path)
+    return errors.DecodeError(f"{name} holds no HLO module: {reason}", field=error.path)
 
 
 def text_or_proto(data: bytes, name: str | None = None, *, choice: str | None = None) -> bytes:
@@ -223,7 +216,7 @@ def text_or_proto(data: bytes, name: str | None = None, *, choice: str | None = 
     """
     data = decompressed(data)
     if not data:
-        raise DecodeError(f"{name or 'the content'} is empty")
+        raise errors.DecodeError(f"{name or 'the content'} is empty")
     data = dumps.content_of_module(data, name, choice)
     if _kind(data) not in (FileKind.JSON, FileKind.PBTXT):
         return data
@@ -246,9 +239,9 @@ def decompressed(data: bytes, most: int | None = None) -> bytes:
                 result.write(chunk)
                 if result.tell() > most:
                     text = f"decompresses to more than {most} bytes"
-                    raise LimitExceededError(text, limit="decompressed_bytes", maximum=most)
+                    raise errors.LimitExceededError(text, limit="decompressed_bytes", maximum=most)
     except (OSError, EOFError, zlib.error) as error:
-        raise DecodeError(f"not gzip data: {error}") from error
+        raise errors.DecodeError(f"not gzip data: {error}") from error
     return result.getvalue()
 
 
@@ -319,7 +312,7 @@ def encode(
                 "payloads"
             )
     if lost:
-        raise LossyConversionError("; ".join(lost))
+        raise errors.LossyConversionError("; ".join(lost))
     return gzip.compress(data, mtime=0) if form.compressed else data
 
 
@@ -332,7 +325,7 @@ def _as_format(form: Format | FileKind | str) -> Format:
     except ValueError:
         names = [kind.value for kind in FileKind]
         hint = did_you_mean(text.removesuffix(".gz").lower(), names)
-        raise InvalidArgumentError(
+        raise errors.InvalidArgumentError(
             f"{text!r} is not a format of modules; the formats are {', '.join(names)}, each with or without .gz{hint}",
             field="to",
         ) from None
@@ -420,20 +413,20 @@ def _file_content(name: str, progress: Progress | None) -> bytes:
     except IsADirectoryError:
         raise dumps.no_single_module(Path(name)) from None
     except OSError as error:
-        raise InvalidArgumentError(f"cannot read {name!r}: {error.strerror or error}") from error
+        raise errors.InvalidArgumentError(f"cannot read {name!r}: {error.strerror or error}") from error
     except ValueError as error:
-        raise InvalidArgumentError(f"not a path: {error}") from error
+        raise errors.InvalidArgumentError(f"not a path: {error}") from error
 
 
-def no_such_file(name: str) -> NotFoundError:
+def no_such_file(name: str) -> errors.NotFoundError:
     """The error for a file that does not exist."""
-    return NotFoundError(f"there is no file {name!r}{_other_file(name)}", kind="file", name=name)
+    return errors.NotFoundError(f"there is no file {name!r}{_other_file(name)}", kind="file", name=name)
 
 
 def _other_file(name: str) -> str:
     """The end of the message about a missing file: that its name is a shape, or else a file of the same directory with
     a similar name; "" if none has."""
-    with suppress(XlashapeError):
+    with suppress(errors.XlashapeError):
         Shape.parse(name)
         return ", and the text is a shape: `size` and `why` take shapes"
     try:
@@ -450,7 +443,7 @@ def _read_all(stream: BinaryIO, total: int | None, progress: Progress | None) ->
     while chunk := stream.read(_CHUNK):
         content.write(chunk)
         if content.tell() > MAX_BYTES:
-            raise LimitExceededError(f"more than {MAX_BYTES} bytes", limit="file_bytes", maximum=MAX_BYTES)
+            raise errors.LimitExceededError(f"more than {MAX_BYTES} bytes", limit="file_bytes", maximum=MAX_BYTES)
         if progress is not None:
             progress(content.tell(), total)
     return content.getvalue()
@@ -477,7 +470,7 @@ def write(
     if form is None:
         form = format_of_name(target) if isinstance(target, (str, os.PathLike)) else None
         if form is None:
-            raise InvalidArgumentError(
+            raise errors.InvalidArgumentError(
                 f"the suffix of {os.fspath(target)!r} names no format: there are .hlo, .txt, .pb, .hlo.pb, .pbtxt and "
                 ".json,"
                 " each with or without .gz"
@@ -501,7 +494,7 @@ def store(data: bytes, target: str | os.PathLike[str] | BinaryIO, progress: Prog
             replace_file(target, lambda file: _write_all(file, data, progress))
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise InvalidArgumentError(f"cannot write {os.fspath(target)!r}: {reason}") from error
+            raise errors.InvalidArgumentError(f"cannot write {os.fspath(target)!r}: {reason}") from error
 
 
 def _write_all(stream: BinaryIO, data: bytes, progress: Progress | None) -> None:

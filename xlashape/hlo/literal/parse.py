@@ -24,17 +24,8 @@ from typing import Final
 
 from xlashape.base.text import Source
 from xlashape.errors import InvalidModuleError, LimitExceededError
+from xlashape.hlo.literal import number
 from xlashape.hlo.literal.data import element_count, element_type, from_raw, row_major_positions
-from xlashape.hlo.literal.number import (
-    INTEGER,
-    NUMBER,
-    TOKEN,
-    ElementType,
-    element_bits,
-    encode_float,
-    fail,
-    skip_space,
-)
 from xlashape.limits import MAX_SHAPE_DEPTH
 from xlashape.proto import xla
 from xlashape.shape.parts.primitive_type import FloatFormat
@@ -51,7 +42,7 @@ _MAX_PADDED_BYTES: Final = 1 << 22
 _PLAIN_INTEGERS = re.compile(r"[-0-9 \t\r\n,]*")
 _PLAIN_FLOATS = re.compile(r"[-+0-9.eE \t\r\n,]*")
 _PIECE: Final = 1 << 16  # characters of a long row that are converted at once
-_SCALAR = re.compile(r"(?:(-?[0-9]{1,18})|(" + NUMBER + r"))(?=\))")
+_SCALAR = re.compile(r"(?:(-?[0-9]{1,18})|(" + number.NUMBER + r"))(?=\))")
 _UNUSUAL_FLOAT = re.compile(r"(?<![0-9.eE])[+.]|-0(?![0-9.eE])|-00")
 
 
@@ -137,7 +128,7 @@ def parse_literal(
             integer = scalar[1]
             if kind == xla.F32 or kind == xla.F64:
                 value = float(int(integer)) if integer is not None else float(scalar[2])
-                if -3.4e38 < value < 3.4e38 and (integer is not None or not INTEGER.fullmatch(scalar[2])):
+                if -3.4e38 < value < 3.4e38 and (integer is not None or not number.INTEGER.fullmatch(scalar[2])):
                     (literal.f32s if kind == xla.F32 else literal.f64s).append(value)
                     return literal, scalar.end()
             elif integer is not None:
@@ -171,12 +162,12 @@ def _parse_tuple(
     if depth > MAX_SHAPE_DEPTH:
         raise source.error(at, f"tuples nest deeper than {MAX_SHAPE_DEPTH} levels")
     text, literal = source.text, xla.LiteralProto(shape=shape)
-    at = skip_space(source, at)
+    at = number.skip_space(source, at)
     if not text.startswith("(", at):
-        fail(source, at, "'(' before the elements of a tuple")
+        number.fail(source, at, "'(' before the elements of a tuple")
     at += 1
     for i, part_shape in enumerate(shape.tuple_shapes):
-        at = skip_space(source, at)
+        at = number.skip_space(source, at)
         if i and text.startswith(",", at):
             at += 1
         if part_shape.element_type == xla.TUPLE:
@@ -188,14 +179,14 @@ def _parse_tuple(
             part, at = _parse_array(source, at, static_shape, elided)
         literal.tuple_literals.append(part)
         literal.shape.tuple_shapes[i].CopyFrom(part.shape)
-    at = skip_space(source, at)
+    at = number.skip_space(source, at)
     if not text.startswith(")", at):
-        fail(source, at, f"')' after the {len(shape.tuple_shapes)} elements of a tuple")
+        number.fail(source, at, f"')' after the {len(shape.tuple_shapes)} elements of a tuple")
     return literal, at + 1
 
 
 def _parse_array(source: Source, at: int, shape: xla.ShapeProto, elided: Elided) -> tuple[xla.LiteralProto, int]:
-    at = skip_space(source, at)
+    at = number.skip_space(source, at)
     try:
         element = element_type(shape)
         count = element_count(shape)
@@ -222,7 +213,7 @@ def _parse_array(source: Source, at: int, shape: xla.ShapeProto, elided: Elided)
     return from_raw(shape, data), end
 
 
-def _convert_piece(text: str, at: int, element: ElementType, most: int) -> tuple[bytes | None, int, int]:
+def _convert_piece(text: str, at: int, element: number.ElementType, most: int) -> tuple[bytes | None, int, int]:
     """Converts the plain numbers in about _PIECE characters from `at` on: (raw elements, their count, the offset after
     them).
 
@@ -246,7 +237,7 @@ def _convert_piece(text: str, at: int, element: ElementType, most: int) -> tuple
     return data, len(words), end
 
 
-def _convert_integers(tokens: list[str], element: ElementType) -> bytes | None:
+def _convert_integers(tokens: list[str], element: number.ElementType) -> bytes | None:
     """The raw elements of the numbers `tokens`. None if one of them is not plain or is out of range."""
     try:
         values = [int(token) for token in tokens]
@@ -277,7 +268,9 @@ def _convert_floats(tokens: list[str], piece: str, float_format: FloatFormat) ->
     low, high = min(values), max(values)
     if low <= -9.2e18 or high >= 9.2e18:
         # Such values need care: integers wrap from 2^63 on, and f32 has an upper bound.
-        if not -3.4e38 < low <= high < 3.4e38 or any(INTEGER.fullmatch(token) for token in tokens if len(token) > 18):
+        if not -3.4e38 < low <= high < 3.4e38 or any(
+            number.INTEGER.fullmatch(token) for token in tokens if len(token) > 18
+        ):
             return None
     if float_format.bits == 64:
         return array("d", values).tobytes()
@@ -288,7 +281,7 @@ def _convert_floats(tokens: list[str], piece: str, float_format: FloatFormat) ->
     for value in values:
         pattern = patterns.get(value)
         if pattern is None or value == 0:  # 0.0 and -0.0 are equal
-            pattern = encode_float(float_format, value)
+            pattern = number.encode_float(float_format, value)
             if pattern is None:
                 return None
             patterns[value] = pattern
@@ -296,14 +289,14 @@ def _convert_floats(tokens: list[str], piece: str, float_format: FloatFormat) ->
     return result.tobytes()
 
 
-def _parse_elements(source: Source, at: int, element: ElementType, sizes: list[int]) -> tuple[bytes | None, int]:
+def _parse_elements(source: Source, at: int, element: number.ElementType, sizes: list[int]) -> tuple[bytes | None, int]:
     """The raw elements of an array in row-major order, and the offset after the array. Raises ParseError.
 
     An array without braces gives only its first element. An elided array gives None in place of the elements.
     """
     text, rank = source.text, len(sizes)
     if rank == 0:
-        return element_bits(source, at, element)
+        return number.element_bits(source, at, element)
     depth = 0  # the number of open braces
     counts = [0] * rank  # for each level: the elements so far in its open brace
     parts: list[bytes] = []
@@ -319,7 +312,7 @@ def _parse_elements(source: Source, at: int, element: ElementType, sizes: list[i
                 at = end
                 continue
             tokens_until = end
-        match = TOKEN.match(text, at)
+        match = number.TOKEN.match(text, at)
         token = "" if match is None else match.group()
         kind = None if match is None else match.lastgroup
         if kind == "space":
@@ -334,9 +327,9 @@ def _parse_elements(source: Source, at: int, element: ElementType, sizes: list[i
             counts[depth] = 0
             depth += 1
         elif depth == 0 and kind == "number" and element.kind != "complex" and 0 not in sizes:
-            return element_bits(source, at, element)
+            return number.element_bits(source, at, element)
         elif depth == 0:
-            fail(source, at, f"'{{' before an array of rank {rank}")
+            number.fail(source, at, f"'{{' before an array of rank {rank}")
         elif token == "}":
             depth -= 1
             if counts[depth] != sizes[depth]:
@@ -353,7 +346,7 @@ def _parse_elements(source: Source, at: int, element: ElementType, sizes: list[i
             if depth != rank and (kind == "number" or token == "("):
                 raise source.error(at, f"expected an array of rank {rank}, found {depth} braces before this number")
             _count_element(source, at, counts, sizes, depth)
-            data, at = element_bits(source, at, element)
+            data, at = number.element_bits(source, at, element)
             parts.append(data)
             continue
         at = match.end()  # pyright: ignore[reportOptionalMemberAccess] # a token was found: `fail` raises for none

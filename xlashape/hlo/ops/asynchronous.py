@@ -9,18 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from xlashape.hlo.ops import verification
 from xlashape.hlo.ops.attributes import optional
 from xlashape.hlo.ops.calls import CALLS, OPTIONAL_CALLS
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep, Movement, Operation, Result, ResultSource, Same, at_least, exactly
-from xlashape.hlo.ops.verification import (
-    aliasing_problem,
-    any_shape,
-    check_aliasing,
-    check_one_call,
-    check_result,
-    check_shape,
-)
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.attribute import Attribute, Context, scalar_value
 from xlashape.hlo.values.plain import CROSS_PROGRAM_PREFETCH_INDEX
@@ -82,7 +75,7 @@ def check_end(state: Shape, result: Shape, parameters: Sequence[Shape], returned
     operands, whole = state.tuple_shapes[0], Shape.tuple(parameters)
     if not compatible_shapes(operands, whole):
         return f"its start and updates must bring all operands of its computation, {whole}, found {operands}"
-    return check_result(result, returned)
+    return verification.check_result(result, returned)
 
 
 def _check_operands(brought: Sequence[Shape], operands: Sequence[Shape], first: int) -> str | None:
@@ -100,7 +93,7 @@ def _check_operands(brought: Sequence[Shape], operands: Sequence[Shape], first: 
 def _verify_wrapped(result: Result) -> str | None:
     """Checks an async-start."""
     called = result.parameters
-    problem = check_one_call(called)
+    problem = verification.check_one_call(called)
     if problem:
         return problem
     if not is_state(result.shape):
@@ -120,7 +113,7 @@ def _check_start_aliases(result: Result) -> str | None:
     for each in result.message.output_operand_aliasing:
         if not each.output_shape_index:
             return "output_to_operand_aliasing of an async-start must name an element of its result, found {}"
-    return aliasing_problem(result.message, whole, result.parameters[0])
+    return verification.aliasing_problem(result.message, whole, result.parameters[0])
 
 
 def _verify_update(result: Result) -> str | None:
@@ -152,18 +145,20 @@ def _check_update_aliases(result: Result) -> str | None:
                 "output_to_operand_aliasing of an async-update must join element {2} of its result with element "
                 "{2} of operand 0"
             )
-    return check_aliasing(result)
+    return verification.check_aliasing(result)
 
 
 def _verify_copy_start(result: Result) -> str | None:
-    return check_shape(result.shape, Shape.tuple([result.operands[0], result.operands[0], Shape.array("u32", ())]))
+    return verification.check_shape(
+        result.shape, Shape.tuple([result.operands[0], result.operands[0], Shape.array("u32", ())])
+    )
 
 
 def _verify_copy_done(result: Result) -> str | None:
     parts = result.operands[0].tuple_shapes
     if not parts:
         return f"its operand must be the result of a copy-start, found {result.operands[0]}"
-    return check_shape(result.shape, parts[0])
+    return verification.check_shape(result.shape, parts[0])
 
 
 OPERATIONS: Final = (
@@ -172,7 +167,7 @@ OPERATIONS: Final = (
         operands=at_least(0),
         attributes=(optional(ASYNC_EXECUTION_THREAD), optional(OUTPUT_TO_OPERAND_ALIASING)),
         calls=CALLS,
-        verify=any_shape,
+        verify=verification.any_shape,
         verify_calls=_verify_wrapped,
         async_step=AsyncStep.START,
         repeated_operand=0,
@@ -196,7 +191,7 @@ OPERATIONS: Final = (
         operands=at_least(1),
         attributes=(optional(ASYNC_EXECUTION_THREAD),),
         calls=OPTIONAL_CALLS,
-        verify=any_shape,
+        verify=verification.any_shape,
         async_step=AsyncStep.DONE,
         source=ResultSource.OPERAND,
         same=Same((), (1,)),

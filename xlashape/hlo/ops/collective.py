@@ -6,47 +6,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from xlashape.hlo.ops import collective_rules as rules
+from xlashape.hlo.ops import exchange as exchanges
 from xlashape.hlo.ops.attributes import AttributeUse, CannotComplete, Written, optional, required, written_only
 from xlashape.hlo.ops.calls import TO_APPLY, TO_APPLY_OR_CALLS
-from xlashape.hlo.ops.collective_rules import (
-    check_all_gather,
-    check_all_gather_start,
-    check_all_reduce,
-    check_all_to_all,
-    check_broadcast,
-    check_collective_reduce,
-    check_first_operand,
-    check_permute,
-    check_permute_start,
-    check_ragged,
-    check_reduce_scatter,
-    check_second_element,
-)
-from xlashape.hlo.ops.exchange import (
-    ALL_GATHER,
-    ALL_REDUCE,
-    ALL_TO_ALL,
-    COLLECTIVE_BROADCAST,
-    COLLECTIVE_PERMUTE,
-    COLLECTIVE_REDUCE,
-    RAGGED_ALL_TO_ALL,
-    REDUCE_SCATTER,
-    ExchangeRule,
-)
+from xlashape.hlo.ops.exchange import ExchangeRule
 from xlashape.hlo.ops.inference import exactly_one_dimension
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Operation, ReadPattern, ResultSource, Same, Verify, at_least, exactly, rows
+from xlashape.hlo.values import plain
 from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.enums import MODE
-from xlashape.hlo.values.plain import (
-    CHANNEL_ID,
-    CONSTRAIN_LAYOUT,
-    DIMENSIONS,
-    DIMENSIONS_IF_ANY,
-    DIMENSIONS_READ_ONLY,
-    HAS_DYNAMIC_ROOT,
-    USE_GLOBAL_DEVICE_IDS,
-)
 from xlashape.hlo.values.replica_groups import REPLICA_GROUPS, SOURCE_TARGET_PAIRS
 from xlashape.hlo.values.window import PERMUTE_SLICE_SIZES
 
@@ -71,11 +41,15 @@ def _dropped_dimension(written: Written, value: bytes | None) -> bytes:
 # -- rows -----------------------------------------------------------------------------------
 
 _ANY_COUNT = at_least(0)
-_GROUPS = (optional(CHANNEL_ID), optional(REPLICA_GROUPS, default=FIELDS.message("collective_device_list", b"")))
-_GROUPS_AND_LAYOUT = (*_GROUPS, optional(CONSTRAIN_LAYOUT))
-_ALL_GATHER = (*_GROUPS_AND_LAYOUT, required(DIMENSIONS, exactly_one_dimension), optional(USE_GLOBAL_DEVICE_IDS))
-_ALL_REDUCE = (*_GROUPS_AND_LAYOUT, optional(USE_GLOBAL_DEVICE_IDS), optional(MODE))
-_PERMUTE = (optional(CHANNEL_ID), required(SOURCE_TARGET_PAIRS), optional(PERMUTE_SLICE_SIZES))
+_GROUPS = (optional(plain.CHANNEL_ID), optional(REPLICA_GROUPS, default=FIELDS.message("collective_device_list", b"")))
+_GROUPS_AND_LAYOUT = (*_GROUPS, optional(plain.CONSTRAIN_LAYOUT))
+_ALL_GATHER = (
+    *_GROUPS_AND_LAYOUT,
+    required(plain.DIMENSIONS, exactly_one_dimension),
+    optional(plain.USE_GLOBAL_DEVICE_IDS),
+)
+_ALL_REDUCE = (*_GROUPS_AND_LAYOUT, optional(plain.USE_GLOBAL_DEVICE_IDS), optional(MODE))
+_PERMUTE = (optional(plain.CHANNEL_ID), required(SOURCE_TARGET_PAIRS), optional(PERMUTE_SLICE_SIZES))
 
 
 def _all_gather(
@@ -86,7 +60,7 @@ def _all_gather(
         operands=_ANY_COUNT,
         attributes=_ALL_GATHER,
         verify=verify,
-        exchange=ALL_GATHER,
+        exchange=exchanges.ALL_GATHER,
         repeated_operand=repeated_operand,
         begins_asynchronously=begins,
     )
@@ -100,7 +74,7 @@ def _all_reduce(opcode: Opcode, verify: Verify, *, begins: bool = False) -> Oper
         calls=TO_APPLY,
         check=_check_reduction,
         verify=verify,
-        exchange=ALL_REDUCE,
+        exchange=exchanges.ALL_REDUCE,
         reads=ReadPattern.ONE,
         begins_asynchronously=begins,
     )
@@ -115,7 +89,7 @@ def _collective_permute(
         attributes=_PERMUTE,
         check=_check_permute,
         verify=verify,
-        exchange=COLLECTIVE_PERMUTE,
+        exchange=exchanges.COLLECTIVE_PERMUTE,
         repeated_operand=repeated_operand,
         begins_asynchronously=begins,
         reads=ReadPattern.ONE,
@@ -135,7 +109,7 @@ def _groups_only(
         opcode,
         operands=_ANY_COUNT,
         arity=arity,
-        attributes=(*_GROUPS, written_only(CONSTRAIN_LAYOUT), *further),
+        attributes=(*_GROUPS, written_only(plain.CONSTRAIN_LAYOUT), *further),
         verify=verify,
         one_precision=one_precision,
         exchange=exchange,
@@ -143,62 +117,62 @@ def _groups_only(
 
 
 OPERATIONS: Final = (
-    _all_gather(Opcode.ALL_GATHER, check_all_gather),
-    _all_gather(Opcode.ALL_GATHER_START, check_all_gather_start, repeated_operand=0, begins=True),
-    _all_reduce(Opcode.ALL_REDUCE, check_all_reduce),
-    _all_reduce(Opcode.ALL_REDUCE_START, check_all_reduce, begins=True),
+    _all_gather(Opcode.ALL_GATHER, rules.check_all_gather),
+    _all_gather(Opcode.ALL_GATHER_START, rules.check_all_gather_start, repeated_operand=0, begins=True),
+    _all_reduce(Opcode.ALL_REDUCE, rules.check_all_reduce),
+    _all_reduce(Opcode.ALL_REDUCE_START, rules.check_all_reduce, begins=True),
     Operation(
         Opcode.REDUCE_SCATTER,
         operands=_ANY_COUNT,
         attributes=(
             *_GROUPS_AND_LAYOUT,
-            optional(USE_GLOBAL_DEVICE_IDS),
+            optional(plain.USE_GLOBAL_DEVICE_IDS),
             optional(MODE),
-            required(DIMENSIONS, exactly_one_dimension),
+            required(plain.DIMENSIONS, exactly_one_dimension),
         ),
         calls=TO_APPLY_OR_CALLS,
         check=_check_reduction,
-        verify=check_reduce_scatter,
+        verify=rules.check_reduce_scatter,
         one_precision=True,
-        exchange=REDUCE_SCATTER,
+        exchange=exchanges.REDUCE_SCATTER,
     ),
     Operation(
         Opcode.ALL_TO_ALL,
         operands=_ANY_COUNT,
-        attributes=(*_GROUPS_AND_LAYOUT, optional(DIMENSIONS_IF_ANY, exactly_one_dimension)),
-        verify=check_all_to_all,
-        exchange=ALL_TO_ALL,
+        attributes=(*_GROUPS_AND_LAYOUT, optional(plain.DIMENSIONS_IF_ANY, exactly_one_dimension)),
+        verify=rules.check_all_to_all,
+        exchange=exchanges.ALL_TO_ALL,
     ),
     _groups_only(
         Opcode.RAGGED_ALL_TO_ALL,
-        RAGGED_ALL_TO_ALL,
-        optional(DIMENSIONS_READ_ONLY, _dropped_dimension),
+        exchanges.RAGGED_ALL_TO_ALL,
+        optional(plain.DIMENSIONS_READ_ONLY, _dropped_dimension),
         arity=6,
-        verify=check_ragged,
+        verify=rules.check_ragged,
         one_precision=True,
     ),
     _groups_only(
         Opcode.COLLECTIVE_BROADCAST,
-        COLLECTIVE_BROADCAST,
-        optional(HAS_DYNAMIC_ROOT),
-        verify=check_broadcast,
+        exchanges.COLLECTIVE_BROADCAST,
+        optional(plain.HAS_DYNAMIC_ROOT),
+        verify=rules.check_broadcast,
         one_precision=True,
     ),
     Operation(
         Opcode.COLLECTIVE_REDUCE,
         operands=_ANY_COUNT,
-        attributes=(*_GROUPS_AND_LAYOUT, optional(USE_GLOBAL_DEVICE_IDS), optional(HAS_DYNAMIC_ROOT)),
+        attributes=(*_GROUPS_AND_LAYOUT, optional(plain.USE_GLOBAL_DEVICE_IDS), optional(plain.HAS_DYNAMIC_ROOT)),
         calls=TO_APPLY,
-        verify=check_collective_reduce,
+        verify=rules.check_collective_reduce,
         one_precision=True,
-        exchange=COLLECTIVE_REDUCE,
+        exchange=exchanges.COLLECTIVE_REDUCE,
     ),
-    _collective_permute(Opcode.COLLECTIVE_PERMUTE, check_permute),
-    _collective_permute(Opcode.COLLECTIVE_PERMUTE_START, check_permute_start, repeated_operand=0, begins=True),
+    _collective_permute(Opcode.COLLECTIVE_PERMUTE, rules.check_permute),
+    _collective_permute(Opcode.COLLECTIVE_PERMUTE_START, rules.check_permute_start, repeated_operand=0, begins=True),
     *rows(
         (Opcode.ALL_GATHER_DONE, Opcode.COLLECTIVE_PERMUTE_DONE),
         operands=exactly(1),
-        verify=check_second_element,
+        verify=rules.check_second_element,
         source=ResultSource.OPERAND,
         same=Same((), (1,)),
         ends_a_start=True,
@@ -206,7 +180,7 @@ OPERATIONS: Final = (
     Operation(
         Opcode.ALL_REDUCE_DONE,
         operands=exactly(1),
-        verify=check_first_operand,
+        verify=rules.check_first_operand,
         source=ResultSource.OPERAND,
         ends_a_start=True,
     ),

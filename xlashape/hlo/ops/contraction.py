@@ -9,28 +9,15 @@ from typing import Final
 
 from xlashape.base.math import ceil_div, product
 from xlashape.hlo.module_proto.schema_compat import SparseOperand, sparse_operands
+from xlashape.hlo.ops import inference
 from xlashape.hlo.ops.attributes import optional, required, written_only
-from xlashape.hlo.ops.inference import (
-    DEFAULT_BATCH_GROUP_COUNT,
-    DEFAULT_FEATURE_GROUP_COUNT,
-    EMPTY_WINDOW,
-    array,
-    precision_of_each_operand,
-    promoted_type,
-    window_steps,
-)
+from xlashape.hlo.ops.inference import array, promoted_type
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, Result, at_least, exactly
 from xlashape.hlo.ops.verification import check_array, check_shape
+from xlashape.hlo.values import dimension_numbers
 from xlashape.hlo.values.attribute import FIELDS
-from xlashape.hlo.values.dimension_numbers import (
-    DIM_LABELS,
-    DOT_DIMENSIONS,
-    RAGGED_DOT_DIMENSIONS,
-    ConvolutionDimensionNumbers,
-    DotDimensionNumbers,
-    RaggedDotDimensionNumbers,
-)
+from xlashape.hlo.values.dimension_numbers import DotDimensionNumbers
 from xlashape.hlo.values.enums import CONVOLUTION_KIND
 from xlashape.hlo.values.plain import BATCH_GROUP_COUNT, FEATURE_GROUP_COUNT
 from xlashape.hlo.values.precision import DOT_ALGORITHM, OPERAND_PRECISION
@@ -182,7 +169,7 @@ def _ragged_dot_shape(
     """The shape of a ragged-dot. Its groups lie one after the other along a ragged dimension of the left side, and the
     right side may have a dimension of groups.
     """
-    numbers = RaggedDotDimensionNumbers.of_proto(message.ragged_dot_dimension_numbers)
+    numbers = dimension_numbers.RaggedDotDimensionNumbers.of_proto(message.ragged_dot_dimension_numbers)
     lhs, rhs, group_sizes = map(array, operands)
     if len(numbers.lhs_ragged_dimensions) != 1:
         raise CannotInfer("exactly one dimension of the left side must be ragged")
@@ -239,7 +226,7 @@ _TWO_PRECISIONS = FIELDS.message(
     "precision_config", xla.PrecisionConfig(operand_precision=[xla.PrecisionConfig.DEFAULT] * 2)
 )
 _DOT_ATTRIBUTES = (
-    *map(optional, DOT_DIMENSIONS),
+    *map(optional, dimension_numbers.DOT_DIMENSIONS),
     optional(OPERAND_PRECISION, default=_TWO_PRECISIONS),
     optional(DOT_ALGORITHM),
 )
@@ -269,7 +256,7 @@ def _convolution_shape(message: xla.HloInstructionProto, lhs: Shape, rhs: Shape,
     """The shape of a convolution. It has the batch of the input, the output features of the kernel, and in each spatial
     dimension the number of positions of the window.
     """
-    numbers = ConvolutionDimensionNumbers.of_proto(message.convolution_dimension_numbers)
+    numbers = dimension_numbers.ConvolutionDimensionNumbers.of_proto(message.convolution_dimension_numbers)
     windows = Window.of_proto(message.window).dimensions
     rank = len(numbers.input_spatial_dimensions) + 2
     if lhs.rank != rank or rhs.rank != rank or len(windows) != rank - 2:
@@ -280,7 +267,7 @@ def _convolution_shape(message: xla.HloInstructionProto, lhs: Shape, rhs: Shape,
         if kernel != window.size:
             raise CannotInfer(f"the window's size {window.size} is not the kernel's, {kernel}")
         size = lhs.dimensions[numbers.input_spatial_dimensions[spatial]]
-        sizes[numbers.output_spatial_dimensions[spatial]] = window_steps(size, window)
+        sizes[numbers.output_spatial_dimensions[spatial]] = inference.window_steps(size, window)
     if message.feature_group_count < 0 or message.batch_group_count < 0:
         raise CannotInfer("feature_group_count and batch_group_count must be positive")
     # 0 counts as 1: a proto without the field has 0, and so may text.
@@ -335,7 +322,7 @@ OPERATIONS: Final = (
         uses_matrix_units=True,
         operands=exactly(3),
         attributes=(
-            *map(optional, RAGGED_DOT_DIMENSIONS),
+            *map(optional, dimension_numbers.RAGGED_DOT_DIMENSIONS),
             optional(OPERAND_PRECISION, default=_TWO_PRECISIONS),
             written_only(DOT_ALGORITHM),
         ),
@@ -349,11 +336,11 @@ OPERATIONS: Final = (
         uses_matrix_units=True,
         operands=exactly(2),
         attributes=(
-            optional(WINDOW, default=EMPTY_WINDOW),
-            required(DIM_LABELS),
-            optional(FEATURE_GROUP_COUNT, default=DEFAULT_FEATURE_GROUP_COUNT),
-            optional(BATCH_GROUP_COUNT, default=DEFAULT_BATCH_GROUP_COUNT),
-            optional(OPERAND_PRECISION, precision_of_each_operand),
+            optional(WINDOW, default=inference.EMPTY_WINDOW),
+            required(dimension_numbers.DIM_LABELS),
+            optional(FEATURE_GROUP_COUNT, default=inference.DEFAULT_FEATURE_GROUP_COUNT),
+            optional(BATCH_GROUP_COUNT, default=inference.DEFAULT_BATCH_GROUP_COUNT),
+            optional(OPERAND_PRECISION, inference.precision_of_each_operand),
             optional(DOT_ALGORITHM),
             optional(CONVOLUTION_KIND),
             optional(SPARSITY_CONFIG),

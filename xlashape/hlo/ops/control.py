@@ -8,21 +8,12 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from xlashape.hlo.ops import verification
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.calls import BRANCHES, CALL_TO_APPLY, CALLS, CONDITION_AND_BODY
 from xlashape.hlo.ops.inference import called_result, first_operand, token, token_shape
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Given, InPlace, Operation, Result, ResultSource, at_least, exactly
-from xlashape.hlo.ops.verification import (
-    any_shape,
-    check_aliasing,
-    check_one_call,
-    check_parameters,
-    check_predicate,
-    check_result,
-    check_shape,
-    check_token,
-)
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.plain import FUSION_KIND, INDEX, IS_COMPOSITE
 from xlashape.hlo.values.sharding import DOMAIN
@@ -31,20 +22,20 @@ from xlashape.shape import PrimitiveType, Shape
 
 def _verify_call(result: Result) -> str | None:
     return (
-        check_one_call(result.parameters)
-        or check_parameters(result.operands, result.parameters[0])
-        or check_result(result.shape, result.results[0])
+        verification.check_one_call(result.parameters)
+        or verification.check_parameters(result.operands, result.parameters[0])
+        or verification.check_result(result.shape, result.results[0])
     )
 
 
 def _verify_fusion(result: Result) -> str | None:
     called = result.parameters
-    problem = check_one_call(called)
+    problem = verification.check_one_call(called)
     if problem:
         return problem
     # XLA allows further operands, which the computation does not use.
     given = result.operands[: len(called[0])]
-    return check_parameters(given, called[0]) or check_result(result.shape, result.results[0])
+    return verification.check_parameters(given, called[0]) or verification.check_result(result.shape, result.results[0])
 
 
 def _verify_while(result: Result) -> str | None:
@@ -53,10 +44,10 @@ def _verify_while(result: Result) -> str | None:
         return f"calls {len(called)} computations, not a body and a condition"
     body, condition = called
     return (
-        check_parameters(result.operands, body)
-        or check_parameters(result.operands, condition)
-        or check_result(result.shape, result.results[0])
-        or check_predicate(result.results[1], "condition")
+        verification.check_parameters(result.operands, body)
+        or verification.check_parameters(result.operands, condition)
+        or verification.check_result(result.shape, result.results[0])
+        or verification.check_predicate(result.results[1], "condition")
     )
 
 
@@ -93,7 +84,9 @@ def _verify_conditional(result: Result) -> str | None:
         return f"its first operand must be pred[] or s32[], found {selector}"
     for branch, (parameters, root) in enumerate(zip(called, result.results, strict=True)):
         operand = operands[branch + 1]
-        problem = check_parameters([operand], parameters, "the operand of branch") or check_result(result.shape, root)
+        problem = verification.check_parameters(
+            [operand], parameters, "the operand of branch"
+        ) or verification.check_result(result.shape, root)
         if problem:
             return f"branch {branch}: {problem}"
     return None
@@ -127,11 +120,11 @@ def _first_shape(_written: Shape, operands: Sequence[Shape]) -> Shape:
 
 
 def _verify_same(result: Result) -> str | None:
-    return check_shape(result.shape, result.operands[0])
+    return verification.check_shape(result.shape, result.operands[0])
 
 
 def _verify_add_dependency(result: Result) -> str | None:
-    return check_shape(result.shape, result.operands[0]) or check_token(result.operands, 1)
+    return verification.check_shape(result.shape, result.operands[0]) or verification.check_token(result.operands, 1)
 
 
 def _check_tuple(written: Written) -> None:
@@ -169,7 +162,7 @@ OPERATIONS: Final = (
         operands=at_least(0),
         attributes=(required(FUSION_KIND), optional(OUTPUT_TO_OPERAND_ALIASING)),
         calls=CALLS,
-        verify=check_aliasing,
+        verify=verification.check_aliasing,
         verify_calls=_verify_fusion,
         in_place=InPlace.FUSED,
         fuses_called_computation=True,
@@ -179,7 +172,7 @@ OPERATIONS: Final = (
         operands=exactly(1),
         calls=CONDITION_AND_BODY,
         infer=first_operand,
-        verify=any_shape,
+        verify=verification.any_shape,
         verify_calls=_verify_while,
         source=ResultSource.STATE,
         runs_called_instructions=True,
@@ -190,7 +183,7 @@ OPERATIONS: Final = (
         calls=BRANCHES,
         check=_check_conditional,
         infer=called_result,
-        verify=any_shape,
+        verify=verification.any_shape,
         verify_calls=_verify_conditional,
         source=ResultSource.BRANCH,
         runs_called_instructions=True,

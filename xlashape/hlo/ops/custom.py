@@ -12,16 +12,11 @@ from xlashape.hlo.ops.inference import DEFAULT_BATCH_GROUP_COUNT, DEFAULT_FEATUR
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import Operation, Result, at_least
 from xlashape.hlo.ops.verification import check_aliasing, check_shape
+from xlashape.hlo.values import plain
 from xlashape.hlo.values.aliasing import OUTPUT_TO_OPERAND_ALIASING
 from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.dimension_numbers import DIM_LABELS_IF_ANY
 from xlashape.hlo.values.enums import API_VERSION, CUSTOM_CALL_SCHEDULE, PADDING_TYPE
-from xlashape.hlo.values.plain import (
-    BATCH_GROUP_COUNT,
-    CUSTOM_CALL_HAS_SIDE_EFFECT,
-    CUSTOM_CALL_TARGET,
-    FEATURE_GROUP_COUNT,
-)
 from xlashape.hlo.values.precision import DOT_ALGORITHM, OPERAND_PRECISION
 from xlashape.hlo.values.shapes import LITERAL, OPERAND_LAYOUT_CONSTRAINTS
 from xlashape.hlo.values.window import WINDOW_IF_ANY
@@ -64,14 +59,14 @@ OPERATIONS: Final = (
         attributes=(
             optional(WINDOW_IF_ANY),
             optional(DIM_LABELS_IF_ANY),
-            optional(FEATURE_GROUP_COUNT, default=DEFAULT_FEATURE_GROUP_COUNT),
-            optional(BATCH_GROUP_COUNT, default=DEFAULT_BATCH_GROUP_COUNT),
+            optional(plain.FEATURE_GROUP_COUNT, default=DEFAULT_FEATURE_GROUP_COUNT),
+            optional(plain.BATCH_GROUP_COUNT, default=DEFAULT_BATCH_GROUP_COUNT),
             optional(OPERAND_PRECISION, precision_of_each_operand),
             written_only(DOT_ALGORITHM),
             optional(PADDING_TYPE),
-            required(CUSTOM_CALL_TARGET),
+            required(plain.CUSTOM_CALL_TARGET),
             optional(OPERAND_LAYOUT_CONSTRAINTS),
-            optional(CUSTOM_CALL_HAS_SIDE_EFFECT),
+            optional(plain.CUSTOM_CALL_HAS_SIDE_EFFECT),
             optional(LITERAL),
             optional(OUTPUT_TO_OPERAND_ALIASING),
             optional(CUSTOM_CALL_SCHEDULE),

@@ -14,14 +14,8 @@ from xlashape.hlo.ops.inference import array, is_floating, is_number, wider_type
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Given, Infer, Operation, ReadPattern, Result, exactly, rows
 from xlashape.hlo.ops.verification import check_arrays, check_shape, same_type_or_both_floating
+from xlashape.hlo.values import enums
 from xlashape.hlo.values.attribute import FIELDS
-from xlashape.hlo.values.enums import (
-    COMPARISON_ORDER,
-    COMPARISON_TYPE,
-    DIRECTION,
-    comparison_order,
-    default_comparison_order,
-)
 from xlashape.hlo.values.plain import EXPONENT_BITS, MANTISSA_BITS
 from xlashape.hlo.values.precision import RESULT_ACCURACY
 from xlashape.proto import xla
@@ -190,7 +184,7 @@ def _infer_compare(given: Given) -> Shape:
 def _verify_compare(result: Result) -> str | None:
     message, shape = result.message, _infer_compare(result)
     if _is_bits(result.operands[0].element_type):
-        order = comparison_order(message.comparison_order, message.comparison_type)
+        order = enums.comparison_order(message.comparison_order, message.comparison_type)
         if order not in ("", "TOTAL"):
             return f"the order of {result.operands[0]} must be TOTAL, found {order}"
     return check_shape(result.shape, shape)
@@ -207,7 +201,9 @@ def _comparison_order(written: Written, value: bytes | None) -> bytes:
     if value is not None:
         return value
     comparison_type = xla.HloInstructionProto.FromString(written.value("type")).comparison_type
-    order = comparison_order("", comparison_type) or default_comparison_order(written.operands[0].element_type)
+    order = enums.comparison_order("", comparison_type) or enums.default_comparison_order(
+        written.operands[0].element_type
+    )
     return FIELDS.string("comparison_order", order)
 
 
@@ -344,9 +340,9 @@ OPERATIONS: Final = (
         operands=_TWO,
         reads=_SAME,
         attributes=(
-            required(DIRECTION),
-            optional(COMPARISON_TYPE, _comparison_type),
-            optional(COMPARISON_ORDER, _comparison_order),
+            required(enums.DIRECTION),
+            optional(enums.COMPARISON_TYPE, _comparison_type),
+            optional(enums.COMPARISON_ORDER, _comparison_order),
         ),
         infer=_infer_compare,
         verify=_verify_compare,

@@ -15,26 +15,20 @@ from xlashape.errors import InvalidModuleError, XlashapeError
 from xlashape.hlo.ops.attributes import COMMON, CONTROL_PREDECESSORS, METADATA, Presence
 from xlashape.hlo.ops.operation import Operation
 from xlashape.hlo.ops.registry import operation_of
+from xlashape.hlo.values import dimension_numbers
 from xlashape.hlo.values.attribute import Attribute, Codec
-from xlashape.hlo.values.dimension_numbers import (
-    DIM_LABELS,
-    DOT_DIMENSION_NUMBERS,
-    GATHER_DIMENSION_NUMBERS,
-    RAGGED_DOT_DIMENSION_NUMBERS,
-    SCATTER_DIMENSION_NUMBERS,
-)
 from xlashape.hlo.values.metadata import payload_bytes
 from xlashape.hlo.values.plain import BACKEND_CONFIG, CHANNEL_ID, PARAMETER_REPLICATION, config_value
 from xlashape.proto import xla
 from xlashape.shape import PrimitiveType
 
-assert DIM_LABELS.value is not None
+assert dimension_numbers.DIM_LABELS.value is not None
 DIMENSION_NUMBERS: Final[dict[str, Codec]] = {
-    "convolution_dimension_numbers": DIM_LABELS.value,
-    "dot_dimension_numbers": DOT_DIMENSION_NUMBERS,
-    "gather_dimension_numbers": GATHER_DIMENSION_NUMBERS,
-    "ragged_dot_dimension_numbers": RAGGED_DOT_DIMENSION_NUMBERS,
-    "scatter_dimension_numbers": SCATTER_DIMENSION_NUMBERS,
+    "convolution_dimension_numbers": dimension_numbers.DIM_LABELS.value,
+    "dot_dimension_numbers": dimension_numbers.DOT_DIMENSION_NUMBERS,
+    "gather_dimension_numbers": dimension_numbers.GATHER_DIMENSION_NUMBERS,
+    "ragged_dot_dimension_numbers": dimension_numbers.RAGGED_DOT_DIMENSION_NUMBERS,
+    "scatter_dimension_numbers": dimension_numbers.SCATTER_DIMENSION_NUMBERS,
 }
 """Field of HloInstructionProto → how its dimension numbers are read as one value. Text has several attributes for most
 of these fields.

@@ -7,25 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from xlashape.hlo.ops import inference, verification
 from xlashape.hlo.ops.attributes import CannotComplete, Written, optional, required
 from xlashape.hlo.ops.calls import SELECT_AND_SCATTER, TO_APPLY, TO_APPLY_OR_CALLS
-from xlashape.hlo.ops.inference import (
-    EMPTY_WINDOW,
-    array,
-    check_even_operand_count,
-    exactly_one_dimension,
-    window_steps,
-)
+from xlashape.hlo.ops.inference import array
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, Result, at_least, exactly
-from xlashape.hlo.ops.verification import (
-    check_one_call,
-    check_parameters,
-    check_predicate,
-    check_reducer,
-    check_reduction,
-    same_type_or_both_floating,
-)
 from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.enums import IS_ASSOCIATIVE
 from xlashape.hlo.values.plain import DIMENSIONS, EPSILON, FEATURE_INDEX, IS_REVERSE, NUM_CARRIES, SCAN_DIMENSION
@@ -36,11 +23,11 @@ from xlashape.shape.value.shape import compatible_shapes
 
 
 def _steps(window: Window, shape: Shape) -> list[int]:
-    return [window_steps(size, dim) for size, dim in zip(shape.dimensions, window.dimensions, strict=True)]
+    return [inference.window_steps(size, dim) for size, dim in zip(shape.dimensions, window.dimensions, strict=True)]
 
 
 def _check_reduce_window(written: Written) -> None:
-    check_even_operand_count(written)
+    inference.check_even_operand_count(written)
     if written.shape is None and len(written.operands) > 2:  # an input and its initial value
         raise CannotComplete("the shape of a reduce-window of several inputs must be written")
 
@@ -80,9 +67,9 @@ def _verify_select_and_scatter(result: Result) -> str | None:
         return f"calls {len(called)} computations, not select and scatter"
     scalar = Shape.array(operands[0].element_type, ())
     return (
-        check_parameters([scalar, scalar], called[0], "element", same_type_or_both_floating)
-        or check_predicate(result.results[0], "select")
-        or check_reducer([operands[1]], [operands[2]], called[1], result.results[1])
+        verification.check_parameters([scalar, scalar], called[0], "element", verification.same_type_or_both_floating)
+        or verification.check_predicate(result.results[0], "select")
+        or verification.check_reducer([operands[1]], [operands[2]], called[1], result.results[1])
     )
 
 
@@ -90,16 +77,16 @@ _WINDOWS: Final = (
     Operation(
         Opcode.REDUCE_WINDOW,
         operands=at_least(0),
-        attributes=(optional(WINDOW, default=EMPTY_WINDOW),),
+        attributes=(optional(WINDOW, default=inference.EMPTY_WINDOW),),
         calls=TO_APPLY,
         check=_check_reduce_window,
         infer=_infer_reduce_window,
-        verify_calls=check_reduction,
+        verify_calls=verification.check_reduction,
     ),
     Operation(
         Opcode.SELECT_AND_SCATTER,
         operands=exactly(3),
-        attributes=(optional(WINDOW, default=EMPTY_WINDOW),),
+        attributes=(optional(WINDOW, default=inference.EMPTY_WINDOW),),
         calls=SELECT_AND_SCATTER,
         infer=_infer_select_and_scatter,
         verify_calls=_verify_select_and_scatter,
@@ -160,13 +147,13 @@ def _infer_map(given: Given) -> Shape:
 
 
 def _verify_mapped(result: Result) -> str | None:
-    problem = check_one_call(result.parameters)
+    problem = verification.check_one_call(result.parameters)
     if problem:
         return problem
     scalars = [Shape.array(operand.element_type, ()) for operand in result.operands if operand.is_array]
     if not result.results[0].is_scalar:
         return f"its computation must give a scalar, found {result.results[0]}"
-    return check_parameters(scalars, result.parameters[0], "element")
+    return verification.check_parameters(scalars, result.parameters[0], "element")
 
 
 # -- scan -----------------------------------------------------------------------------------
@@ -202,7 +189,7 @@ def _verify_scan_body(result: Result) -> str | None:
     output, and the carries.
     """
     message, operands, called, results = result.message, result.operands, result.parameters, result.results
-    problem = check_one_call(called)
+    problem = verification.check_one_call(called)
     if problem or len(called[0]) != len(operands):
         return problem or f"calls a computation of {len(called[0])} parameters with {len(operands)}"
     given, steps = result.shape.tuple_shapes, results[0].tuple_shapes
@@ -243,7 +230,7 @@ def _features(message: xla.HloInstructionProto, shape: Shape, vectors: Sequence[
     if not shape.element_type.is_floating:
         raise CannotInfer(f"its operands must be floating, found {shape}")
     for vector in map(array, vectors):
-        if not same_type_or_both_floating(vector, shape):
+        if not verification.same_type_or_both_floating(vector, shape):
             raise CannotInfer(f"its operands must have the same element type, found {shape} and {vector}")
         if vector.dimensions != (shape.dimensions[dim],):
             raise CannotInfer(f"expected a vector of {shape.dimensions[dim]} features, found {vector}")
@@ -283,9 +270,9 @@ OPERATIONS: Final = (
         operands=at_least(0),
         attributes=(required(DIMENSIONS),),
         calls=TO_APPLY,
-        check=check_even_operand_count,
+        check=inference.check_even_operand_count,
         infer=_infer_reduce,
-        verify_calls=check_reduction,
+        verify_calls=verification.check_reduction,
         one_precision=True,
     ),
     Operation(
@@ -302,7 +289,7 @@ OPERATIONS: Final = (
         Opcode.SCAN,
         operands=at_least(0),
         attributes=(
-            required(SCAN_DIMENSION, exactly_one_dimension),
+            required(SCAN_DIMENSION, inference.exactly_one_dimension),
             required(NUM_CARRIES),
             optional(IS_REVERSE),
             optional(IS_ASSOCIATIVE, default=FIELDS.integer("is_associative", xla.TRI_STATE_FALSE)),

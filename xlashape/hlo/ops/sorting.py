@@ -6,18 +6,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from xlashape.hlo.ops import verification
 from xlashape.hlo.ops.attributes import optional, required
 from xlashape.hlo.ops.calls import TO_APPLY, TO_APPLY_WRITTEN_ONLY
 from xlashape.hlo.ops.inference import array, exactly_one_dimension, is_floating
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Given, Operation, Result, at_least, exactly
-from xlashape.hlo.ops.verification import (
-    check_one_call,
-    check_parameters,
-    check_predicate,
-    check_shape,
-    same_type_or_both_floating,
-)
 from xlashape.hlo.values.attribute import FIELDS
 from xlashape.hlo.values.enums import CHOLESKY_LOWER, FFT_TYPE, LEFT_SIDE, TRANSPOSE_A, TRIANGULAR_LOWER, UNIT_DIAGONAL
 from xlashape.hlo.values.plain import DIMENSIONS, FFT_LENGTH, IS_STABLE, LARGEST, TOPK_IS_STABLE, K
@@ -38,20 +32,20 @@ def _verify_sort(result: Result) -> str | None:
     for dim in result.message.dimensions:
         if not -operands[0].rank <= dim < operands[0].rank:
             return f"dimensions={{{dim}}} must be a dimension of its operand, {operands[0]}"
-    return check_shape(result.shape, expected)
+    return verification.check_shape(result.shape, expected)
 
 
 def _verify_comparator(result: Result) -> str | None:
-    problem = check_one_call(result.parameters)
+    problem = verification.check_one_call(result.parameters)
     if problem:
         return problem
     # Two elements of each operand are compared.
     scalars = [
         Shape.array(operand.element_type, ()) for operand in result.operands if operand.is_array for _side in range(2)
     ]
-    return check_parameters(scalars, result.parameters[0], "element", same_type_or_both_floating) or check_predicate(
-        result.results[0], "comparator"
-    )
+    return verification.check_parameters(
+        scalars, result.parameters[0], "element", verification.same_type_or_both_floating
+    ) or verification.check_predicate(result.results[0], "comparator")
 
 
 def _infer_topk(given: Given) -> Shape:

@@ -16,36 +16,23 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from xlashape.hlo.tokens import HloCursor, escape, ints, is_json_dict, number
-from xlashape.hlo.values.attribute import (
-    FIELDS,
-    Attribute,
-    Codec,
-    Context,
-    always_written,
-    flag,
-    int32,
-    integer,
-    integers,
-    list_value,
-    not_written,
-    scalar_value,
-    word_attribute,
-)
+from xlashape.hlo.values import attribute
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Codec, Context
 from xlashape.hlo.values.metadata import payload_bytes
 from xlashape.limits import INT32_MAX, INT32_MIN
 from xlashape.proto import xla
 
 # -- integers --------------------------------------------------------------------------------
 
-BATCH_GROUP_COUNT: Final = integer("batch_group_count", defaults=(0, 1))
-DELTA: Final = integer("delta")
-EXPONENT_BITS: Final = int32("exponent_bits")
-FEATURE_GROUP_COUNT: Final = integer("feature_group_count", defaults=(0, 1))
-FEATURE_INDEX: Final = integer("feature_index")
-INDEX: Final = integer("index", "tuple_index")
-K: Final = integer("k")
-MANTISSA_BITS: Final = int32("mantissa_bits")
-NUM_CARRIES: Final = integer("num_carries")
+BATCH_GROUP_COUNT: Final = attribute.integer("batch_group_count", defaults=(0, 1))
+DELTA: Final = attribute.integer("delta")
+EXPONENT_BITS: Final = attribute.int32("exponent_bits")
+FEATURE_GROUP_COUNT: Final = attribute.integer("feature_group_count", defaults=(0, 1))
+FEATURE_INDEX: Final = attribute.integer("feature_index")
+INDEX: Final = attribute.integer("index", "tuple_index")
+K: Final = attribute.integer("k")
+MANTISSA_BITS: Final = attribute.int32("mantissa_bits")
+NUM_CARRIES: Final = attribute.integer("num_carries")
 
 
 def _write_channel_id(message: xla.HloInstructionProto, _context: Context) -> str:
@@ -58,9 +45,9 @@ def _is_channel(number: int) -> bool:
 
 CHANNEL_ID: Final = Attribute(
     "channel_id",
-    integer("channel_id").read,
+    attribute.integer("channel_id").read,
     _write_channel_id,
-    scalar_value("channel_id", "an integer")._replace(is_said=_is_channel),
+    attribute.scalar_value("channel_id", "an integer")._replace(is_said=_is_channel),
 )
 """The channel of a collective, a number from 1. XLA does not write any other number."""
 
@@ -111,23 +98,26 @@ def _read_epsilon(cursor: HloCursor) -> bytes:
 
 
 EPSILON: Final = Attribute(
-    "epsilon", _read_epsilon, always_written("epsilon", "epsilon", number), scalar_value("epsilon", "a number")
+    "epsilon",
+    _read_epsilon,
+    attribute.always_written("epsilon", "epsilon", number),
+    attribute.scalar_value("epsilon", "a number"),
 )
 
 # -- flags -----------------------------------------------------------------------------------
 
-CONSTRAIN_LAYOUT: Final = flag("constrain_layout")
-CUSTOM_CALL_HAS_SIDE_EFFECT: Final = flag("custom_call_has_side_effect")
-INDICES_ARE_SORTED: Final = flag("indices_are_sorted")
-IS_COMPOSITE: Final = flag("is_composite")
-IS_HOST_TRANSFER: Final = flag("is_host_transfer")
-IS_REVERSE: Final = flag("is_reverse")
-HAS_DYNAMIC_ROOT: Final = flag("has_dynamic_root", write_false=True)
-IS_STABLE: Final = flag("is_stable")
-TOPK_IS_STABLE: Final = flag("is_stable", write_false=True)
-LARGEST: Final = flag("largest", write_false=True)
-UNIQUE_INDICES: Final = flag("unique_indices")
-USE_GLOBAL_DEVICE_IDS: Final = flag("use_global_device_ids")
+CONSTRAIN_LAYOUT: Final = attribute.flag("constrain_layout")
+CUSTOM_CALL_HAS_SIDE_EFFECT: Final = attribute.flag("custom_call_has_side_effect")
+INDICES_ARE_SORTED: Final = attribute.flag("indices_are_sorted")
+IS_COMPOSITE: Final = attribute.flag("is_composite")
+IS_HOST_TRANSFER: Final = attribute.flag("is_host_transfer")
+IS_REVERSE: Final = attribute.flag("is_reverse")
+HAS_DYNAMIC_ROOT: Final = attribute.flag("has_dynamic_root", write_false=True)
+IS_STABLE: Final = attribute.flag("is_stable")
+TOPK_IS_STABLE: Final = attribute.flag("is_stable", write_false=True)
+LARGEST: Final = attribute.flag("largest", write_false=True)
+UNIQUE_INDICES: Final = attribute.flag("unique_indices")
+USE_GLOBAL_DEVICE_IDS: Final = attribute.flag("use_global_device_ids")
 
 
 def _read_replication(cursor: HloCursor) -> bytes:
@@ -139,23 +129,23 @@ def _write_replication(message: xla.HloInstructionProto, context: Context) -> st
     flags = message.parameter_replication.replicated_at_leaf_buffers
     if not flags or not context.show_ids:
         return ""
-    return f", parameter_replication={{{','.join(['true' if flag else 'false' for flag in flags])}}}"
+    return f", parameter_replication={{{','.join(['true' if each else 'false' for each in flags])}}}"
 
 
 PARAMETER_REPLICATION: Final = Attribute(
     "parameter_replication",
     _read_replication,
     _write_replication,
-    list_value("replicated_at_leaf_buffers", "a list of True and False", owners=("parameter_replication",)),
+    attribute.list_value("replicated_at_leaf_buffers", "a list of True and False", owners=("parameter_replication",)),
 )
 """Whether a parameter has the same value on all replicas: a flag for each leaf of its shape, `{true,false}`."""
 
 # -- lists of integers -----------------------------------------------------------------------
 
-DIMENSIONS: Final = integers("dimensions")
-DIMENSIONS_IF_ANY: Final = integers("dimensions", write_empty=False)
-DIMENSIONS_READ_ONLY: Final = DIMENSIONS._replace(write=not_written)
-FFT_LENGTH: Final = integers("fft_length")
+DIMENSIONS: Final = attribute.integers("dimensions")
+DIMENSIONS_IF_ANY: Final = attribute.integers("dimensions", write_empty=False)
+DIMENSIONS_READ_ONLY: Final = DIMENSIONS._replace(write=attribute.not_written)
+FFT_LENGTH: Final = attribute.integers("fft_length")
 
 
 def _write_scan_dimension(message: xla.HloInstructionProto, _context: Context) -> str:
@@ -210,7 +200,7 @@ CUSTOM_CALL_TARGET: Final = Attribute(
     "custom_call_target",
     _read_custom_call_target,
     _write_custom_call_target,
-    scalar_value("custom_call_target", "text"),
+    attribute.scalar_value("custom_call_target", "text"),
 )
 
 
@@ -224,18 +214,18 @@ def _config(name: str) -> Attribute:
         value = getattr(message, name)
         return f', {name}="{escape(value)}"' if value and not context.is_fingerprint else ""
 
-    return Attribute(name, read, write, scalar_value(name, "bytes"))
+    return Attribute(name, read, write, attribute.scalar_value(name, "bytes"))
 
 
 INFEED_CONFIG: Final = _config("infeed_config")
 OUTFEED_CONFIG: Final = _config("outfeed_config")
 
-FUSION_KIND: Final = word_attribute(
+FUSION_KIND: Final = attribute.word_attribute(
     "kind",
     "fusion_kind",
     ("kLoop", "kInput", "kOutput", "kCustom"),
     "a kind of fusion",
-    always_written("kind", "fusion_kind"),
+    attribute.always_written("kind", "fusion_kind"),
 )
 
 

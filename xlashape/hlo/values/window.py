@@ -21,18 +21,8 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from xlashape.hlo.tokens import HloCursor, ints
-from xlashape.hlo.values.attribute import (
-    FIELDS,
-    Attribute,
-    Context,
-    integers,
-    list_value,
-    message_value,
-    record_of,
-    structured,
-    structured_list,
-    whole,
-)
+from xlashape.hlo.values import attribute
+from xlashape.hlo.values.attribute import FIELDS, Attribute, Context
 from xlashape.proto import xla
 
 _PADDING = re.compile(
@@ -78,7 +68,7 @@ class PaddingConfig(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> PaddingConfig:
         """The padding that `text` describes. Raises ParseError."""
-        return whole(cls.read, text)
+        return attribute.whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> PaddingConfig:
@@ -97,7 +87,7 @@ class PaddingConfig(NamedTuple):
     @classmethod
     def of_proto(cls, message: xla.PaddingConfig) -> PaddingConfig:
         """The padding of a message."""
-        return cls(tuple([record_of(PaddingDimension, each) for each in message.dimensions]))
+        return cls(tuple([attribute.record_of(PaddingDimension, each) for each in message.dimensions]))
 
     def to_proto(self) -> xla.PaddingConfig:
         """A new `xla.PaddingConfig`."""
@@ -108,7 +98,7 @@ class PaddingConfig(NamedTuple):
         return self.write()
 
 
-PADDING: Final = structured("padding", PaddingConfig, field="padding_config", is_required=True)
+PADDING: Final = attribute.structured("padding", PaddingConfig, field="padding_config", is_required=True)
 
 
 # -- windows -----------------------------------------------------------------------------------
@@ -158,7 +148,7 @@ class Window(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Window:
         """The window that `text` describes, braces included. Raises ParseError."""
-        return whole(cls.read, text)
+        return attribute.whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> Window:
@@ -220,7 +210,7 @@ class Window(NamedTuple):
     @classmethod
     def of_proto(cls, message: xla.Window) -> Window:
         """The window of a message. A stride or dilation that is not set in the message is 0 here."""
-        return cls(tuple([record_of(WindowDimension, each) for each in message.dimensions]))
+        return cls(tuple([attribute.record_of(WindowDimension, each) for each in message.dimensions]))
 
     def to_proto(self) -> xla.Window:
         """A new `xla.Window`."""
@@ -242,8 +232,10 @@ def _has_dimensions(window: Window) -> bool:
     return bool(window.dimensions)
 
 
-WINDOW: Final = structured("window", Window, value=message_value("window", Window, is_said=_has_dimensions))
-WINDOW_IF_ANY: Final = structured("window", Window)
+WINDOW: Final = attribute.structured(
+    "window", Window, value=attribute.message_value("window", Window, is_said=_has_dimensions)
+)
+WINDOW_IF_ANY: Final = attribute.structured("window", Window)
 """The window of a custom-call. If the custom-call has a window, it is written even if it has no dimensions."""
 
 
@@ -264,7 +256,7 @@ class SliceDimension(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> SliceDimension:
         """The dimension that `text` describes, brackets included. Raises ParseError."""
-        return whole(cls.read, text)
+        return attribute.whole(cls.read, text)
 
     @classmethod
     def read(cls, cursor: HloCursor) -> SliceDimension:
@@ -285,7 +277,7 @@ class SliceDimension(NamedTuple):
     @classmethod
     def of_proto(cls, message: xla.HloInstructionProto.SliceDimensions) -> SliceDimension:
         """The dimension of a message."""
-        return record_of(cls, message)
+        return attribute.record_of(cls, message)
 
     def to_proto(self) -> xla.HloInstructionProto.SliceDimensions:
         """A new `xla.HloInstructionProto.SliceDimensions`."""
@@ -326,11 +318,11 @@ def _sizes_by_slice(sizes: list[int], ranks: Sequence[int]) -> str:
     return f"{{{','.join(parts)}}}"
 
 
-DYNAMIC_SLICE_SIZES: Final = integers("dynamic_slice_sizes")
+DYNAMIC_SLICE_SIZES: Final = attribute.integers("dynamic_slice_sizes")
 PERMUTE_SLICE_SIZES: Final = Attribute(
-    "slice_sizes", _read_permute_sizes, _write_permute_sizes, list_value("dynamic_slice_sizes")
+    "slice_sizes", _read_permute_sizes, _write_permute_sizes, attribute.list_value("dynamic_slice_sizes")
 )
 """The slices of a collective-permute. The value is one list with the sizes of all slices, one slice after the other."""
-SLICE: Final = structured_list("slice", SliceDimension, _write_slice, field="slice_dimensions")
-SLICE_SIZES: Final = integers("slice_sizes", "gather_slice_sizes")
+SLICE: Final = attribute.structured_list("slice", SliceDimension, _write_slice, field="slice_dimensions")
+SLICE_SIZES: Final = attribute.integers("slice_sizes", "gather_slice_sizes")
 """The sizes of the slice that a gather takes at each index."""

@@ -14,16 +14,11 @@ from typing import Final
 
 from xlashape.errors import XlashapeError
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
+from xlashape.hlo.ops import verification
 from xlashape.hlo.ops.collective_rules import Devices, check_devices
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import CannotInfer, Operation, Result
 from xlashape.hlo.ops.registry import OPERATIONS
-from xlashape.hlo.ops.verification import (
-    check_reduction,
-    check_shape,
-    reduced_types_problem,
-    same_type_or_both_floating,
-)
 from xlashape.hlo.verifier.module_rules import origin_problem, sharding_problem, with_channel
 from xlashape.proto import xla
 from xlashape.shape import Shape
@@ -148,8 +143,8 @@ class InstructionRules:
             if row.verify_calls is not None:
                 result.parameters = parameters = [[parameter.shape for parameter in each.parameters] for each in called]
                 problem = row.verify_calls(result)
-                if problem is None and row.verify_calls is check_reduction:
-                    problem = reduced_types_problem(operands, parameters[0])
+                if problem is None and row.verify_calls is verification.check_reduction:
+                    problem = verification.reduced_types_problem(operands, parameters[0])
                     if problem and self._may_mix:
                         problem = None
                 if problem:
@@ -169,9 +164,9 @@ class InstructionRules:
         except (ArithmeticError, LookupError):
             # Inference relies on checks that the parser makes, but a proto may hold any values.
             return "its attributes do not fit its operands"
-        problem = check_shape(shape, inferred)
+        problem = verification.check_shape(shape, inferred)
         if problem and row.opcode not in _OF_ONE_PRECISION and self._may_mix:
-            return None if compatible_shapes(shape, inferred, same_type_or_both_floating) else problem
+            return None if compatible_shapes(shape, inferred, verification.same_type_or_both_floating) else problem
         return problem
 
 

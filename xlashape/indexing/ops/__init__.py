@@ -4,8 +4,8 @@ call are in `CALLS` instead, opcodes without maps in `UNKNOWN`.
 
 What rules are made of:
 
-- `op`: what a rule takes and returns, the decorators that register rules, keys for caching answers, and helpers that
-  make maps and check operands.
+- `op`: what a rule takes and returns, and checks of operands and attributes. `register`: the decorators that register
+  rules, and keys for caching answers. `rows`: maps made from sizes, and rows that many operations share.
 - `windows`: the arithmetic of one dimension of a window.
 
 The rules, in a file for each family of operations:
@@ -28,7 +28,7 @@ from xlashape.indexing.ops import (
     reshape,
     slicing,
 )
-from xlashape.indexing.ops.op import CALLS, INPUT_TO_OUTPUT, OUTPUT_TO_INPUT, UNKNOWN, WITHOUT_BOUNDS
+from xlashape.indexing.ops.register import CALLS, INPUT_TO_OUTPUT, OUTPUT_TO_INPUT, UNKNOWN, WITHOUT_BOUNDS
 
 __all__ = [
     "CALLS",

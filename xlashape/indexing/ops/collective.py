@@ -29,24 +29,9 @@ from xlashape.hlo.values.dimension_numbers import RAGGED_DOT_DIMENSION_NUMBERS, 
 from xlashape.hlo.values.plain import DIMENSIONS
 from xlashape.hlo.values.replica_groups import SOURCE_TARGET_PAIRS, ReplicaGroups
 from xlashape.indexing.answers.leaves import dims_of, leaves
-from xlashape.indexing.ops.op import (
-    NOT_ACCESSED,
-    Access,
-    Op,
-    Replicas,
-    Row,
-    Rows,
-    SparseRows,
-    everything,
-    identity,
-    input_to_output,
-    keyed_by,
-    make_map,
-    output_to_input,
-    require,
-    require_dims,
-    without_bounds,
-)
+from xlashape.indexing.ops.op import NOT_ACCESSED, Access, Op, Replicas, Row, Rows, SparseRows, require, require_dims
+from xlashape.indexing.ops.register import input_to_output, keyed_by, output_to_input, without_bounds
+from xlashape.indexing.ops.rows import everything, identity, make_map
 from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng, rt
 

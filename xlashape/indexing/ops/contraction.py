@@ -14,36 +14,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from xlashape.hlo import Opcode
-from xlashape.hlo.values.dimension_numbers import (
-    DOT_DIMENSION_NUMBERS,
-    ConvolutionDimensionNumbers,
-    DotDimensionNumbers,
-)
+from xlashape.hlo.values import dimension_numbers
 from xlashape.hlo.values.window import WindowDimension
-from xlashape.indexing.ops.op import (
-    Access,
-    Malformed,
-    Op,
-    Rows,
-    every_element,
-    everything,
-    fields,
-    input_to_output,
-    keyed_by,
-    make_map,
-    output_to_input,
-    require,
-    require_dims,
-    to_scalar,
-    without_bounds,
-)
-from xlashape.indexing.ops.windows import (
-    check_window,
-    simplified_window_input,
-    window_dimensions,
-    window_input,
-    window_output,
-)
+from xlashape.indexing.ops import windows
+from xlashape.indexing.ops.op import Access, Malformed, Op, Rows, require, require_dims
+from xlashape.indexing.ops.register import fields, input_to_output, keyed_by, output_to_input, without_bounds
+from xlashape.indexing.ops.rows import every_element, everything, make_map, to_scalar
 from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, const, dim, rng
 from xlashape.symbolic.expr.expression import substitute
@@ -53,7 +29,7 @@ class _Dot:
     """The role of each dimension of lhs and rhs: a dimension of the output, or one of a contracted pair."""
 
     def __init__(self, op: Op) -> None:
-        n: DotDimensionNumbers = op.attributes
+        n: dimension_numbers.DotDimensionNumbers = op.attributes
         self.out = op.output_dims(0)
         self.sides = (op.operand_dims(0), op.operand_dims(1))
         self.contracting = (n.lhs_contracting_dimensions, n.rhs_contracting_dimensions)
@@ -134,7 +110,7 @@ def _is_sparse(op: Op) -> bool:
 without_bounds(Opcode.DOT, Opcode.CONVOLUTION)
 
 
-@output_to_input(Opcode.DOT, attributes=DOT_DIMENSION_NUMBERS)
+@output_to_input(Opcode.DOT, attributes=dimension_numbers.DOT_DIMENSION_NUMBERS)
 def dot_output_to_input(op: Op, output: int) -> Rows:
     """The output's index along batch and free dimensions, every index along contracted dimensions.
 
@@ -148,7 +124,7 @@ def dot_output_to_input(op: Op, output: int) -> Rows:
     return (Access(both.read(0)),), (Access(both.read(1)),)
 
 
-@input_to_output(Opcode.DOT, attributes=DOT_DIMENSION_NUMBERS)
+@input_to_output(Opcode.DOT, attributes=dimension_numbers.DOT_DIMENSION_NUMBERS)
 def dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index along batch and free dimensions, every index along the other side's free dimensions."""
     if _is_sparse(op):
@@ -157,7 +133,7 @@ def dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     return ((Access(_Dot(op).written(operand)),),)
 
 
-@output_to_input(Opcode.SCALED_DOT, attributes=DOT_DIMENSION_NUMBERS)
+@output_to_input(Opcode.SCALED_DOT, attributes=dimension_numbers.DOT_DIMENSION_NUMBERS)
 def scaled_dot_output_to_input(op: Op, output: int) -> Rows:
     """A dot of lhs and rhs, each element multiplied by the scale of its block. A scalar scale belongs to all
     elements.
@@ -174,7 +150,7 @@ def scaled_dot_output_to_input(op: Op, output: int) -> Rows:
     )
 
 
-@input_to_output(Opcode.SCALED_DOT, attributes=DOT_DIMENSION_NUMBERS)
+@input_to_output(Opcode.SCALED_DOT, attributes=dimension_numbers.DOT_DIMENSION_NUMBERS)
 def scaled_dot_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The maps of a dot; a scale takes part wherever an element of its block does."""
     op.require_operands(4)
@@ -197,7 +173,7 @@ class Convolution(NamedTuple):
     """The attributes of a convolution."""
 
     window: tuple[WindowDimension, ...]
-    numbers: ConvolutionDimensionNumbers
+    numbers: dimension_numbers.ConvolutionDimensionNumbers
     feature_groups: int
     batch_groups: int
 
@@ -206,8 +182,8 @@ class Convolution(NamedTuple):
 def convolution(instruction: xla.HloInstructionProto) -> Convolution:
     """The attributes of an instruction that is a convolution."""
     return Convolution(
-        window_dimensions(instruction),
-        ConvolutionDimensionNumbers.of_proto(instruction.convolution_dimension_numbers),
+        windows.window_dimensions(instruction),
+        dimension_numbers.ConvolutionDimensionNumbers.of_proto(instruction.convolution_dimension_numbers),
         instruction.feature_group_count or 1,
         instruction.batch_group_count or 1,
     )
@@ -267,7 +243,7 @@ class _Convolution:
         ):
             if w.size != self.rhs[k]:
                 raise Malformed(f"has a window of {w.size} and a kernel of {self.rhs[k]}")
-            check_window(w, self.lhs[i], self.out[o])
+            windows.check_window(w, self.lhs[i], self.out[o])
         self.group_features = max(1, self.output_features // feature_groups)
         self.group_batch_features = max(1, self.output_features // batch_groups)
 
@@ -289,7 +265,7 @@ def convolution_output_to_input(op: Op, output: int) -> Rows:
     for s, (w, i, k, o) in enumerate(
         zip(c.window, n.input_spatial_dimensions, n.kernel_spatial_dimensions, n.output_spatial_dimensions, strict=True)
     ):
-        lhs[i], inside = window_input(w, c.lhs[i], dim(o), rng(s))
+        lhs[i], inside = windows.window_input(w, c.lhs[i], dim(o), rng(s))
         rhs[k] = _kernel_index(w, rng(s))
         constraints += inside
     channel: Expr = rng(len(c.window))
@@ -325,7 +301,7 @@ def _from_simple_dimensions(c: _Convolution) -> Rows | None:
     for w, i, k, o in zip(
         c.window, n.input_spatial_dimensions, n.kernel_spatial_dimensions, n.output_spatial_dimensions, strict=True
     ):
-        placed = simplified_window_input(w, c.lhs[i], c.out[o], dim(o), rng(len(ranges)))
+        placed = windows.simplified_window_input(w, c.lhs[i], c.out[o], dim(o), rng(len(ranges)))
         if placed is None:
             return None
         lhs[i], dims[o] = placed.input_index, placed.output
@@ -404,7 +380,7 @@ def convolution_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
         for s, (w, i, o) in enumerate(
             zip(c.window, n.input_spatial_dimensions, n.output_spatial_dimensions, strict=True)
         ):
-            out[o], inside = window_output(w, c.out[o], dim(i), rng(s))
+            out[o], inside = windows.window_output(w, c.out[o], dim(i), rng(s))
             ranges.append(w.size)
             constraints += inside
         # The output features that this input element takes part in: those of its feature group and of its batch group.
@@ -440,7 +416,7 @@ def convolution_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
             )
         ):
             window_index = _kernel_index(w, dim(k))
-            _, inside = window_input(w, c.lhs[i], rng(s), window_index)
+            _, inside = windows.window_input(w, c.lhs[i], rng(s), window_index)
             out[o] = rng(s)
             ranges.append(c.out[o])
             constraints += inside

@@ -16,24 +16,9 @@ from bisect import bisect_right
 from xlashape.hlo import Opcode
 from xlashape.hlo.values.plain import INDEX
 from xlashape.indexing.answers.leaves import dims_of, element_starts, first_leaves
-from xlashape.indexing.ops.op import (
-    NOT_ACCESSED,
-    Access,
-    Malformed,
-    Op,
-    Rows,
-    SparseRows,
-    calls,
-    every_element,
-    everything,
-    identity,
-    input_to_output,
-    output_to_input,
-    passed,
-    require,
-    to_scalar,
-    without_bounds,
-)
+from xlashape.indexing.ops.op import NOT_ACCESSED, Access, Malformed, Op, Rows, SparseRows, require
+from xlashape.indexing.ops.register import calls, input_to_output, output_to_input, without_bounds
+from xlashape.indexing.ops.rows import every_element, everything, identity, passed, to_scalar
 from xlashape.proto import xla
 
 calls(Opcode.FUSION, "the maps of the fused computation's root, through every path")

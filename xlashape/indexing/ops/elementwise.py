@@ -14,22 +14,9 @@ from xlashape.hlo.ops.operation import ReadPattern
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.hlo.values.enums import RNG_ALGORITHM
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
-from xlashape.indexing.ops.op import (
-    Access,
-    Malformed,
-    Op,
-    Row,
-    Rows,
-    every_element,
-    everything,
-    identity,
-    input_to_output,
-    make_map,
-    output_to_input,
-    require,
-    to_scalar,
-    without_bounds,
-)
+from xlashape.indexing.ops.op import Access, Malformed, Op, Row, Rows, require
+from xlashape.indexing.ops.register import input_to_output, output_to_input, without_bounds
+from xlashape.indexing.ops.rows import every_element, everything, identity, make_map, to_scalar
 from xlashape.symbolic import Expr, Interval, dim, rng
 
 ELEMENTWISE = (

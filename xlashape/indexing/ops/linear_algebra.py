@@ -13,7 +13,9 @@ from typing import NamedTuple
 from xlashape.hlo import Opcode
 from xlashape.hlo.values.enums import CHOLESKY_LOWER, FFT_TYPE, LEFT_SIDE, TRANSPOSE_A, TRIANGULAR_LOWER, UNIT_DIAGONAL
 from xlashape.hlo.values.plain import FFT_LENGTH
-from xlashape.indexing.ops.op import Access, Op, Rows, input_to_output, make_map, output_to_input, require
+from xlashape.indexing.ops.op import Access, Op, Rows, require
+from xlashape.indexing.ops.register import input_to_output, output_to_input
+from xlashape.indexing.ops.rows import make_map
 from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 

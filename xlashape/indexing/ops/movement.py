@@ -11,21 +11,9 @@ from xlashape.hlo import Opcode
 from xlashape.hlo.values.plain import DIMENSIONS
 from xlashape.hlo.values.window import PADDING, PaddingConfig, PaddingDimension
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
-from xlashape.indexing.ops.op import (
-    Access,
-    Malformed,
-    Op,
-    Rows,
-    everything,
-    input_to_output,
-    make_map,
-    output_to_input,
-    require,
-    require_dims,
-    to_scalar,
-    unknown,
-    without_bounds,
-)
+from xlashape.indexing.ops.op import Access, Malformed, Op, Rows, require, require_dims
+from xlashape.indexing.ops.register import input_to_output, output_to_input, unknown, without_bounds
+from xlashape.indexing.ops.rows import everything, make_map, to_scalar
 from xlashape.limits import spend
 from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
 

@@ -11,22 +11,9 @@ from xlashape.hlo import Opcode
 from xlashape.hlo.values.plain import DIMENSIONS, FEATURE_INDEX, K
 from xlashape.hlo.values.window import WindowDimension
 from xlashape.indexing.answers.leaves import dims_of
-from xlashape.indexing.ops.op import (
-    NOT_ACCESSED,
-    Access,
-    Op,
-    Rows,
-    everything,
-    identity,
-    input_to_output,
-    make_map,
-    output_to_input,
-    registered_rule,
-    require,
-    require_dims,
-    to_scalar,
-    without_bounds,
-)
+from xlashape.indexing.ops.op import NOT_ACCESSED, Access, Op, Rows, require, require_dims
+from xlashape.indexing.ops.register import input_to_output, output_to_input, registered_rule, without_bounds
+from xlashape.indexing.ops.rows import everything, identity, make_map, to_scalar
 from xlashape.indexing.ops.windows import (
     check_window,
     simplified_window_input,

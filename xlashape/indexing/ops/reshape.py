@@ -14,19 +14,9 @@ from collections.abc import Sequence
 from xlashape.base.math import product
 from xlashape.hlo import Opcode
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
-from xlashape.indexing.ops.op import (
-    Access,
-    Op,
-    Rows,
-    everything,
-    identity,
-    input_to_output,
-    make_map,
-    output_to_input,
-    require,
-    to_scalar,
-    without_bounds,
-)
+from xlashape.indexing.ops.op import Access, Op, Rows, require
+from xlashape.indexing.ops.register import input_to_output, output_to_input, without_bounds
+from xlashape.indexing.ops.rows import everything, identity, make_map, to_scalar
 from xlashape.shape import Layout, Shape
 from xlashape.shape.tiling.formula import geometry, logical_index, physical_position
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, join_digits, rng

@@ -18,24 +18,9 @@ from xlashape.hlo import Opcode
 from xlashape.hlo.values.dimension_numbers import GatherDimensionNumbers, ScatterDimensionNumbers
 from xlashape.hlo.values.window import DYNAMIC_SLICE_SIZES, SLICE, SLICE_SIZES, SliceDimension
 from xlashape.indexing.answers.leaves import dims_of
-from xlashape.indexing.ops.op import (
-    Access,
-    Malformed,
-    Op,
-    Rows,
-    Runtime,
-    everything,
-    fields,
-    identity,
-    input_to_output,
-    keyed_by,
-    make_map,
-    output_to_input,
-    require,
-    require_dims,
-    to_scalar,
-    without_bounds,
-)
+from xlashape.indexing.ops.op import Access, Malformed, Op, Rows, Runtime, require, require_dims
+from xlashape.indexing.ops.register import fields, input_to_output, keyed_by, output_to_input, without_bounds
+from xlashape.indexing.ops.rows import everything, identity, make_map, to_scalar
 from xlashape.proto import xla
 from xlashape.symbolic import Expr, Interval, const, dim, rng, rt
 

@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 from xlashape.hlo.values.window import Window, WindowDimension
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND
-from xlashape.indexing.ops.op import Malformed, fields, keyed_by, make_map, require
+from xlashape.indexing.ops.op import Malformed, require
+from xlashape.indexing.ops.register import fields, keyed_by
+from xlashape.indexing.ops.rows import make_map
 from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, Variable, dim, rng
 from xlashape.symbolic.expr.expression import substitute_in_map

@@ -13,7 +13,7 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import is_unbounded, leaves, map_bytes
 from xlashape.indexing.answers.operand_indexing import OperandIndexing, OperandIndexingSet
-from xlashape.indexing.ops.op import make_map
+from xlashape.indexing.ops.rows import make_map
 from xlashape.indexing.queries import output_to_input
 from xlashape.limits import spend
 from xlashape.shape import Shape

@@ -11,14 +11,7 @@ from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import is_unbounded, leaf_sizes, map_bytes
 from xlashape.indexing.answers.operand_indexing import OperandIndexing, OperandIndexingSet
 from xlashape.indexing.queries import output_to_input
-from xlashape.indexing.reports.counting import (
-    MAX_POINTS,
-    box_size,
-    distinct_elements,
-    fixed_runtime,
-    point_count,
-    reached_elements,
-)
+from xlashape.indexing.reports import counting
 from xlashape.limits import spend
 from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap, VariableKind
@@ -132,17 +125,19 @@ def _named(members: list[OperandIndexing], size: int) -> tuple[int | None, bool]
         return min(size, total), True
     if len({access.runtime for access in members}) > 1:
         # Accesses with different offsets may read the same elements, or different ones.
-        counts = [_distinct_elements(fixed_runtime(access.map)) for access in members]
+        counts = [_distinct_elements(counting.fixed_runtime(access.map)) for access in members]
         known = [count for count in counts if count is not None]
         if size in known:
             return size, False
         return (min(size, sum(known)), True) if len(known) == len(counts) else (size, True)
-    maps = list(dict.fromkeys(fixed_runtime(access.map) for access in members))
+    maps = list(dict.fromkeys(counting.fixed_runtime(access.map) for access in members))
     counts = [_distinct_elements(indexing_map) for indexing_map in maps]
     if size in counts or len(maps) == 1:
         best = size if size in counts else counts[0]
         return (None if best is None else min(best, size)), False
-    if size <= MAX_POINTS and all(box_size(indexing_map) <= MAX_POINTS for indexing_map in maps):
+    if size <= counting.MAX_POINTS and all(
+        counting.box_size(indexing_map) <= counting.MAX_POINTS for indexing_map in maps
+    ):
         return _union_size(maps), False
     total = None if None in counts else sum(count for count in counts if count is not None)
     return (None, False) if total is None else (min(size, total), True)
@@ -163,7 +158,7 @@ def point_count_of(indexing_map: IndexingMap) -> int | None:
 
 @cached(max_bytes=8 << 20, weigh=lambda key, value: 300 + map_bytes(key[0]))
 def _kept_point_count(indexing_map: IndexingMap) -> _Count:
-    return _Count(point_count(fixed_runtime(indexing_map)))
+    return _Count(counting.point_count(counting.fixed_runtime(indexing_map)))
 
 
 def _distinct_elements(indexing_map: IndexingMap) -> int | None:
@@ -172,7 +167,7 @@ def _distinct_elements(indexing_map: IndexingMap) -> int | None:
 
 @cached(max_bytes=8 << 20, weigh=lambda key, value: 300 + map_bytes(key[0]))
 def _kept_distinct_elements(indexing_map: IndexingMap) -> _Count:
-    return _Count(distinct_elements(indexing_map))
+    return _Count(counting.distinct_elements(indexing_map))
 
 
 def has_offset_of_elements(access: OperandIndexing) -> bool:
@@ -188,5 +183,5 @@ def _union_size(maps: list[IndexingMap]) -> int:
     """How many elements at least one of the maps reaches."""
     import numpy as np
 
-    rows = [reached_elements(indexing_map) for indexing_map in maps]
+    rows = [counting.reached_elements(indexing_map) for indexing_map in maps]
     return len(np.unique(np.concatenate(rows), axis=0))

@@ -9,7 +9,7 @@ from typing import Any
 
 from xlashape.base.math import ceil_div
 from xlashape.errors import InvalidArgumentError
-from xlashape.indexing.ops.op import make_map
+from xlashape.indexing.ops.rows import make_map
 from xlashape.indexing.reports.physical import logical_to_physical
 from xlashape.indexing.sharding.digits import Digits, Tiling, digits_of, tiling_of
 from xlashape.indexing.sharding.spelled import of

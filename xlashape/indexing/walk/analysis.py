@@ -45,33 +45,13 @@ from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.leaves import dims_of, is_unbounded, leaf_count, leaf_sizes, leaves
 from xlashape.indexing.answers.operand_indexing import NOT_ACCESSED, Answer, OperandIndexing, OperandIndexingSet, set_of
 from xlashape.indexing.ops import INPUT_TO_OUTPUT, OUTPUT_TO_INPUT
-from xlashape.indexing.ops.op import everything, identity, to_scalar
+from xlashape.indexing.ops.rows import everything, identity, to_scalar
+from xlashape.indexing.walk import coroutines
+from xlashape.indexing.walk import instruction_answers as answers
 from xlashape.indexing.walk.asynchronous import async_from_operand, async_from_output
-from xlashape.indexing.walk.coroutines import (
-    ACCESSES,
-    FROM_RESULT,
-    ComputationMaps,
-    ComputationRequest,
-    MapsCoroutine,
-    Repetition,
-    seen_from_caller,
-)
+from xlashape.indexing.walk.coroutines import ComputationMaps, ComputationRequest, MapsCoroutine
 from xlashape.indexing.walk.dependencies import KnownContents, dependencies, operands_first
-from xlashape.indexing.walk.instruction_answers import (
-    OperationSignature,
-    answer_from_operand,
-    answer_from_output,
-    answer_of_signature,
-    calls_computation,
-    check_operand,
-    check_output,
-    has_no_arrays,
-    signature,
-    sort_from_operand,
-    sort_from_output,
-    unknown_from_operand,
-    unknown_from_output,
-)
+from xlashape.indexing.walk.instruction_answers import OperationSignature
 from xlashape.indexing.walk.repeated.iterations import every_element
 from xlashape.indexing.walk.repeated.scan import Scan
 from xlashape.indexing.walk.repeated.while_loop import WhileLoop
@@ -109,7 +89,7 @@ MIN_COMPOSITIONS = 1 << 6
 class PathLimits:
     """The limits of one walk, and what it has used of them."""
 
-    def __init__(self, compositions: int | None, repetition: Repetition | None = None) -> None:
+    def __init__(self, compositions: int | None, repetition: coroutines.Repetition | None = None) -> None:
         self._left = compositions
         self.repetition = repetition
         self.given_up: set[tuple[HloInstruction, int]] = set()
@@ -150,7 +130,7 @@ class PathLimits:
         if ways > MAX_ACCESSES:
             raise LimitExceededError(
                 f"instruction {instruction.name!r} is accessed in more than {MAX_ACCESSES} different ways",
-                limit=ACCESSES,
+                limit=coroutines.ACCESSES,
                 maximum=MAX_ACCESSES,
                 value=ways,
             )
@@ -194,28 +174,28 @@ class Analysis:
         if last is not instruction:
             opcode = instruction.opcode
             registered = OUTPUT_TO_INPUT.get(opcode)
-            known = None if registered is None else signature(instruction, registered)
+            known = None if registered is None else answers.signature(instruction, registered)
             if known is None or instruction.shape.is_tuple or opcode == Opcode.ASYNC_DONE:
-                if has_no_arrays(instruction, output):
+                if answers.has_no_arrays(instruction, output):
                     return (NOT_ACCESSED,) * len(instruction.operands)
-                if calls_computation(instruction):
+                if answers.calls_computation(instruction):
                     return self._run(self._call_from_output(instruction, output))
                 if known is None:
-                    return unknown_from_output(instruction)
+                    return answers.unknown_from_output(instruction)
                 self._last = (instruction, known)
         assert known is not None
-        return answer_of_signature(instruction, output, known)
+        return answers.answer_of_signature(instruction, output, known)
 
     def input_to_output(self, instruction: HloInstruction, operand: int, leaf: int) -> Answer:
         """The accesses of each leaf of the result to a leaf of an operand: one set for each leaf of the result. An
         operand without arrays, `()`, has an answer for leaf 0: no element of it is read.
         """
         operands = instruction.operands
-        if leaf == 0 and 0 <= operand < len(operands) and has_no_arrays(operands[operand], 0):
+        if leaf == 0 and 0 <= operand < len(operands) and answers.has_no_arrays(operands[operand], 0):
             return (NOT_ACCESSED,) * leaf_count(instruction.shape)
-        if calls_computation(instruction):
+        if answers.calls_computation(instruction):
             return self._run(self._call_from_operand(instruction, operand, leaf))
-        return answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(instruction.opcode))
+        return answers.answer_from_operand(instruction, operand, leaf, INPUT_TO_OUTPUT.get(instruction.opcode))
 
     def to_ancestors(self, instruction: HloInstruction, output: int, among: set[HloInstruction] | None) -> Reached:
         """The maps from a leaf of an instruction to every instruction of its computation that it depends on. With
@@ -251,7 +231,7 @@ class Analysis:
                     request = next(coroutine) if value is None else coroutine.send(value)
             except LimitExceededError as error:
                 stack.pop()
-                if error.limit != ACCESSES or not stack:
+                if error.limit != coroutines.ACCESSES or not stack:
                     raise
                 failure = error
                 continue
@@ -270,7 +250,7 @@ class Analysis:
     def _walk(self, request: ComputationRequest) -> MapsCoroutine:
         computation = request.computation
         limits = PathLimits.of(request)
-        if request.parameter == FROM_RESULT:
+        if request.parameter == coroutines.FROM_RESULT:
             return self._computation_from_result(computation, request.leaf, limits)
         return self._walk_forward(computation, request.parameter, request.leaf, limits)
 
@@ -293,26 +273,28 @@ class Analysis:
         """
         opcode = instruction.opcode
         outputs, operands = leaves(instruction.shape), instruction.operands
-        check_output(instruction, output, len(outputs))
+        answers.check_output(instruction, output, len(outputs))
         if _is_unanswered(instruction):
-            return unknown_from_output(instruction)
+            return answers.unknown_from_output(instruction)
         repetition = None if limits is None else limits.repetition
         if opcode == Opcode.CONDITIONAL:
             selector = set_of(to_scalar(dims_of(outputs[output]))[0].map)
             of_branches: list[OperandIndexingSet] = []
             for branch, argument in zip(_called(instruction, len(operands) - 1), operands[1:], strict=True):
                 self._check_call(instruction, branch, (argument,), instruction.shape)
-                of_branches += yield ComputationRequest(branch, FROM_RESULT, output, True, repetition)
+                of_branches += yield ComputationRequest(branch, coroutines.FROM_RESULT, output, True, repetition)
             return (selector, *of_branches)
         if opcode in (Opcode.WHILE, Opcode.SCAN):
             return (yield from self._repeated_computation(instruction).from_output(output))
         if opcode == Opcode.SORT:
-            return sort_from_output(instruction, output, self._contents)
+            return answers.sort_from_output(instruction, output, self._contents)
         if opcode in (Opcode.ASYNC_START, Opcode.ASYNC_UPDATE, Opcode.ASYNC_DONE):
             return (yield from async_from_output(instruction, output))
         (computation,) = _called(instruction, 1)
         self._check_call(instruction, computation, operands, instruction.shape)
-        answer = yield from _maps_of_call(instruction, ComputationRequest(computation, FROM_RESULT, output), limits)
+        answer = yield from _maps_of_call(
+            instruction, ComputationRequest(computation, coroutines.FROM_RESULT, output), limits
+        )
         return (*answer, *((NOT_ACCESSED,) * (len(operands) - len(answer))))
 
     def _call_from_operand(
@@ -323,9 +305,9 @@ class Analysis:
         """
         opcode = instruction.opcode
         outputs, operands = leaves(instruction.shape), instruction.operands
-        check_operand(instruction, operand, leaf)
+        answers.check_operand(instruction, operand, leaf)
         if _is_unanswered(instruction):
-            return unknown_from_operand(instruction)
+            return answers.unknown_from_operand(instruction)
         dims = dims_of(leaves(operands[operand].shape)[leaf])
         repetition = None if limits is None else limits.repetition
         if opcode == Opcode.CONDITIONAL:
@@ -335,7 +317,7 @@ class Analysis:
             self._check_call(instruction, branch, (operands[operand],), instruction.shape)
             return (yield ComputationRequest(branch, 0, leaf, True, repetition))
         if opcode == Opcode.SORT:
-            return sort_from_operand(instruction, operand, leaf, self._contents)
+            return answers.sort_from_operand(instruction, operand, leaf, self._contents)
         if opcode in (Opcode.WHILE, Opcode.SCAN):
             repeated = self._repeated_computation(instruction)
             return (yield from repeated.from_operand(leaf if opcode == Opcode.WHILE else operand))
@@ -413,7 +395,7 @@ class Analysis:
         """Fills `reached` with maps from a leaf of `start` to every instruction that it depends on. With `among`, only
         paths through these instructions are followed.
         """
-        check_output(start, output, leaf_count(start.shape))
+        answers.check_output(start, output, leaf_count(start.shape))
         first = _identity(start.shape, output)
         reached[start] = {output: {first: None}}
         for instruction in reversed(self._order(start.computation)):
@@ -421,7 +403,7 @@ class Analysis:
             operands = instruction.operands
             if by_leaf is None or not operands:
                 continue
-            opcode, calls = instruction.opcode, calls_computation(instruction)
+            opcode, calls = instruction.opcode, answers.calls_computation(instruction)
             for leaf, accesses in list(by_leaf.items()):
                 spend(1)
                 if calls:
@@ -429,7 +411,7 @@ class Analysis:
                         instruction, (yield from self._call_from_output(instruction, leaf, limits))
                     )
                 else:
-                    answer = answer_from_output(instruction, leaf, OUTPUT_TO_INPUT.get(opcode))
+                    answer = answers.answer_from_output(instruction, leaf, OUTPUT_TO_INPUT.get(opcode))
                 if limits.repetition is not None:
                     answer = limits.repetition.seen(instruction, answer)
                 for operand, reads in zip(operands, answer, strict=True):
@@ -447,7 +429,7 @@ class Analysis:
         first = _identity(start.shape, leaf)
         reached[start] = {leaf: {first: None}}
         for instruction in self._order(computation):
-            opcode, calls = instruction.opcode, calls_computation(instruction)
+            opcode, calls = instruction.opcode, answers.calls_computation(instruction)
             for number, operand in enumerate(instruction.operands):
                 for operand_leaf, accesses in list(reached.get(operand, {}).items()):
                     spend(1)
@@ -456,7 +438,9 @@ class Analysis:
                             instruction, (yield from self._call_from_operand(instruction, number, operand_leaf, limits))
                         )
                     else:
-                        answer = answer_from_operand(instruction, number, operand_leaf, INPUT_TO_OUTPUT.get(opcode))
+                        answer = answers.answer_from_operand(
+                            instruction, number, operand_leaf, INPUT_TO_OUTPUT.get(opcode)
+                        )
                     if limits.repetition is not None:
                         answer = limits.repetition.seen_backwards(instruction, number, answer)
                     for output, writes in enumerate(answer):
@@ -514,7 +498,7 @@ def _with_call_arguments(instruction: HloInstruction, answer: Answer) -> Answer:
     if len(called) != 1:  # a while loop, whose offsets differ from iteration to iteration
         return answer
     # A fusion may have more operands than parameters.
-    return seen_from_caller(answer, dict(zip(called[0].parameters, instruction.operands, strict=False)))
+    return coroutines.seen_from_caller(answer, dict(zip(called[0].parameters, instruction.operands, strict=False)))
 
 
 def _maps_of_call(instruction: HloInstruction, request: ComputationRequest, limits: PathLimits | None) -> MapsCoroutine:

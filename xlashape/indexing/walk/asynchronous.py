@@ -29,7 +29,7 @@ from xlashape.hlo.ops.operation import AsyncStep
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.leaves import dims_of, first_leaves, leaf_count, leaf_sizes, leaves
 from xlashape.indexing.answers.operand_indexing import NOT_ACCESSED, OperandIndexing, OperandIndexingSet, set_of
-from xlashape.indexing.ops.op import identity
+from xlashape.indexing.ops.rows import identity
 from xlashape.indexing.walk.coroutines import FROM_RESULT, ComputationRequest, MapsCoroutine, seen_from_caller
 from xlashape.indexing.walk.instruction_answers import unknown_from_operand, unknown_from_output
 from xlashape.shape import Shape

@@ -32,8 +32,9 @@ from xlashape.indexing.answers.operand_indexing import (
     ReplicaIndexing,
     RuntimeVariable,
 )
-from xlashape.indexing.ops.op import CALLS, WITHOUT_BOUNDS, Access, Malformed, Op, Registered, Row, Rows, SparseRows
+from xlashape.indexing.ops.op import Access, Malformed, Op, Row, Rows, SparseRows
 from xlashape.indexing.ops.reduction import SORT_INPUT_TO_OUTPUT, SORT_OUTPUT_TO_INPUT
+from xlashape.indexing.ops.register import CALLS, WITHOUT_BOUNDS, Registered
 from xlashape.indexing.walk.dependencies import KnownContents, dependencies
 from xlashape.limits import spend
 from xlashape.shape import Shape

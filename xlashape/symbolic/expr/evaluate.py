@@ -25,22 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xlashape.errors import InvalidArgumentError, InvalidIndexError, SizeOverflowError
 from xlashape.limits import INT64_MAX, INT64_MIN, spend
-from xlashape.symbolic.expr.expression import (
-    Add,
-    Binary,
-    CeilDiv,
-    Constant,
-    Expr,
-    FloorDiv,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Variable,
-    VariableKind,
-    checked_value,
-    postorder,
-)
+from xlashape.symbolic.expr import expression as ex
+from xlashape.symbolic.expr.expression import Binary, Constant, Expr, Variable, VariableKind
 from xlashape.symbolic.expr.ranges import Interval, extent
 
 if TYPE_CHECKING:
@@ -56,13 +42,13 @@ _INSTRUCTIONS_AT_ONCE = 64
 _INT128 = Interval(-1 << 127, (1 << 127) - 1)
 
 _ON_INTEGERS: dict[type[Binary], Callable[[int, int], int]] = {
-    Add: lambda a, b: a + b,
-    Mul: lambda a, b: a * b,
-    Mod: lambda a, b: a % b,
-    FloorDiv: lambda a, b: a // b,
-    CeilDiv: lambda a, b: -(-a // b),
-    Max: max,
-    Min: min,
+    ex.Add: lambda a, b: a + b,
+    ex.Mul: lambda a, b: a * b,
+    ex.Mod: lambda a, b: a % b,
+    ex.FloorDiv: lambda a, b: a // b,
+    ex.CeilDiv: lambda a, b: -(-a // b),
+    ex.Max: max,
+    ex.Min: min,
 }
 
 
@@ -77,11 +63,11 @@ def evaluate(expr: Expr, values: Mapping[Variable, int]) -> int:
     0
     """
     done: dict[Expr, int] = {}
-    order = postorder((expr,))
+    order = ex.postorder((expr,))
     spend(len(order))
     for node in order:
         if isinstance(node, Binary):
-            done[node] = checked_value(_ON_INTEGERS[node.__class__](done[node.lhs], done[node.rhs]))
+            done[node] = ex.checked_value(_ON_INTEGERS[node.__class__](done[node.lhs], done[node.rhs]))
         elif isinstance(node, Constant):
             done[node] = node.value
         else:
@@ -142,7 +128,7 @@ class CompiledExpressions:
         constraints: Sequence[tuple[Expr, Interval]],
     ) -> None:
         offset = {VariableKind.DIM: 0, VariableKind.RANGE: counts[0], VariableKind.RUNTIME: counts[0] + counts[1]}
-        nodes = postorder((*(expr for expr, _ in constraints), *results))
+        nodes = ex.postorder((*(expr for expr, _ in constraints), *results))
         register = {node: i for i, node in enumerate(nodes)}
         self._registers = len(nodes)
         self._bounds = tuple(bounds)
@@ -350,13 +336,13 @@ def _on_arrays(operator: type[Binary], divisor: int | None) -> tuple[Callable[..
     """
     import numpy as np
 
-    if operator is CeilDiv:
+    if operator is ex.CeilDiv:
         return _ceil_divide, True
-    if operator is Mod or operator is FloorDiv:
+    if operator is ex.Mod or operator is ex.FloorDiv:
         if divisor is not None and divisor & (divisor - 1) == 0:
-            return _masked(divisor - 1) if operator is Mod else _shifted(divisor.bit_length() - 1), False
-        return (_modulo, True) if operator is Mod else (np.floor_divide, False)
-    functions: dict[type[Binary], Any] = {Add: np.add, Mul: np.multiply, Max: np.maximum, Min: np.minimum}
+            return _masked(divisor - 1) if operator is ex.Mod else _shifted(divisor.bit_length() - 1), False
+        return (_modulo, True) if operator is ex.Mod else (np.floor_divide, False)
+    functions: dict[type[Binary], Any] = {ex.Add: np.add, ex.Mul: np.multiply, ex.Max: np.maximum, ex.Min: np.minimum}
     return functions[operator], False
 
 

@@ -13,22 +13,8 @@ from typing import NamedTuple, TypeAlias
 
 from xlashape.errors import SizeOverflowError
 from xlashape.limits import INT64_MAX, INT64_MIN
-from xlashape.symbolic.expr.expression import (
-    Add,
-    Binary,
-    CeilDiv,
-    Constant,
-    Expr,
-    FloorDiv,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Variable,
-    VariableKind,
-    checked_value,
-    postorder,
-)
+from xlashape.symbolic.expr import expression as ex
+from xlashape.symbolic.expr.expression import Binary, Constant, Expr, Variable, VariableKind
 
 Bounds: TypeAlias = tuple[int, int]
 """(least, greatest) value: a plain tuple in place of an `Interval`, for inner loops."""
@@ -112,7 +98,7 @@ def _mul(a: Bounds, b: Bounds) -> Bounds:
     else:
         products = (a[0] * b[0], a[0] * b[1], a[1] * b[0], a[1] * b[1])
         low, high = min(products), max(products)
-    return (checked_value(low), checked_value(high))
+    return (ex.checked_value(low), ex.checked_value(high))
 
 
 def _mod(a: Bounds, b: Bounds) -> Bounds:
@@ -123,13 +109,13 @@ def _mod(a: Bounds, b: Bounds) -> Bounds:
 
 
 _RULES: dict[type[Binary], Callable[[Bounds, Bounds], Bounds]] = {
-    Add: lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    Mul: _mul,
-    Mod: _mod,
-    FloorDiv: lambda a, b: (a[0] // b[0], a[1] // b[0]),
-    CeilDiv: lambda a, b: (-(-a[0] // b[0]), -(-a[1] // b[0])),
-    Max: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    Min: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    ex.Add: lambda a, b: (a[0] + b[0], a[1] + b[1]),
+    ex.Mul: _mul,
+    ex.Mod: _mod,
+    ex.FloorDiv: lambda a, b: (a[0] // b[0], a[1] // b[0]),
+    ex.CeilDiv: lambda a, b: (-(-a[0] // b[0]), -(-a[1] // b[0])),
+    ex.Max: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    ex.Min: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
 }
 
 
@@ -174,7 +160,7 @@ class Ranges:
         if isinstance(expr, Binary):
             a, b = known.get(expr.lhs), known.get(expr.rhs)
             if a is None or b is None:
-                for node in postorder(expr):
+                for node in ex.postorder(expr):
                     if node not in known:
                         known[node] = self._of_operands(node)
                 return known[expr]

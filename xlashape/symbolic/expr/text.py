@@ -18,28 +18,8 @@ from xlashape.base.math import checked_int64
 from xlashape.base.text import Source
 from xlashape.errors import InvalidArgumentError, InvalidMapError
 from xlashape.limits import spend
-from xlashape.symbolic.expr.expression import (
-    Add,
-    Binary,
-    CeilDiv,
-    Constant,
-    Expr,
-    FloorDiv,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Variable,
-    VariableKind,
-    add,
-    ceil_div,
-    floor_div,
-    maximum,
-    minimum,
-    modulo,
-    multiply,
-    sum_terms,
-)
+from xlashape.symbolic.expr import expression as ex
+from xlashape.symbolic.expr.expression import Binary, Constant, Expr, Variable, VariableKind
 
 
 class _Operator(NamedTuple):
@@ -53,24 +33,24 @@ class _Operator(NamedTuple):
 
 
 def _subtract(lhs: Expr, rhs: Expr) -> Expr:
-    return add(lhs, multiply(rhs, -1))
+    return ex.add(lhs, ex.multiply(rhs, -1))
 
 
 _BOTH_STYLES = ("xla", "affine")
 _OPERATORS: dict[str, _Operator] = {
-    "+": _Operator(1, add, Add, ()),
-    "-": _Operator(1, _subtract, Add, ()),
-    "*": _Operator(2, multiply, Mul, _BOTH_STYLES),
-    "/": _Operator(2, floor_div, FloorDiv, ("xla",)),
-    "floordiv": _Operator(2, floor_div, FloorDiv, ("affine",)),
-    "ceildiv": _Operator(2, ceil_div, CeilDiv, _BOTH_STYLES),
-    "mod": _Operator(2, modulo, Mod, _BOTH_STYLES),
+    "+": _Operator(1, ex.add, ex.Add, ()),
+    "-": _Operator(1, _subtract, ex.Add, ()),
+    "*": _Operator(2, ex.multiply, ex.Mul, _BOTH_STYLES),
+    "/": _Operator(2, ex.floor_div, ex.FloorDiv, ("xla",)),
+    "floordiv": _Operator(2, ex.floor_div, ex.FloorDiv, ("affine",)),
+    "ceildiv": _Operator(2, ex.ceil_div, ex.CeilDiv, _BOTH_STYLES),
+    "mod": _Operator(2, ex.modulo, ex.Mod, _BOTH_STYLES),
 }
 # The least int64. It is written as "+ -9223372036854775808": the number without its sign does not fit int64.
 _LEAST = -(1 << 63)
 # The precedence of a leading minus, which binds tighter than all operators.
 _NEGATE = 3
-_FUNCTIONS = {"min": minimum, "max": maximum}
+_FUNCTIONS = {"min": ex.minimum, "max": ex.maximum}
 _STYLES: dict[str, dict[type[Expr], str]] = {
     style: {operator.node: f" {token} " for token, operator in _OPERATORS.items() if style in operator.styles}
     for style in _BOTH_STYLES
@@ -127,7 +107,7 @@ def expression_text(expr: Expr, names: Mapping[Variable, str] | None = None, sty
         elif isinstance(node, Constant):
             out.append(str(checked_int64(node.value, "a constant of an expression")))
         else:
-            parts = _sum_parts(node) if isinstance(node, Add) else _term_parts(node, operators)
+            parts = _sum_parts(node) if isinstance(node, ex.Add) else _term_parts(node, operators)
             parts.reverse()
             stack.extend(parts)
     return "".join(out)
@@ -138,17 +118,17 @@ Expr.to_text = expression_text
 
 def _sum_parts(node: Expr) -> list[Expr | str]:
     parts: list[Expr | str] = []
-    for term in sum_terms(node):
+    for term in ex.sum_terms(node):
         if not parts:
             parts.append(term)
         elif isinstance(term, Constant) and _LEAST < term.value < 0:
             parts.append(f" - {-term.value}")
-        elif isinstance(term, Mul) and isinstance(term.rhs, Constant) and _LEAST < term.rhs.value < 0:
+        elif isinstance(term, ex.Mul) and isinstance(term.rhs, Constant) and _LEAST < term.rhs.value < 0:
             parts.append(" - ")
             if term.rhs.value == -1:
-                parts.extend(_parenthesised(term.lhs) if isinstance(term.lhs, Add) else (term.lhs,))
+                parts.extend(_parenthesised(term.lhs) if isinstance(term.lhs, ex.Add) else (term.lhs,))
             else:
-                parts.extend(_left(term.lhs, Mul))
+                parts.extend(_left(term.lhs, ex.Mul))
                 parts.append(f" * {-term.rhs.value}")
         else:
             parts.append(" + ")
@@ -158,32 +138,36 @@ def _sum_parts(node: Expr) -> list[Expr | str]:
 
 def _term_parts(node: Expr, operators: Mapping[type[Expr], str]) -> list[Expr | str]:
     assert isinstance(node, Binary)
-    if isinstance(node, Min | Max):
-        return ["min(" if isinstance(node, Min) else "max(", node.lhs, ", ", node.rhs, ")"]
+    if isinstance(node, ex.Min | ex.Max):
+        return ["min(" if isinstance(node, ex.Min) else "max(", node.lhs, ", ", node.rhs, ")"]
     if _is_negation(node):
         operand = node.lhs
-        bare = isinstance(operand, Variable | Min | Max) or (isinstance(operand, Mul) and not _is_negation(operand))
+        bare = isinstance(operand, Variable | ex.Min | ex.Max) or (
+            isinstance(operand, ex.Mul) and not _is_negation(operand)
+        )
         return ["-", operand] if bare else ["-", *_parenthesised(operand)]
     parts = _left(node.lhs, node.__class__)
     parts.append(operators[node.__class__])
     parts.extend(
-        (node.rhs,) if not isinstance(node.rhs, Binary) or isinstance(node.rhs, Min | Max) else _parenthesised(node.rhs)
+        (node.rhs,)
+        if not isinstance(node.rhs, Binary) or isinstance(node.rhs, ex.Min | ex.Max)
+        else _parenthesised(node.rhs)
     )
     return parts
 
 
 def _left(operand: Expr, operator: type[Expr]) -> list[Expr | str]:
     """The left operand of an operator that binds like a product."""
-    if isinstance(operand, Add):
+    if isinstance(operand, ex.Add):
         return _parenthesised(operand)
-    if isinstance(operand, Mul | Mod | FloorDiv | CeilDiv) and operand.__class__ is not operator:
-        if not (_is_negation(operand) and not isinstance(operand.lhs, Mul)):
+    if isinstance(operand, ex.Mul | ex.Mod | ex.FloorDiv | ex.CeilDiv) and operand.__class__ is not operator:
+        if not (_is_negation(operand) and not isinstance(operand.lhs, ex.Mul)):
             return _parenthesised(operand)
     return [operand]
 
 
 def _is_negation(node: Expr) -> bool:
-    return isinstance(node, Mul) and isinstance(node.rhs, Constant) and node.rhs.value == -1
+    return isinstance(node, ex.Mul) and isinstance(node.rhs, Constant) and node.rhs.value == -1
 
 
 def _parenthesised(node: Expr) -> list[Expr | str]:
@@ -340,7 +324,7 @@ class ExpressionReader:
         precedence, token, at = operator
         try:
             if precedence == _NEGATE:
-                operands.append(multiply(operands.pop(), -1))
+                operands.append(ex.multiply(operands.pop(), -1))
                 return
             right = operands.pop()
             operands.append(_OPERATORS[token].build(operands.pop(), right))

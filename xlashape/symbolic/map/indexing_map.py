@@ -20,34 +20,12 @@ from xlashape.base.caches import cached
 from xlashape.base.display import Displayed
 from xlashape.base.frozen import Frozen, set_field
 from xlashape.errors import InvalidMapError, SizeOverflowError, is_a
+from xlashape.symbolic.expr import expression as ex
 from xlashape.symbolic.expr.evaluate import CompiledExpressions
-from xlashape.symbolic.expr.expression import (
-    Constant,
-    Expr,
-    Mod,
-    Operand,
-    Variable,
-    VariableKind,
-    const,
-    dim,
-    substitute_in_map,
-    variables_of,
-)
+from xlashape.symbolic.expr.expression import Expr, Operand, Variable, VariableKind, const, dim
 from xlashape.symbolic.expr.ranges import Bounds, Interval
-from xlashape.symbolic.map.parts import (
-    MapParts,
-    Producer,
-    Var,
-    check_names,
-    checked_integers,
-    checked_list,
-    checked_parts,
-    distinct_names,
-    map_text,
-    normalized,
-    parse_map_parts,
-    variable_bounds,
-)
+from xlashape.symbolic.map import parts as map_parts
+from xlashape.symbolic.map.parts import MapParts, Producer, Var
 from xlashape.symbolic.simplify.domain import Constraint, simplify_parts
 
 if TYPE_CHECKING:
@@ -122,7 +100,7 @@ class IndexingMap(Frozen, Displayed):
         results: Iterable[Operand] = (),
         constraints: Iterable[tuple[Operand, Interval | tuple[int, int]]] = (),
     ) -> None:
-        self._fill(checked_parts(dims, ranges, runtime, results, constraints))
+        self._fill(map_parts.checked_parts(dims, ranges, runtime, results, constraints))
 
     @classmethod
     def _of(cls, parts: MapParts) -> IndexingMap:
@@ -134,7 +112,7 @@ class IndexingMap(Frozen, Displayed):
         return made
 
     def _fill(self, parts: MapParts) -> None:
-        kind, dims, ranges, runtime, results, constraints, _ = normalized(parts)
+        kind, dims, ranges, runtime, results, constraints, _ = map_parts.normalized(parts)
         set_field(self, "dims", dims)
         set_field(self, "ranges", ranges)
         set_field(self, "runtime", runtime)
@@ -152,7 +130,7 @@ class IndexingMap(Frozen, Displayed):
         map known to be empty.
         """
         dims, ranges = [
-            [Var(Interval.of_size(size)) for size in checked_integers(sizes, "sizes")]
+            [Var(Interval.of_size(size)) for size in map_parts.checked_integers(sizes, "sizes")]
             for sizes in (dim_sizes, range_sizes)
         ]
         return cls(dims, ranges, (), results)
@@ -164,7 +142,7 @@ class IndexingMap(Frozen, Displayed):
         >>> IndexingMap.identity([2, 3])
         (d0, d1) -> (d0, d1), domain: d0 in [0, 1], d1 in [0, 2]
         """
-        sizes = checked_list(sizes, "sizes")
+        sizes = map_parts.checked_list(sizes, "sizes")
         return cls.from_sizes(sizes, results=[dim(i) for i in range(len(sizes))])
 
     @classmethod
@@ -185,7 +163,7 @@ class IndexingMap(Frozen, Displayed):
         >>> IndexingMap.parse("(d0)[s0] -> (d0 floordiv 8, s0), domain: d0 in [0, 31], s0 in [0, 3], d0 + s0 in [0, 9]")
         (d0)[s0] -> (d0 / 8, s0), domain: d0 in [0, 31], s0 in [0, 3], d0 + s0 in [0, 9]
         """
-        return cls.from_parts(parse_map_parts(text))
+        return cls.from_parts(map_parts.parse_map_parts(text))
 
     @classmethod
     def from_parts(cls, parts: MapParts) -> IndexingMap:
@@ -196,7 +174,7 @@ class IndexingMap(Frozen, Displayed):
         """
         if parts.kind != "map":
             return cls.empty() if parts.kind == "empty" else cls.undefined()
-        check_names([parts.dims, parts.ranges, parts.runtime])
+        map_parts.check_names([parts.dims, parts.ranges, parts.runtime])
         return cls._of(parts)
 
     # Equality, text, pickles and protos
@@ -249,7 +227,7 @@ class IndexingMap(Frozen, Displayed):
         >>> IndexingMap.from_sizes([32], results=[dim(0) // 8]).to_text(style="affine")
         '(d0) -> (d0 floordiv 8), domain: d0 in [0, 31]'
         """
-        return map_text(self._parts(), style)
+        return map_parts.map_text(self._parts(), style)
 
     def to_proto(self) -> v1.IndexingMap:
         """A new `xlashape.v1.IndexingMap`. SizeOverflowError if a number does not fit int64."""
@@ -307,7 +285,7 @@ class IndexingMap(Frozen, Displayed):
 
     def used_variables(self) -> set[Variable]:
         """The variables that occur in results or constraints."""
-        return variables_of([*self.results, *(expr for expr, _ in self.constraints)])
+        return ex.variables_of([*self.results, *(expr for expr, _ in self.constraints)])
 
     # Evaluation
 
@@ -319,7 +297,7 @@ class IndexingMap(Frozen, Displayed):
         number of values.
         """
         compiled = self._compiled_for("evaluated")
-        results = compiled.evaluate(checked_integers(point, "point"))
+        results = compiled.evaluate(map_parts.checked_integers(point, "point"))
         return None if self.is_known_empty else results
 
     def evaluate_batch(self, points: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -388,7 +366,7 @@ class IndexingMap(Frozen, Displayed):
             raise InvalidMapError(
                 f"the first map has {len(self.results)} results, the second {len(second.dims)} dimensions"
             )
-        groups = distinct_names([self.dims, second.ranges + self.ranges, second.runtime + self.runtime])
+        groups = map_parts.distinct_names([self.dims, second.ranges + self.ranges, second.runtime + self.runtime])
         if self.is_known_empty or second.is_known_empty:
             return IndexingMap._of(MapParts("empty", *groups, second.results))
         renumbered: dict[Variable, Expr] = {}
@@ -398,9 +376,9 @@ class IndexingMap(Frozen, Displayed):
         ):
             if shift:
                 renumbered.update({Variable(kind, i): Variable(kind, i + shift) for i in range(len(own))})
-        middle, own_constraints = substitute_in_map(self.results, self.constraints, renumbered)
+        middle, own_constraints = ex.substitute_in_map(self.results, self.constraints, renumbered)
         replaced = {Variable(VariableKind.DIM, i): result for i, result in enumerate(middle)}
-        results, second_constraints = substitute_in_map(second.results, second.constraints, replaced)
+        results, second_constraints = ex.substitute_in_map(second.results, second.constraints, replaced)
         domain = [(expr, var.bounds) for expr, var in zip(middle, second.dims, strict=True)]
         return IndexingMap._of(MapParts("map", *groups, results, (*domain, *second_constraints, *own_constraints)))
 
@@ -445,7 +423,7 @@ class IndexingMap(Frozen, Displayed):
                 lower, upper = groups[result.kind][result.index].bounds
                 if lower == upper:
                     return False
-            elif not isinstance(result, Constant):
+            elif not isinstance(result, ex.Constant):
                 return False
         return True
 
@@ -484,16 +462,16 @@ class IndexingMap(Frozen, Displayed):
         without points could become a map with points.
         """
         constraints = self.constraints
-        bounds = variable_bounds(*self._groups)
-        used = variables_of(self.results) | {variable for variable in bounds if variable.kind not in kinds}
+        bounds = map_parts.variable_bounds(*self._groups)
+        used = ex.variables_of(self.results) | {variable for variable in bounds if variable.kind not in kinds}
         if len(used) < len(bounds) and constraints:
-            mentioned = [(constraint, variables_of([constraint[0]])) for constraint in constraints]
+            mentioned = [(constraint, ex.variables_of([constraint[0]])) for constraint in constraints]
             dropped = _constraints_apart(mentioned, used)
             variables = sorted(set[Variable]().union(*(names for _, names in dropped)), key=attrgetter("kind", "index"))
             apart = [constraint for constraint, _ in dropped]
             if apart and _hold_somewhere(apart, variables, bounds):
                 constraints = tuple([kept for kept in constraints if kept not in apart])
-            used.update(*(variables_of([expr]) for expr, _ in constraints))
+            used.update(*(ex.variables_of([expr]) for expr, _ in constraints))
         dims, ranges, runtime = [
             tuple([Variable(kind, i) in used for i in range(len(group))])
             for kind, group in zip(VariableKind, self._groups, strict=True)
@@ -515,8 +493,8 @@ class IndexingMap(Frozen, Displayed):
             numbers = [i for i, keep in zip(range(len(group)), flags, strict=True) if keep]
             renumbered |= {Variable(kind, old): Variable(kind, new) for new, old in enumerate(numbers) if new != old}
             groups.append(tuple([group[i] for i in numbers]))
-        results, constraints = substitute_in_map(self.results, constraints, renumbered)
-        return IndexingMap._of(MapParts(self._parts().kind, *distinct_names(groups), results, constraints))
+        results, constraints = ex.substitute_in_map(self.results, constraints, renumbered)
+        return IndexingMap._of(MapParts(self._parts().kind, *map_parts.distinct_names(groups), results, constraints))
 
 
 def _is_congruence(constraint: Constraint) -> bool:
@@ -524,7 +502,7 @@ def _is_congruence(constraint: Constraint) -> bool:
     such a constraint.
     """
     expr, _ = constraint
-    return isinstance(expr, Mod) and isinstance(expr.lhs, Variable)
+    return isinstance(expr, ex.Mod) and isinstance(expr.lhs, Variable)
 
 
 def _constraints_apart(
@@ -547,7 +525,7 @@ def _hold_somewhere(
 ) -> bool:
     """Whether one of the first points within the bounds satisfies all the constraints."""
     renumbered: dict[Variable, Expr] = {variable: Variable(VariableKind.DIM, i) for i, variable in enumerate(variables)}
-    _, renamed = substitute_in_map((), constraints, renumbered)
+    _, renamed = ex.substitute_in_map((), constraints, renumbered)
     intervals = [bounds[variable] for variable in variables]
     compiled = CompiledExpressions(intervals, (len(intervals), 0, 0), (), renamed)
     points = product(*(range(interval.lower, interval.upper + 1) for interval in intervals))
@@ -582,7 +560,7 @@ def parse_with_producers(text: str) -> tuple[IndexingMap, tuple[Producer | None,
     """Reads a map and the producers of its runtime variables, in the order of these variables. A producer that the text
     does not give is None.
     """
-    parts = parse_map_parts(text)
+    parts = map_parts.parse_map_parts(text)
     return IndexingMap.from_parts(parts), parts.producers
 
 
@@ -616,7 +594,7 @@ def _simplified(unsimplified: IndexingMap) -> IndexingMap:
     simplifier finds that no point is in the domain.
     """
     dims, ranges, runtime = groups = (unsimplified.dims, unsimplified.ranges, unsimplified.runtime)
-    bounds: dict[Variable, Bounds] = {**variable_bounds(*groups)}
+    bounds: dict[Variable, Bounds] = {**map_parts.variable_bounds(*groups)}
     simple = simplify_parts(bounds, unsimplified.results, list(unsimplified.constraints))
     if simple is None:
         parts = MapParts("empty", dims, ranges, runtime, (const(0),) * len(unsimplified.results))

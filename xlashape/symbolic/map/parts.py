@@ -26,18 +26,8 @@ from typing import Literal, NamedTuple, TypeVar
 from xlashape.base.math import checked_int64
 from xlashape.base.text import Source
 from xlashape.errors import InvalidMapError
-from xlashape.symbolic.expr.expression import (
-    Constant,
-    Expr,
-    Operand,
-    Variable,
-    VariableKind,
-    as_expr,
-    const,
-    order_key,
-    substitute_in_map,
-    variables_of,
-)
+from xlashape.symbolic.expr import expression as ex
+from xlashape.symbolic.expr.expression import Expr, Operand, Variable, VariableKind, const
 from xlashape.symbolic.expr.ranges import Interval
 from xlashape.symbolic.expr.text import (
     END,
@@ -110,10 +100,10 @@ def checked_parts(
         tuple([var._replace(name="") if var.name == default_name(kind, i) else var for i, var in enumerate(group)])
         for kind, group in zip(VariableKind, map(_checked_variables, (dims, ranges, runtime)), strict=True)
     ]
-    expressions = tuple([as_expr(result) for result in checked_list(results, "results")])
+    expressions = tuple([ex.as_expr(result) for result in checked_list(results, "results")])
     pairs = tuple([_checked_constraint(constraint) for constraint in checked_list(constraints, "constraints")])
     counts = [len(group) for group in groups]
-    for variable in variables_of([*expressions, *(expr for expr, _ in pairs)]):
+    for variable in ex.variables_of([*expressions, *(expr for expr, _ in pairs)]):
         if variable.index >= counts[variable.kind]:
             raise InvalidMapError(
                 f"{variable!r} is not a variable of the map: it has {counts[variable.kind]} of that kind"
@@ -153,7 +143,7 @@ def _checked_constraint(constraint: tuple[Operand, Interval | tuple[int, int]]) 
         raise InvalidMapError(
             f"a constraint is an expression and an interval, not {constraint!r:.60}", field="constraints"
         ) from None
-    return as_expr(expr), _checked_interval(interval)
+    return ex.as_expr(expr), _checked_interval(interval)
 
 
 def _checked_interval(value: Interval | tuple[int, int]) -> Interval:
@@ -216,7 +206,7 @@ def normalized(parts: MapParts) -> MapParts:
         on_variables: dict[Variable, Interval] = {}
         merged: dict[Expr, Interval] = {}
         for expr, interval in constraints:
-            if isinstance(expr, Constant):
+            if isinstance(expr, ex.Constant):
                 is_empty = is_empty or expr.value not in interval
             elif isinstance(expr, Variable):
                 known = on_variables.get(expr)
@@ -230,7 +220,7 @@ def normalized(parts: MapParts) -> MapParts:
             ranges = _narrowed(VariableKind.RANGE, ranges, on_variables)
             runtime = _narrowed(VariableKind.RUNTIME, runtime, on_variables)
         constraints = tuple(
-            sorted(merged.items(), key=lambda pair: order_key(pair[0])) if len(merged) > 1 else merged.items()
+            sorted(merged.items(), key=lambda pair: ex.order_key(pair[0])) if len(merged) > 1 else merged.items()
         )
     for group in (dims, ranges, runtime):
         for (lower, upper), _ in group:
@@ -520,7 +510,7 @@ class _Reader(ExpressionReader):
             group.append(var._replace(name="") if _ORDINAL.match(var.name) else var)
             if is_runtime:
                 producers.append(of_producer.get(old))
-        results, constraints = substitute_in_map(parts.results, parts.constraints, renamed)
+        results, constraints = ex.substitute_in_map(parts.results, parts.constraints, renamed)
         return MapParts("map", parts.dims, tuple(groups[0]), tuple(groups[1]), results, constraints, tuple(producers))
 
     def _trailer(self, start: int) -> tuple[Producer | None, ...]:

@@ -15,20 +15,8 @@ from xlashape.base.math import checked_int64
 from xlashape.errors import FieldPath, InvalidMapError
 from xlashape.limits import spend
 from xlashape.proto import coerce, v1
-from xlashape.symbolic.expr.expression import (
-    Add,
-    Binary,
-    CeilDiv,
-    Constant,
-    Expr,
-    FloorDiv,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Variable,
-    VariableKind,
-)
+from xlashape.symbolic.expr import expression as ex
+from xlashape.symbolic.expr.expression import Binary, Constant, Expr, Variable, VariableKind
 from xlashape.symbolic.expr.ranges import Interval, extent
 from xlashape.symbolic.map.parts import MapParts, Var
 
@@ -38,13 +26,13 @@ _STATES = {
     "undefined": v1.IndexingMap.STATE_UNDEFINED,
 }
 _OPERATORS: dict[type[Binary], int] = {
-    Add: v1.Expression.KIND_ADD,
-    Mul: v1.Expression.KIND_MULTIPLY,
-    FloorDiv: v1.Expression.KIND_FLOOR_DIVIDE,
-    CeilDiv: v1.Expression.KIND_CEIL_DIVIDE,
-    Mod: v1.Expression.KIND_MODULO,
-    Min: v1.Expression.KIND_MINIMUM,
-    Max: v1.Expression.KIND_MAXIMUM,
+    ex.Add: v1.Expression.KIND_ADD,
+    ex.Mul: v1.Expression.KIND_MULTIPLY,
+    ex.FloorDiv: v1.Expression.KIND_FLOOR_DIVIDE,
+    ex.CeilDiv: v1.Expression.KIND_CEIL_DIVIDE,
+    ex.Mod: v1.Expression.KIND_MODULO,
+    ex.Min: v1.Expression.KIND_MINIMUM,
+    ex.Max: v1.Expression.KIND_MAXIMUM,
 }
 _CLASSES = {kind: operator for operator, kind in _OPERATORS.items()}
 _EXACTLY_TWO_OPERANDS = {v1.Expression.KIND_FLOOR_DIVIDE, v1.Expression.KIND_CEIL_DIVIDE, v1.Expression.KIND_MODULO}

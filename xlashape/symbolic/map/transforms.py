@@ -22,18 +22,8 @@ from typing import TYPE_CHECKING
 from xlashape.base.math import ceil_div, product
 from xlashape.errors import InvalidMapError, UnsupportedError
 from xlashape.limits import INT64_MAX, check, spend
-from xlashape.symbolic.expr.expression import (
-    Constant,
-    Expr,
-    Mod,
-    Variable,
-    VariableKind,
-    const,
-    dim,
-    rng,
-    substitute_in_map,
-    variables_of,
-)
+from xlashape.symbolic.expr import expression as ex
+from xlashape.symbolic.expr.expression import Constant, Expr, Variable, VariableKind, const, dim, rng
 from xlashape.symbolic.expr.ranges import Interval, Ranges
 from xlashape.symbolic.map.indexing_map import IndexingMap, checked_map
 from xlashape.symbolic.map.parts import Var, checked_integers, variable_bounds
@@ -74,7 +64,7 @@ def rescale_symbols(indexing_map: IndexingMap) -> IndexingMap:
 
 def _is_congruence_of_range(expr: Expr, interval: Interval) -> bool:
     return (
-        isinstance(expr, Mod)
+        isinstance(expr, ex.Mod)
         and isinstance(expr.lhs, Variable)
         and expr.lhs.kind is VariableKind.RANGE
         and isinstance(expr.rhs, Constant)
@@ -84,12 +74,12 @@ def _is_congruence_of_range(expr: Expr, interval: Interval) -> bool:
 
 
 def _rescaled(indexing_map: IndexingMap, expr: Expr, interval: Interval) -> IndexingMap:
-    assert isinstance(expr, Mod) and isinstance(expr.lhs, Variable)
+    assert isinstance(expr, ex.Mod) and isinstance(expr.lhs, Variable)
     variable, first = expr.lhs, interval.lower
     merged: list[Constraint] = []
     step = 1
     for other, values in indexing_map.constraints:
-        if isinstance(other, Mod) and other.lhs is variable and values == interval:
+        if isinstance(other, ex.Mod) and other.lhs is variable and values == interval:
             if _is_congruence_of_range(other, values) and isinstance(other.rhs, Constant):
                 common = lcm(step, other.rhs.value)
                 if common <= INT64_MAX:
@@ -101,7 +91,7 @@ def _rescaled(indexing_map: IndexingMap, expr: Expr, interval: Interval) -> Inde
     ranges[variable.index] = Var(bounds, ranges[variable.index].name)
     others = [constraint for constraint in indexing_map.constraints if constraint not in merged]
     replaced = {variable: variable * step + first}
-    results, constraints = substitute_in_map(indexing_map.results, others, replaced)
+    results, constraints = ex.substitute_in_map(indexing_map.results, others, replaced)
     return IndexingMap(indexing_map.dims, ranges, indexing_map.runtime, results, constraints)
 
 
@@ -139,7 +129,7 @@ def ranges_to_dims(indexing_map: IndexingMap, indices: Iterable[int] | None = No
 def _with_variables(
     indexing_map: IndexingMap, dims: Sequence[Var], ranges: Sequence[Var], replaced: dict[Variable, Expr]
 ) -> IndexingMap:
-    results, constraints = substitute_in_map(indexing_map.results, _domain(indexing_map), replaced)
+    results, constraints = ex.substitute_in_map(indexing_map.results, _domain(indexing_map), replaced)
     return IndexingMap(dims, ranges, indexing_map.runtime, results, constraints)
 
 
@@ -287,7 +277,7 @@ class _Solver:
     def _join(self) -> bool:
         """Solves one x for which x / m and x mod m are known. Returns whether there was one."""
         for atom, value in list(self.known.items()):
-            if not isinstance(atom, Mod) or not isinstance(atom.rhs, Constant):
+            if not isinstance(atom, ex.Mod) or not isinstance(atom.rhs, Constant):
                 continue
             modulus = atom.rhs.value
             terms, constant = self.simplifier.floor_div(*self.simplifier.form_of(atom.lhs), modulus)
@@ -395,7 +385,7 @@ def _constrained(indexing_map: IndexingMap) -> set[int]:
     offsets = (0, len(indexing_map.dims), len(indexing_map.dims) + len(indexing_map.ranges))
     return {
         offsets[variable.kind] + variable.index
-        for variable in variables_of([expr for expr, _ in indexing_map.constraints])
+        for variable in ex.variables_of([expr for expr, _ in indexing_map.constraints])
     }
 
 

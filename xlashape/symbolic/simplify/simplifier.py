@@ -21,22 +21,8 @@ from math import gcd
 from typing import Any
 
 from xlashape.limits import spend
-from xlashape.symbolic.expr.expression import (
-    Add,
-    Binary,
-    CeilDiv,
-    Constant,
-    Expr,
-    FloorDiv,
-    Max,
-    Min,
-    Mod,
-    Mul,
-    Variable,
-    VariableKind,
-    substitute,
-    sum_terms,
-)
+from xlashape.symbolic.expr import expression as ex
+from xlashape.symbolic.expr.expression import Binary, Constant, Expr, Variable, VariableKind
 from xlashape.symbolic.expr.ranges import Bounds, Ranges
 from xlashape.symbolic.simplify.rules import floordiv as floordiv_rules
 from xlashape.symbolic.simplify.rules import mod as mod_rules
@@ -101,7 +87,7 @@ class Canonicalizer:
                 continue
             stack.pop()
             spend(1 + len(operands))
-            forms[node] = self._form_of_sum(node, operands) if type(node) is Add else self._form_of_operator(node)
+            forms[node] = self._form_of_sum(node, operands) if type(node) is ex.Add else self._form_of_operator(node)
         return forms[expr]
 
     def _is_simple(self, node: Expr) -> bool:
@@ -112,7 +98,7 @@ class Canonicalizer:
             self._forms[node] = self._form_of_variable(node)
         elif type(node) is Constant:
             self._forms[node] = {}, node.value
-        elif type(node) is Mul and type(node.rhs) is Constant and type(node.lhs) is Variable:
+        elif type(node) is ex.Mul and type(node.rhs) is Constant and type(node.lhs) is Variable:
             factor = node.rhs.value
             terms, constant = self._form_of_variable(node.lhs)
             self._forms[node] = ({node.lhs: factor} if terms and factor else {}, constant * factor)
@@ -163,36 +149,36 @@ class Canonicalizer:
 
     def _form_of_operator(self, node: Binary) -> Form:
         lhs, rhs = self._forms[node.lhs], self._forms[node.rhs]
-        if isinstance(node, Mul):
+        if isinstance(node, ex.Mul):
             if not rhs[0]:
                 return self._scaled(lhs, rhs[1])
             if not lhs[0]:
                 return self._scaled(rhs, lhs[1])
             return self._after_sum_rules(*multiply_forms(lhs, rhs))
-        if isinstance(node, FloorDiv):
+        if isinstance(node, ex.FloorDiv):
             return self._after_sum_rules(*self._form_of_floor_div(node, lhs, rhs[1]))
-        if isinstance(node, Mod):
+        if isinstance(node, ex.Mod):
             return self._after_sum_rules(*self._form_of_mod(node, lhs, rhs[1]))
-        if isinstance(node, CeilDiv):
+        if isinstance(node, ex.CeilDiv):
             return self._after_sum_rules(*self.floor_div(lhs[0], lhs[1] + rhs[1] - 1, rhs[1]))
-        assert isinstance(node, Min | Max)
+        assert isinstance(node, ex.Min | ex.Max)
         return self._form_of_min_max(node)
 
     def _form_of_variable(self, node: Variable) -> Form:
         return {node: 1}, 0
 
-    def _form_of_floor_div(self, node: FloorDiv, dividend: Form, divisor: int) -> Form:
+    def _form_of_floor_div(self, node: ex.FloorDiv, dividend: Form, divisor: int) -> Form:
         del node
         return self.floor_div(*dividend, divisor)
 
-    def _form_of_mod(self, node: Mod, dividend: Form, modulus: int) -> Form:
+    def _form_of_mod(self, node: ex.Mod, dividend: Form, modulus: int) -> Form:
         del node
         return self.modulo(*dividend, modulus)
 
-    def _form_of_min_max(self, node: Min | Max) -> Form:
+    def _form_of_min_max(self, node: ex.Min | ex.Max) -> Form:
         return fold(node.__class__, self._forms[node.lhs], self._forms[node.rhs])
 
-    def _form_of_sum(self, node: Add, operands: Sequence[Expr]) -> Form:
+    def _form_of_sum(self, node: ex.Add, operands: Sequence[Expr]) -> Form:
         del node
         total: dict[Expr, int] = {}
         constant = 0
@@ -232,7 +218,7 @@ class Canonicalizer:
 
 def _operands(node: Binary) -> Sequence[Expr]:
     """All terms of a sum, or both operands of another operator."""
-    return sum_terms(node) if type(node) is Add else (node.rhs, node.lhs)
+    return ex.sum_terms(node) if type(node) is ex.Add else (node.rhs, node.lhs)
 
 
 # -- with bounds -------------------------------------------------------------------------------
@@ -297,11 +283,11 @@ class Simplifier(Canonicalizer):
             return form
         for _ in range(_PASSES):
             written = expression_of(*form)
-            (replaced,) = substitute((written,), self._stands_for)
+            (replaced,) = ex.substitute((written,), self._stands_for)
             if replaced is written:
                 return form
             form = self.form_of(self.canonicalizer.canonical(replaced))
-        (replaced,) = substitute((expression_of(*form),), self._stands_for)
+        (replaced,) = ex.substitute((expression_of(*form),), self._stands_for)
         return self.canonicalizer.form_of(replaced)
 
     # The methods of `RuleContext`, for rules
@@ -372,14 +358,14 @@ class Simplifier(Canonicalizer):
         low, high = self._ranges.of(node)
         return ({}, low) if low == high else ({node: 1}, 0)
 
-    def _form_of_floor_div(self, node: FloorDiv, dividend: Form, divisor: int) -> Form:
+    def _form_of_floor_div(self, node: ex.FloorDiv, dividend: Form, divisor: int) -> Form:
         quotient = None
-        if isinstance(node.lhs, Mod):
+        if isinstance(node.lhs, ex.Mod):
             self._seen_mod_divided = True
             quotient = self._of_smaller_mod(node.lhs, divisor)
-        elif isinstance(node.lhs, Add):
+        elif isinstance(node.lhs, ex.Add):
             quotient = self._without_small_mod(node.lhs, divisor)
-        if quotient is None and isinstance(single_atom(*dividend), Mod):
+        if quotient is None and isinstance(single_atom(*dividend), ex.Mod):
             quotient = floordiv_rules.of_mod(self, *dividend, divisor)
         return super().floor_div(*dividend, divisor) if quotient is None else quotient
 
@@ -387,18 +373,18 @@ class Simplifier(Canonicalizer):
         ("d0 in [0, 9], d1 in [0, 9]", "((d0 * 3 + d1) mod 8) / 9", "0"),
         ("d0 in [0, 9], d1 in [0, 9]", "((d0 * 3 + d1) mod 9) / 8", "((d0 * 3 + d1) mod 9) / 8"),
     )
-    def _of_smaller_mod(self, dividend: Mod, divisor: int) -> Form | None:
+    def _of_smaller_mod(self, dividend: ex.Mod, divisor: int) -> Form | None:
         """(x mod m) / d = 0 for m ≤ d. Looks at the dividend as written, before the mod is simplified."""
         return ({}, 0) if _value(dividend.rhs) <= divisor else None
 
     @law(("d0 in [0, 7], d1 in [0, 6], d2 in [0, 10]", "(d0 * 1000 + (d1 * 11 + d2) mod 44) / 400", "(d0 * 5) / 2"))
-    def _without_small_mod(self, dividend: Add, divisor: int) -> Form | None:
+    def _without_small_mod(self, dividend: ex.Add, divisor: int) -> Form | None:
         """(x * g + y mod m) / (d g) = x / d if m ≤ g. Looks at the dividend as written, since y mod m can become
         several terms when it is simplified.
         """
-        operands = sum_terms(dividend)
+        operands = ex.sum_terms(dividend)
         forms = self._forms
-        mods = [term for term in operands if isinstance(term, Mod) and len(forms[term][0]) > 1]
+        mods = [term for term in operands if isinstance(term, ex.Mod) and len(forms[term][0]) > 1]
         if len(mods) != 1 or forms[mods[0]] == forms[mods[0].lhs]:
             return None
         (mod,) = mods
@@ -417,18 +403,18 @@ class Simplifier(Canonicalizer):
         ("d0 in [-7, -4]", "(d0 mod 7 + d0 * 10) mod 30", "(d0 mod 3) * 10 + d0 + 7"),
         ("d0 in [0, 63]", "(d0 * 11 - (d0 / 16) * 16) mod 4", "(d0 * 11) mod 4"),
     )
-    def _form_of_mod(self, node: Mod, dividend: Form, modulus: int) -> Form:
+    def _form_of_mod(self, node: ex.Mod, dividend: Form, modulus: int) -> Form:
         """(x mod (m k) + y m) mod m = x mod m. Looks at the dividend as written, before its terms are simplified.
         Stand-ins in x stay.
         """
         inner, innermost = node.lhs, None
         while True:
-            if isinstance(inner, Add):
-                others = [term for term in sum_terms(inner) if not _is_multiple(term, modulus)]
+            if isinstance(inner, ex.Add):
+                others = [term for term in ex.sum_terms(inner) if not _is_multiple(term, modulus)]
                 if len(others) != 1:
                     break
                 inner = others[0]
-            if not isinstance(inner, Mod) or _value(inner.rhs) % modulus:
+            if not isinstance(inner, ex.Mod) or _value(inner.rhs) % modulus:
                 break
             inner = innermost = inner.lhs
         if innermost is None:
@@ -441,7 +427,7 @@ class Simplifier(Canonicalizer):
 
         Without this step the sum would join x - (x / 16) * 16 to x mod 16, and no multiple would be left to drop.
         """
-        if not isinstance(dividend, Add) or not any(map(_is_quotient_times, sum_terms(dividend))):
+        if not isinstance(dividend, ex.Add) or not any(map(_is_quotient_times, ex.sum_terms(dividend))):
             return None
         terms, constant = self.canonicalizer.form_of(dividend)
         others = {atom: coefficient for atom, coefficient in terms.items() if coefficient % modulus}
@@ -453,7 +439,7 @@ class Simplifier(Canonicalizer):
         ("d0 in [0, 3], d1 in [3, 9]", "max(d0 mod 4, d1)", "d1"),
         ("d0 in [0, 3], d1 in [2, 9]", "min(d0 mod 4, d1)", "min(d0 mod 4, d1)"),
     )
-    def _form_of_min_max(self, node: Min | Max) -> Form:
+    def _form_of_min_max(self, node: ex.Min | ex.Max) -> Form:
         """min(x, y) = x if the greatest value of x is at most the least value of y; max likewise. Otherwise x and y are
         simplified without bounds, as in XLA.
         """
@@ -462,13 +448,13 @@ class Simplifier(Canonicalizer):
         if low == high:
             return {}, low
         atom = single_atom(terms, constant)
-        if isinstance(atom, Min | Max):
+        if isinstance(atom, ex.Min | ex.Max):
             smaller, larger = atom.lhs, atom.rhs
             of_smaller, of_larger = self._range_of_operand(smaller), self._range_of_operand(larger)
             if of_larger[1] <= of_smaller[0]:
                 smaller, larger, of_smaller, of_larger = larger, smaller, of_larger, of_smaller
             if of_smaller[1] <= of_larger[0]:
-                return self.form_of(smaller if isinstance(atom, Min) else larger)
+                return self.form_of(smaller if isinstance(atom, ex.Min) else larger)
             self._forms[atom] = (terms, constant)
             return terms, constant
         return self.form_of(expression_of(terms, constant))
@@ -479,7 +465,7 @@ class Simplifier(Canonicalizer):
 
     # Sums, and the stand-ins for like terms in them
 
-    def _form_of_sum(self, node: Add, operands: Sequence[Expr]) -> Form:
+    def _form_of_sum(self, node: ex.Add, operands: Sequence[Expr]) -> Form:
         del node
         total: dict[Expr, int] = {}
         constant = count = 0
@@ -524,18 +510,18 @@ class Simplifier(Canonicalizer):
         """Whether simplification has replaced the one term of the operand by another. An x mod m that equals x
         everywhere counts as x.
         """
-        if isinstance(operand, Mul) and isinstance(operand.rhs, Constant):
+        if isinstance(operand, ex.Mul) and isinstance(operand.rhs, Constant):
             operand = operand.lhs
-        while isinstance(operand, Mod) and operand not in terms:
+        while isinstance(operand, ex.Mod) and operand not in terms:
             if self._forms[operand] != self._forms[operand.lhs]:
                 return True
             operand = operand.lhs
-        return isinstance(operand, FloorDiv) and operand not in terms
+        return isinstance(operand, ex.FloorDiv) and operand not in terms
 
     def _stand_in(self, atom: Expr) -> Variable:
         """A new stand-in for an atom."""
         variable = Variable(VariableKind.RUNTIME, _FIRST_STAND_IN + len(self._stands_for))
-        (self._stands_for[variable],) = substitute((atom,), self._stands_for)
+        (self._stands_for[variable],) = ex.substitute((atom,), self._stands_for)
         self._ranges.known[variable] = self._ranges.of(atom)
         self._forms[variable] = ({variable: 1}, 0)
         return variable
@@ -554,23 +540,23 @@ class Simplifier(Canonicalizer):
 def _is_as_written(operand: Expr, terms: Terms) -> bool:
     """Whether the operand is an atom or a multiple of one, and simplification has left it as it was."""
     if not isinstance(operand, Variable):
-        operand = operand.lhs if isinstance(operand, Mul) else operand
+        operand = operand.lhs if isinstance(operand, ex.Mul) else operand
     return (len(terms) == 1 and operand in terms) or isinstance(operand, Constant)
 
 
 def _is_mod(operand: Expr) -> bool:
     """Whether the operand of a sum is a mod or a multiple of one."""
-    return isinstance(operand.lhs if isinstance(operand, Mul) else operand, Mod)
+    return isinstance(operand.lhs if isinstance(operand, ex.Mul) else operand, ex.Mod)
 
 
 def _is_quotient_times(term: Expr) -> bool:
     """Whether the term is written as a multiple of a division."""
-    return isinstance(term, Mul) and isinstance(term.lhs, FloorDiv) and isinstance(term.rhs, Constant)
+    return isinstance(term, ex.Mul) and isinstance(term.lhs, ex.FloorDiv) and isinstance(term.rhs, Constant)
 
 
 def _is_multiple(term: Expr, modulus: int) -> bool:
     """Whether the term is written as a multiple of the modulus."""
-    factor = term.rhs if isinstance(term, Mul) else term
+    factor = term.rhs if isinstance(term, ex.Mul) else term
     return isinstance(factor, Constant) and factor.value % modulus == 0
 
 

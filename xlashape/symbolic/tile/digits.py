@@ -35,24 +35,8 @@ from typing import NamedTuple, TypeAlias
 
 from xlashape.base.math import product
 from xlashape.limits import check, spend
-from xlashape.symbolic.expr.expression import (
-    Add,
-    Binary,
-    Constant,
-    Expr,
-    FloorDiv,
-    Mod,
-    Mul,
-    Variable,
-    VariableKind,
-    const,
-    dim,
-    order_key,
-    postorder,
-    substitute,
-    sum_terms,
-    variables_of,
-)
+from xlashape.symbolic.expr import expression as ex
+from xlashape.symbolic.expr.expression import Binary, Constant, Expr, Variable, VariableKind, const, dim
 from xlashape.symbolic.expr.ranges import Interval, Ranges
 from xlashape.symbolic.map.indexing_map import IndexingMap
 from xlashape.symbolic.map.parts import Var
@@ -214,20 +198,20 @@ def _chosen(is_one: Expr, above: Expr, factor: int) -> Expr:
     if isinstance(is_one, Constant):
         return above if is_one.value else const(factor)
     if isinstance(above, Constant):
-        begin = is_one if above.value == 1 else const(0) if above.value == 0 else Mul(is_one, above)
-    elif isinstance(above, Mul) and isinstance(above.rhs, Constant):
-        begin = Mul(Mul(is_one, above.lhs), above.rhs)
+        begin = is_one if above.value == 1 else const(0) if above.value == 0 else ex.Mul(is_one, above)
+    elif isinstance(above, ex.Mul) and isinstance(above.rhs, Constant):
+        begin = ex.Mul(ex.Mul(is_one, above.lhs), above.rhs)
     else:
-        begin = Mul(is_one, above)
+        begin = ex.Mul(is_one, above)
     not_one = -is_one + 1
-    end = not_one if factor == 1 else Mul(not_one, factor)
+    end = not_one if factor == 1 else ex.Mul(not_one, factor)
     if begin == const(0):
         return end
     if factor < 0:
-        end = Mul(is_one * factor - factor, -1)  # prints as "… - (is_one * -2 + 2)"
-    elif factor == 1 and isinstance(is_one, FloorDiv):
-        end = Mul(is_one - 1, -1)  # prints as "… - (is_one - 1)"
-    return Add(begin, end)
+        end = ex.Mul(is_one * factor - factor, -1)  # prints as "… - (is_one * -2 + 2)"
+    elif factor == 1 and isinstance(is_one, ex.FloorDiv):
+        end = ex.Mul(is_one - 1, -1)  # prints as "… - (is_one - 1)"
+    return ex.Add(begin, end)
 
 
 # -- digits ------------------------------------------------------------------------------------
@@ -325,10 +309,10 @@ def _terms(expr: Expr) -> Form:
     """A simplified sum as Σ coefficient × atom + constant."""
     terms: dict[Expr, int] = {}
     constant = 0
-    for term in sum_terms(expr):
+    for term in ex.sum_terms(expr):
         if isinstance(term, Constant):
             constant += term.value
-        elif isinstance(term, Mul) and isinstance(term.rhs, Constant):
+        elif isinstance(term, ex.Mul) and isinstance(term.rhs, Constant):
             terms[term.lhs] = terms.get(term.lhs, 0) + term.rhs.value
         else:
             terms[term] = terms.get(term, 0) + 1
@@ -341,7 +325,7 @@ def digit_sum_of(simplifier: Simplifier, result: Expr) -> DigitSum | None:
     fixed: dict[Expr, int] = {}
     digits: list[tuple[Expr, Digit, int]] = []
     for atom, factor in terms.items():
-        if all(variable.kind is VariableKind.RUNTIME for variable in variables_of([atom])):
+        if all(variable.kind is VariableKind.RUNTIME for variable in ex.variables_of([atom])):
             fixed[atom] = factor
             continue
         digit_and_shift = _digit_of(atom)
@@ -350,7 +334,7 @@ def digit_sum_of(simplifier: Simplifier, result: Expr) -> DigitSum | None:
         digit, added = digit_and_shift
         constant += added * factor
         digits.append((expression_of({atom: factor}, 0), digit, factor))
-    digits.sort(key=lambda term: order_key(term[0]))
+    digits.sort(key=lambda term: ex.order_key(term[0]))
     return DigitSum(expression_of(fixed, 0), constant, tuple([(digit, factor) for _, digit, factor in digits]))
 
 
@@ -362,7 +346,7 @@ def _digit_of(atom: Expr) -> tuple[Digit, int] | None:
     """
     operators: list[Binary] = []
     node = atom
-    while isinstance(node, FloorDiv | Mod | Add):
+    while isinstance(node, ex.FloorDiv | ex.Mod | ex.Add):
         if not isinstance(node.rhs, Constant):
             return None
         operators.append(node)
@@ -373,11 +357,11 @@ def _digit_of(atom: Expr) -> tuple[Digit, int] | None:
     for operator in reversed(operators):
         assert isinstance(operator.rhs, Constant)
         value = operator.rhs.value
-        if isinstance(operator, Add):
+        if isinstance(operator, ex.Add):
             added += value
         elif modulus:
             return None
-        elif isinstance(operator, FloorDiv):
+        elif isinstance(operator, ex.FloorDiv):
             # ((v + s) / a + k) / b is (v + s + k a) / (a b).
             shift, divisor = shift + added * divisor, divisor * value
             added, shift = divmod(shift, divisor)
@@ -508,8 +492,8 @@ def stages_of(simple: IndexingMap) -> Stages | None:
     # known which of these the second map keeps.
     placeholders = {terms: dim(len(simple.dims) + k) for k, terms in enumerate(sums)}
     replaced = _replaced(exprs, {terms: placeholders[terms] + starts[terms] for terms in sums})
-    used_outside = variables_of(replaced)
-    used_in_sums = variables_of([expression_of(dict(terms), 0) for terms in sums])
+    used_outside = ex.variables_of(replaced)
+    used_in_sums = ex.variables_of([expression_of(dict(terms), 0) for terms in sums])
     kept = [variable for variable in variables[: len(simple.dims)] if variable in used_outside]
     kept += [
         variable
@@ -525,7 +509,7 @@ def stages_of(simple: IndexingMap) -> Stages | None:
     renumbered: dict[Variable, Expr] = {placeholders[terms]: dim(k) for k, terms in enumerate(sums)}
     renumbered |= {variable: dim(len(sums) + k) for k, variable in enumerate(kept)}
     renumbered |= {variable: Variable(VariableKind.RANGE, k) for k, variable in enumerate(second_ranges)}
-    of_second = substitute(replaced, renumbered)
+    of_second = ex.substitute(replaced, renumbered)
     count = len(simple.results)
     return Stages(
         IndexingMap(simple.dims, simple.ranges, (), first_results),
@@ -545,13 +529,13 @@ def _divided_sums(exprs: tuple[Expr, ...]) -> list[_TermSet]:
     """
     sums: dict[_TermSet, None] = {}  # a set that keeps the order of insertion
     divides_sum: dict[Expr, bool] = {}
-    for node in postorder(exprs):
+    for node in ex.postorder(exprs):
         divides = isinstance(node, Binary) and (divides_sum[node.lhs] or divides_sum[node.rhs])
-        if isinstance(node, FloorDiv | Mod) and isinstance(node.lhs, Add):
+        if isinstance(node, ex.FloorDiv | ex.Mod) and isinstance(node.lhs, ex.Add):
             terms, _ = _terms(node.lhs)
             spend(len(terms))
             if len(terms) > 1:
-                has_runtime = any(variable.kind is VariableKind.RUNTIME for variable in variables_of([node.lhs]))
+                has_runtime = any(variable.kind is VariableKind.RUNTIME for variable in ex.variables_of([node.lhs]))
                 if not divides and not has_runtime:
                     sums[frozenset(terms.items())] = None
                 divides = True
@@ -564,9 +548,9 @@ def _at_start(terms: _TermSet, bounds: dict[Variable, Interval]) -> int:
     expr = expression_of(dict(terms), 0)
     values: dict[Variable, Expr] = {
         variable: Constant(0 if variable.kind is VariableKind.DIM else bounds[variable].lower)
-        for variable in variables_of([expr])
+        for variable in ex.variables_of([expr])
     }
-    (value,) = substitute((expr,), values)
+    (value,) = ex.substitute((expr,), values)
     assert isinstance(value, Constant)
     return value.value
 
@@ -575,15 +559,15 @@ def _replaced(exprs: tuple[Expr, ...], values: dict[_TermSet, Expr]) -> tuple[Ex
     """The expressions with the sums of `values`, and integer multiples of them, replaced. Constants added to a sum
     stay.
     """
-    order = postorder(exprs)
+    order = ex.postorder(exprs)
     # A sum of many terms contains partial sums as nodes, which are not sums of the map.
     complete = set(exprs)
     for node in order:
-        if isinstance(node, Binary) and not isinstance(node, Add):
+        if isinstance(node, Binary) and not isinstance(node, ex.Add):
             complete |= {node.lhs, node.rhs}
     replaced: dict[Expr, Expr] = {}
     for node in order:
-        form: Form = _terms(node) if isinstance(node, Add) and node in complete else ({}, 0)
+        form: Form = _terms(node) if isinstance(node, ex.Add) and node in complete else ({}, 0)
         terms, constant = form
         spend(1 + len(terms))
         value = None

@@ -11,18 +11,8 @@ from typing import NamedTuple, TypeAlias
 
 from xlashape.base.math import ceil_div, product
 from xlashape.limits import spend
-from xlashape.symbolic.expr.expression import (
-    Add,
-    Constant,
-    Expr,
-    Mod,
-    Mul,
-    Variable,
-    VariableKind,
-    const,
-    substitute,
-    variables_of,
-)
+from xlashape.symbolic.expr import expression as ex
+from xlashape.symbolic.expr.expression import Constant, Expr, Variable, VariableKind
 from xlashape.symbolic.expr.ranges import Bounds, Interval
 from xlashape.symbolic.simplify.domain import Constraint
 from xlashape.symbolic.simplify.rules.rule import Terms
@@ -103,7 +93,9 @@ class TileDomain(NamedTuple):
         """The expressions in terms of rescaled variables."""
         if not self.rescalings:
             return exprs
-        return substitute(exprs, {variable: variable * by.step + by.first for variable, by in self.rescalings.items()})
+        return ex.substitute(
+            exprs, {variable: variable * by.step + by.first for variable, by in self.rescalings.items()}
+        )
 
     def extent(self, variable: Variable) -> int:
         """How many values there are from 0 to the upper bound of a dimension; at least 1."""
@@ -112,14 +104,14 @@ class TileDomain(NamedTuple):
 
 def _congruence(expr: Expr, interval: Interval) -> tuple[Variable, Rescaling] | None:
     """(factor × variable + c) mod m = v as a rescaling of a dimension or range variable; None for other constraints."""
-    if not (isinstance(expr, Mod) and isinstance(expr.rhs, Constant) and interval.is_point):
+    if not (isinstance(expr, ex.Mod) and isinstance(expr.rhs, Constant) and interval.is_point):
         return None
     modulus, value, factor, inner = expr.rhs.value, interval.lower, 1, expr.lhs
     if not 0 <= value < modulus:
         return None  # never holds
-    if isinstance(inner, Add) and isinstance(inner.rhs, Constant):
+    if isinstance(inner, ex.Add) and isinstance(inner.rhs, Constant):
         value, inner = value - inner.rhs.value, inner.lhs
-    if isinstance(inner, Mul) and isinstance(inner.rhs, Constant):
+    if isinstance(inner, ex.Mul) and isinstance(inner.rhs, Constant):
         factor, inner = inner.rhs.value, inner.lhs
     if not isinstance(inner, Variable) or inner.kind is VariableKind.RUNTIME:
         return None
@@ -167,7 +159,7 @@ def digit_sums_of(simplifier: Simplifier, domain: TileDomain, results: tuple[Exp
             run = runs.get(digit)
             if run is not None:
                 constant += run.start * factor
-                sized.append(SizedDigit(const(run.length), run.length, factor))
+                sized.append(SizedDigit(ex.const(run.length), run.length, factor))
             else:
                 sized.append(SizedDigit(_size(digit), digit.count(domain.extent(digit.variable)), factor))
                 constraints = constraints & _is_run(digit, factor)
@@ -204,7 +196,7 @@ def _limits(
                 limits[i] = limit if known is None else known.intersect(limit)
                 break
         else:
-            if any(variable.kind is not VariableKind.RUNTIME for variable in variables_of([expr])):
+            if any(variable.kind is not VariableKind.RUNTIME for variable in ex.variables_of([expr])):
                 return None
             conditions.append(InRange(expr, interval))
     return tuple(limits), TileConstraints.any_of([conditions])

@@ -10,18 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from xlashape.errors import SizeOverflowError, XlashapeError
 from xlashape.proto import v1
 from xlashape.symbolic import IndexingMap
+from xlashape_client import inputs
 from xlashape_client.bulk import BulkRpc, ask
 from xlashape_client.faces import Methods, answer
-from xlashape_client.inputs import (
-    AnyMap,
-    each,
-    integers,
-    map_input,
-    message_of,
-    of_rows,
-    one_row,
-    result_count_of,
-)
+from xlashape_client.inputs import AnyMap
 from xlashape_client.results import SimplifiedMap
 
 _STYLES = {"xla": v1.TEXT_STYLE_XLA, "affine": v1.TEXT_STYLE_AFFINE}
@@ -91,7 +83,7 @@ class IndexingMethods(Methods):
         >>> str(found.map), found.removed_ranges
         ('()[s0] -> (s0), domain: s0 in [0, 3]', (0,))
         """
-        request = v1.SimplifyMapRequest(maps=[map_input(value)], remove_unused_variables=True)
+        request = v1.SimplifyMapRequest(maps=[inputs.map_input(value)], remove_unused_variables=True)
         response = await self._transport.call("SimplifyMap", request, v1.SimplifyMapResponse, timeout)
         simplified = response.maps[0]
         return SimplifiedMap(
@@ -134,7 +126,7 @@ class IndexingMethods(Methods):
         >>> client.evaluate_map("(d0)[s0] -> (d0 * 4 + s0), domain: d0 in [0, 7], s0 in [0, 3]", (2, 3))
         (11,)
         """
-        results, inside = await self._values(value, [one_row(point, "point")], timeout)
+        results, inside = await self._values(value, [inputs.one_row(point, "point")], timeout)
         return tuple(results[0].tolist()) if inside[0] else None
 
     @answer
@@ -153,36 +145,38 @@ class IndexingMethods(Methods):
         return await self._values(value, points, timeout)
 
     async def _parsed(self, values: Iterable[AnyMap], timeout: float | None) -> list[IndexingMap]:
-        request = v1.ParseMapRequest(maps=each(values, map_input, "maps"))
+        request = v1.ParseMapRequest(maps=inputs.each(values, inputs.map_input, "maps"))
         response = await self._transport.call("ParseMap", request, v1.ParseMapResponse, timeout)
         return [IndexingMap.from_proto(read.map) for read in response.maps]
 
     async def _simplified(self, values: Iterable[AnyMap], timeout: float | None) -> list[IndexingMap]:
-        request = v1.SimplifyMapRequest(maps=each(values, map_input, "maps"))
+        request = v1.SimplifyMapRequest(maps=inputs.each(values, inputs.map_input, "maps"))
         response = await self._transport.call("SimplifyMap", request, v1.SimplifyMapResponse, timeout)
         return [IndexingMap.from_proto(simplified.map.map) for simplified in response.maps]
 
     async def _composed(
         self, chains: Iterable[Sequence[AnyMap]], raw: bool, timeout: float | None
     ) -> list[IndexingMap]:
-        made = each(chains, lambda chain: v1.MapChain(maps=each(chain, map_input, "maps")), "chains")
-        request = message_of(v1.ComposeMapsRequest, chains=made, raw=raw)
+        made = inputs.each(
+            chains, lambda chain: v1.MapChain(maps=inputs.each(chain, inputs.map_input, "maps")), "chains"
+        )
+        request = inputs.message_of(v1.ComposeMapsRequest, chains=made, raw=raw)
         response = await self._transport.call("ComposeMaps", request, v1.ComposeMapsResponse, timeout)
         return [IndexingMap.from_proto(composed.map) for composed in response.maps]
 
     async def _values(
         self, value: AnyMap, points: ArrayLike, timeout: float | None
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        table = integers(points, "points", 2)
-        fields = {"map": map_input(value)}
+        table = inputs.integers(points, "points", 2)
+        fields = {"map": inputs.map_input(value)}
         try:
             flat, inside = await ask(
-                self._transport, _EVALUATE, fields, table, lambda: 8 * result_count_of(value) + 1, timeout
+                self._transport, _EVALUATE, fields, table, lambda: 8 * inputs.result_count_of(value) + 1, timeout
             )
         except XlashapeError as error:
-            error = of_rows(error, table, "points")
+            error = inputs.of_rows(error, table, "points")
             if isinstance(error, SizeOverflowError):
                 error.path = error.path[:2]  # the error is about a point, not about one of its numbers
             raise error from None
-        width = len(flat) // len(table) if len(table) else result_count_of(value)
+        width = len(flat) // len(table) if len(table) else inputs.result_count_of(value)
         return flat.reshape(len(table), width), inside

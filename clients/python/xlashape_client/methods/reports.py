@@ -18,22 +18,7 @@ from xlashape.reports.report import Option, report_of, rpc_of
 from xlashape.reports.selection import bytes_of
 from xlashape.reports.tiles import integers_of
 from xlashape.shape import Shape
-from xlashape_client.answers import (
-    ReceivedCollectives,
-    ReceivedCopies,
-    ReceivedCost,
-    ReceivedDiff,
-    ReceivedEquivalent,
-    ReceivedMap,
-    ReceivedMemory,
-    ReceivedProfile,
-    ReceivedReads,
-    ReceivedSize,
-    ReceivedSummary,
-    ReceivedTile,
-    ReceivedVerify,
-    ReceivedWhy,
-)
+from xlashape_client import answers
 from xlashape_client.faces import Methods, answer
 from xlashape_client.inputs import AnyModule, AnyShape, message_of, shape_input
 from xlashape_client.transport import Transport
@@ -132,7 +117,7 @@ class ReportMethods(Methods):
         max_rows: int | None = None,
         argument: str | int = "",
         timeout: float | None = None,
-    ) -> ReceivedMemory:
+    ) -> answers.ReceivedMemory:
         """The peak of a program's memory and the values that live at that time: the answer of `xlashape.memory`, with
         plain values.
 
@@ -166,7 +151,7 @@ class ReportMethods(Methods):
         max_rows: int | None = None,
         argument: str | int = "",
         timeout: float | None = None,
-    ) -> ReceivedDiff:
+    ) -> answers.ReceivedDiff:
         """What changed from one module to another: the answer of `xlashape.diff`, with plain values.
 
         `ignore` names what does not count, such as "layout" or "moved". With `schedule` a different schedule is a
@@ -194,7 +179,7 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         max_rows: int | None = None,
         timeout: float | None = None,
-    ) -> ReceivedEquivalent:
+    ) -> answers.ReceivedEquivalent:
         """Whether two modules compute the same: the answer of `xlashape.equivalent`, with plain values.
 
         `seed` draws other inputs. `frames` is that of `memory`. The only section is "", the stages of a directory,
@@ -222,7 +207,7 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("", "fine"),
         max_rows: int | None = None,
         timeout: float | None = None,
-    ) -> ReceivedSummary:
+    ) -> answers.ReceivedSummary:
         """What stands out in a program, what mends it, and what is fine: the answer of `xlashape.summary`, with plain
         values.
 
@@ -248,7 +233,7 @@ class ReportMethods(Methods):
         max_rows: int | None = None,
         argument: str | int = "",
         timeout: float | None = None,
-    ) -> ReceivedCopies:
+    ) -> answers.ReceivedCopies:
         """The instructions that only move data, and what forced each of them: the answer of `xlashape.copies`, with
         plain values.
 
@@ -276,7 +261,7 @@ class ReportMethods(Methods):
         max_rows: int | None = None,
         argument: str | int = "",
         timeout: float | None = None,
-    ) -> ReceivedCollectives:
+    ) -> answers.ReceivedCollectives:
         """What a program sends between devices: the answer of `xlashape.collectives`, with plain values.
 
         `mesh` names the axes of the mesh, as `data=4,model=2`. `target` is a device of the table of targets, whose
@@ -312,7 +297,7 @@ class ReportMethods(Methods):
         max_rows: int | None = None,
         argument: str | int = "",
         timeout: float | None = None,
-    ) -> ReceivedCost:
+    ) -> answers.ReceivedCost:
         """The FLOPs and bytes of a program and of its instructions: the answer of `xlashape.cost`, with plain values.
 
         `as_xla` counts as XLA's HloCostAnalysis does. `target` is a device of the table of targets; `peak` in FLOP/s
@@ -348,7 +333,7 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         max_rows: int | None = None,
         timeout: float | None = None,
-    ) -> ReceivedWhy:
+    ) -> answers.ReceivedWhy:
         """Why buffers are as large as they are, and what would make them smaller: the answer of `xlashape.why`, with
         plain values.
 
@@ -384,7 +369,7 @@ class ReportMethods(Methods):
         max_rows: int | None = None,
         argument: str | int = "",
         timeout: float | None = None,
-    ) -> ReceivedSize:
+    ) -> answers.ReceivedSize:
         """How many bytes a shape or the buffers of a module take: the answer of `xlashape size`, with plain values.
 
         `order` is "padding" (the default), "bytes" or "module"; `computation` selects the instructions of one
@@ -423,7 +408,7 @@ class ReportMethods(Methods):
         max_rows: int | None = None,
         argument: str | int = "",
         timeout: float | None = None,
-    ) -> ReceivedReads:
+    ) -> answers.ReceivedReads:
         """What instructions read, how efficiently, and how many bytes they fetch in vain: the answer of
         `xlashape.reads`, with plain values.
 
@@ -463,7 +448,7 @@ class ReportMethods(Methods):
         max_rows: int | None = None,
         argument: str | int = "",
         timeout: float | None = None,
-    ) -> ReceivedProfile:
+    ) -> answers.ReceivedProfile:
         """Where the time of a profile goes, by instruction: the answer of `xlashape.profile`, with plain values.
 
         `profile` is the content of an .xplane.pb or a .trace.json.gz, its path, or the directory that JAX's profiler
@@ -501,7 +486,7 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         max_rows: int | None = None,
         timeout: float | None = None,
-    ) -> ReceivedMap:
+    ) -> answers.ReceivedMap:
         """What one instruction of the module reads, or each instruction, as the text of maps: the answer of
         `xlashape map`, with plain values.
 
@@ -548,7 +533,7 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         max_rows: int | None = None,
         timeout: float | None = None,
-    ) -> ReceivedTile:
+    ) -> answers.ReceivedTile:
         """The tile of each operand that a tile of an instruction's output reads: the answer of `xlashape tile`, with
         plain values.
 
@@ -585,7 +570,7 @@ class ReportMethods(Methods):
         sections: Iterable[str] = ("",),
         max_rows: int | None = None,
         timeout: float | None = None,
-    ) -> ReceivedVerify:
+    ) -> answers.ReceivedVerify:
         """The rules of XLA's verifier that a module breaks: the answer of `xlashape verify`, with plain values. The
         options are those of `xlashape.hlo.verify`.
 

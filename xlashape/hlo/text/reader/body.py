@@ -15,15 +15,8 @@ from xlashape.hlo.ir import HloComputation, HloInstruction, TextMetadata
 from xlashape.hlo.ops.calls import CALLED
 from xlashape.hlo.ops.operation import Contents, Operation
 from xlashape.hlo.ops.registry import OPERATIONS
-from xlashape.hlo.text.reader.instruction import (
-    HEAD,
-    NO_NAME,
-    SPACE,
-    begins_instruction,
-    finish_right,
-    parse_instruction,
-    shape_and_opcode,
-)
+from xlashape.hlo.text.reader import instruction
+from xlashape.hlo.text.reader.instruction import HEAD, SPACE, parse_instruction
 from xlashape.hlo.text.reader.state import Body, State
 from xlashape.hlo.tokens import NAME, SHAPE, HloCursor
 from xlashape.hlo.values.metadata import OP_METADATA, parse_metadata
@@ -90,17 +83,17 @@ def parse_instruction_text(state: State, computation: HloComputation) -> None:
     body.open = True
     cursor = state.cursor
     cursor.skip_space()
-    if begins_instruction(cursor):
+    if instruction.begins_instruction(cursor):
         parse_instruction(body, HEAD.match(cursor.text, cursor.at))
         body.root = body.instructions[-1]
         body.finish()
         return
-    shape, opcode, at = shape_and_opcode(body)
+    shape, opcode, at = instruction.shape_and_opcode(body)
     if shape is None:
         cursor.at = at
         cursor.fail("an instruction: its name and ' = ', or its shape")
     cursor.expect("(")
-    body.root = finish_right(body, "_", shape, opcode, at, 0)
+    body.root = instruction.finish_right(body, "_", shape, opcode, at, 0)
     body.finish()
 
 
@@ -161,7 +154,7 @@ def _read_lines(body: Body, last: HloInstruction | None) -> HloInstruction | Non
             break
         root, name, shape_text, opcode, inside, rest = match.groups()
         row = OPERATIONS.get(opcode)
-        if row is None or row.async_step is not None or name in names or name in NO_NAME:
+        if row is None or row.async_step is not None or name in names or name in instruction.NO_NAME:
             break
         said: bytes | TextMetadata = b""
         begin = rest.find(_METADATA_BEGINS) if rest else -1

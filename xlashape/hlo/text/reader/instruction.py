@@ -23,16 +23,9 @@ from xlashape.hlo.literal import parse_literal
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import AsyncStep, Contents
 from xlashape.hlo.ops.registry import OPERATIONS
+from xlashape.hlo.text.reader import attributes as attribute_reader
 from xlashape.hlo.text.reader.asynchronous import complete_step, complete_wrapped_start
-from xlashape.hlo.text.reader.attributes import (
-    Form,
-    complete_instruction,
-    complete_parameter,
-    complete_tuple_element,
-    form_of,
-    origin_of_element,
-    parse_attributes,
-)
+from xlashape.hlo.text.reader.attributes import Form
 from xlashape.hlo.text.reader.state import MAX_DEPTH, Body, ParsedShape
 from xlashape.hlo.tokens import KEYWORDS, NAME, RESERVED, SHAPE, HloCursor
 from xlashape.hlo.values.attribute import FIELDS
@@ -213,7 +206,7 @@ def finish_right(
     wrapped = ""
     form = row = OPERATIONS.get(opcode)
     if form is None or row is None:
-        found = form_of(opcode)
+        found = attribute_reader.form_of(opcode)
         if found is None:
             raise cursor.error(f"unknown opcode {opcode!r}", at=opcode_at, expected="an opcode", found=opcode)
         row, form, wrapped = found
@@ -229,7 +222,7 @@ def finish_right(
     else:
         number = parse_parameter_number(body)
     # An operation within operands has no attributes: a comma after it separates operands.
-    attributes = parse_attributes(body, form, wrapped, nested=depth > 0)
+    attributes = attribute_reader.parse_attributes(body, form, wrapped, nested=depth > 0)
     operands = tuple([each for each in given if each is not None])
     if len(operands) < len(given):
         return None
@@ -242,8 +235,10 @@ def finish_right(
         made = complete_wrapped_start(state, computation, name, shape, operands, attributes, opcode_at, wrapped)
     else:
         if opcode == Opcode.GET_TUPLE_ELEMENT and operands[0].opcode is Opcode.TUPLE and "origin" not in attributes:
-            data = origin_of_element(operands[0], attributes)
-        made = complete_instruction(state, computation, name, shape, row, data, operands, attributes, opcode_at)
+            data = attribute_reader.origin_of_element(operands[0], attributes)
+        made = attribute_reader.complete_instruction(
+            state, computation, name, shape, row, data, operands, attributes, opcode_at
+        )
         if row.async_step is not None:
             complete_step(state, made, row.async_step, attributes, opcode_at, wrapped)
     if number >= 0:
@@ -337,7 +332,7 @@ def _tuple_element(body: Body, operand: HloInstruction | None, number: int) -> H
                 expected="an element of a tuple",
                 found=str(number),
             )
-        made = complete_tuple_element(body.state, operand, number)
+        made = attribute_reader.complete_tuple_element(body.state, operand, number)
         element = body.elements[operand, number] = body.add(made)
     return element
 
@@ -408,7 +403,7 @@ def _operand(body: Body, depth: int) -> list[HloInstruction | None]:
 
 def _outside(body: Body, name: str, shape: ParsedShape) -> HloInstruction:
     number = len(body.parameters)
-    made = complete_parameter(body.state, body.computation, name, shape, number)
+    made = attribute_reader.complete_parameter(body.state, body.computation, name, shape, number)
     body.parameters[number] = made
     body.names[name] = made
     return body.add(made)

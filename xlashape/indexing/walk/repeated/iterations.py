@@ -42,7 +42,7 @@ from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.hlo.ops.operation import ReadPattern
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.operand_indexing import Knowledge, OperandIndexing, ReplicaIndexing, RuntimeVariable
-from xlashape.indexing.ops.op import everything, identity
+from xlashape.indexing.ops.rows import everything, identity
 from xlashape.indexing.walk.coroutines import Coroutine
 from xlashape.indexing.walk.dependencies import origin
 from xlashape.limits import spend

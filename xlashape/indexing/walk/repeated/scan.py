@@ -38,19 +38,12 @@ from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloInstruction
 from xlashape.indexing.answers.leaves import dims_of, leaf_sizes
 from xlashape.indexing.answers.operand_indexing import OperandIndexing, OperandIndexingSet, ReplicaIndexing, set_of
-from xlashape.indexing.ops.op import identity
+from xlashape.indexing.ops.rows import identity
 from xlashape.indexing.walk.coroutines import ACCESSES, FROM_RESULT, ComputationRequest, Coroutine, MapsCoroutine
 from xlashape.indexing.walk.dependencies import Dependencies, reachable_from, reaching, successors_first
 from xlashape.indexing.walk.instruction_answers import check_output
-from xlashape.indexing.walk.repeated.iterations import (
-    MAX_INSTRUCTIONS,
-    Compose,
-    Dims,
-    Frontiers,
-    StateWalk,
-    every_element,
-    start_at,
-)
+from xlashape.indexing.walk.repeated import iterations
+from xlashape.indexing.walk.repeated.iterations import Compose, Dims, Frontiers, StateWalk
 from xlashape.indexing.walk.repeated.repetition import LoopBody
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, VariableKind, const, dim, rng
 from xlashape.symbolic.expr.expression import substitute_in_map
@@ -86,7 +79,7 @@ class Scan:
         self.instruction = instruction
         self.known = known
         self.compose = compose
-        self.is_followed = known.contents.instructions <= MAX_INSTRUCTIONS
+        self.is_followed = known.contents.instructions <= iterations.MAX_INSTRUCTIONS
         """Whether the maps of the body are followed, instead of the dependencies between arrays alone."""
         proto = instruction.details
         self.body = instruction.called_computations[0]
@@ -170,7 +163,7 @@ class _ScanWalk:
             exchanges = scan.known.contents.exchanges
             walk = StateWalk(scan.body, self.source.sizes, sizes, self._step_maps, scan.compose, exchanges=exchanges)
             try:
-                followed = yield from walk.frontiers(start_at(self.source.sizes, _SOURCE), scan.count)
+                followed = yield from walk.frontiers(iterations.start_at(self.source.sizes, _SOURCE), scan.count)
                 # The first frontier holds the source alone; lag 0 is what the first step of the walk reaches.
                 followed = Frontiers(followed.listed[1:], followed.period)
             except LimitExceededError as error:
@@ -243,7 +236,9 @@ class _ScanWalk:
         """The accesses of steps that were not followed, from a lag on: every element."""
         if not self._depends_on(number):
             return []
-        access = every_element(self.source.sizes, target.sizes, 0, exchanges=self.scan.known.contents.exchanges)
+        access = iterations.every_element(
+            self.source.sizes, target.sizes, 0, exchanges=self.scan.known.contents.exchanges
+        )
         if self.source.step is not None and target.step is not None:
             return [access]
         return list(self._placed(access, target, _Lags(least_lag, self.scan.count)))

@@ -35,7 +35,7 @@ from typing import NamedTuple, TypeAlias
 
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.indexing.answers.operand_indexing import OperandIndexing, OperandIndexingSet
-from xlashape.indexing.ops.op import identity
+from xlashape.indexing.ops.rows import identity
 from xlashape.indexing.walk.coroutines import FROM_RESULT, ComputationRequest, Coroutine
 from xlashape.indexing.walk.repeated.counters import Counters, Piece, Pieces, clamped, overlaps
 from xlashape.indexing.walk.repeated.iterations import (

@@ -32,7 +32,7 @@ from xlashape.errors import InvalidModuleError, LimitExceededError
 from xlashape.hlo import HloComputation, HloInstruction
 from xlashape.indexing.answers.leaves import leaf_sizes, scalar_value
 from xlashape.indexing.answers.operand_indexing import NOT_ACCESSED, OperandIndexing, OperandIndexingSet, set_of
-from xlashape.indexing.ops.op import everything, identity, to_scalar
+from xlashape.indexing.ops.rows import everything, identity, to_scalar
 from xlashape.indexing.walk.coroutines import ACCESSES, FROM_RESULT, ComputationRequest, Coroutine, MapsCoroutine
 from xlashape.indexing.walk.dependencies import (
     Dependencies,
@@ -45,18 +45,9 @@ from xlashape.indexing.walk.dependencies import (
     successors_first,
 )
 from xlashape.indexing.walk.instruction_answers import check_output
+from xlashape.indexing.walk.repeated import iterations
 from xlashape.indexing.walk.repeated.counters import Counters
-from xlashape.indexing.walk.repeated.iterations import (
-    MAX_INSTRUCTIONS,
-    Compose,
-    Dims,
-    Frontier,
-    StateWalk,
-    StepMaps,
-    ValueNumbers,
-    every_element,
-    start_at,
-)
+from xlashape.indexing.walk.repeated.iterations import Compose, Dims, Frontier, StateWalk, StepMaps, ValueNumbers
 from xlashape.indexing.walk.repeated.repetition import LoopBody
 from xlashape.indexing.walk.repeated.timed import TimedWalk
 from xlashape.indexing.walk.repeated.trip_count import stated, trip_count
@@ -135,7 +126,7 @@ class WhileLoop:
     def _followed_back(self, output: int) -> MapsCoroutine:
         dims = self.arrays[output]
         walk = self._state_walk(self.body, dims, self._maps_back)
-        first = start_at(dims, output)
+        first = iterations.start_at(dims, output)
         if self.count is not None:
             if self._timed is not None and (yield from self._varies(output)):
                 found = yield from self._timed.from_output(output)
@@ -175,7 +166,7 @@ class WhileLoop:
     def from_operand(self, leaf: int) -> MapsCoroutine:
         """One set for each leaf of the result."""
         dims = self.arrays[leaf]
-        first = start_at(dims, leaf)
+        first = iterations.start_at(dims, leaf)
         if self.count == 0:
             return self._sets_by_leaf(first)
         if self._is_followed():
@@ -190,13 +181,13 @@ class WhileLoop:
         decides = bool(dependents & self._leaves_of_condition())
         for output, is_changed in enumerate(self.is_changed):
             if is_changed and (decides or dependents >> output & 1):
-                access = every_element(dims, self.arrays[output], output, exchanges=body.contents.exchanges)
+                access = iterations.every_element(dims, self.arrays[output], output, exchanges=body.contents.exchanges)
                 first[output] = {access: None}
         return self._sets_by_leaf(first)
 
     def _followed_forward(self, leaf: int) -> MapsCoroutine:
         dims = self.arrays[leaf]
-        first = start_at(dims, leaf)
+        first = iterations.start_at(dims, leaf)
         walk = self._state_walk(self.body, dims, self._maps_forward)
         if self.count is not None:
             last = (yield from walk.frontiers(first, self.count)).after(self.count)
@@ -244,7 +235,7 @@ class WhileLoop:
     def _is_followed(self) -> bool:
         """Whether the maps of the body are followed, instead of the dependencies between arrays alone."""
         instructions = sum(known.contents.instructions for known in self._body_and_condition())
-        is_followed = not self._is_given_up and instructions <= MAX_INSTRUCTIONS
+        is_followed = not self._is_given_up and instructions <= iterations.MAX_INSTRUCTIONS
         if is_followed and self._repetition is None:
             self._repetition = LoopBody(None)
             if self.count:
@@ -282,7 +273,7 @@ def _every_element_of(dims: Dims, arrays: tuple[Dims, ...], mattering: int, exch
     """Every element of the arrays in the set `mattering`."""
     return OperandIndexingSet(
         [
-            every_element(dims, sizes, leaf, exchanges=exchanges)
+            iterations.every_element(dims, sizes, leaf, exchanges=exchanges)
             for leaf, sizes in enumerate(arrays)
             if mattering >> leaf & 1
         ]
