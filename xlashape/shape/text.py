@@ -32,7 +32,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from math import prod
-from typing import ClassVar, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from xlashape import limits
 from xlashape.base.caches import BoundedCache
@@ -62,9 +62,24 @@ _STATIC = {rank: (False,) * rank for rank in range(16)}
 _PART = re.compile(r"[A-Z]+|#|\*")
 _LEVEL = re.compile(r"[DCSH]\+?~?")
 _TYPE = re.compile(r"unknown_-?[0-9]+|[A-Za-z_][A-Za-z0-9_]*")
-_PARTS = ("D", "T", "L", "#", "*", "E", "S", "SC", "P", "M")
-_TILE_LETTERS = (("*", COMBINE), ("d", WHOLE_DIMENSION))
 _INVALID = PrimitiveType.PRIMITIVE_TYPE_INVALID
+_LEVELS = "D"
+_FIELDS: dict[str, tuple[str, object]] = {
+    "T": ("tiles", ()),
+    "L": ("tail_padding_alignment_in_elements", 1),
+    "#": ("index_primitive_type", _INVALID),
+    "*": ("pointer_primitive_type", _INVALID),
+    "E": ("element_size_in_bits", 0),
+    "S": ("memory_space", 0),
+    "SC": ("split_configs", ()),
+    "P": ("physical_shape", None),
+    "M": ("dynamic_shape_metadata_prefix_bytes", 0),
+}
+"""The letters of a part of a layout → the field that it has, and the value that is not written. In the order of text,
+where `_LEVELS` comes first.
+"""
+_PARTS = (_LEVELS, *_FIELDS)
+_TILE_LETTERS = (("*", COMBINE), ("d", WHOLE_DIMENSION))
 
 
 def parsed_bytes(text: str) -> int:
@@ -158,18 +173,7 @@ class ShapeParser(Generic[_Shape, _Layout]):
         if has_parts:
             parts.read()
         try:
-            return self._make_layout(
-                order,
-                parts.tiles,
-                parts.numbers.get("L", 1),
-                parts.types.get("#", _INVALID),
-                parts.types.get("*", _INVALID),
-                parts.numbers.get("E", 0),
-                parts.numbers.get("S", 0),
-                parts.splits,
-                None,
-                parts.numbers.get("M", 0),
-            )
+            return self._make_layout(order, **parts.fields)
         except InvalidArgumentError as error:
             _raise_located(cursor, error, positions, start)
 
@@ -327,22 +331,11 @@ def _parse_size(cursor: Cursor) -> int:
 class _Parts:
     """The parts of a layout after its ':'. `read` also writes into `positions` where in the text each field is."""
 
-    _FIELDS: ClassVar[dict[str, str]] = {
-        "L": "tail_padding_alignment_in_elements",
-        "E": "element_size_in_bits",
-        "S": "memory_space",
-        "M": "dynamic_shape_metadata_prefix_bytes",
-        "#": "index_primitive_type",
-        "*": "pointer_primitive_type",
-    }
-
     def __init__(self, cursor: Cursor, positions: dict[FieldPath, int]) -> None:
         self.cursor = cursor
         self.positions = positions
-        self.tiles: list[Tile] = []
-        self.splits: list[SplitConfig] = []
-        self.numbers: dict[str, int] = {}
-        self.types: dict[str, PrimitiveType] = {}
+        self.fields: dict[str, Any] = {}
+        """The fields of the layout that the text has, by name."""
 
     def read(self) -> None:
         cursor = self.cursor
@@ -363,37 +356,31 @@ class _Parts:
             left = left[left.index(letters) + 1 :]
             start = cursor.at
             cursor.at += len(letters)
-            if letters in self._FIELDS:
-                self.positions[self._FIELDS[letters],] = start
             self._read_part(letters, start)
 
     def _read_part(self, letters: str, start: int) -> None:
         cursor = self.cursor
         cursor.expect("(")
-        if letters == "T":
-            while True:
-                self._read_tile()
-                if not cursor.accept("("):
-                    return
-        elif letters == "SC":
-            while True:
-                self._read_split()
-                if not cursor.accept("("):
-                    return
-        elif letters == "D":
+        if letters in ("T", "SC"):
+            read = self._read_tile if letters == "T" else self._read_split
+            found = self.fields[_FIELDS[letters][0]] = list[Any]()
+            found.append(read())
+            while cursor.accept("("):
+                found.append(read())
+            return
+        if letters == _LEVELS:
             self._drop_levels()
         elif letters == "P":
             raise cursor.error("a physical shape belongs to a sparse array, and this one is dense", at=start)
-        elif letters in "#*":
-            self.types[letters] = _parse_integer_type(cursor)
         else:
+            field, _ = _FIELDS[letters]
             cursor.skip_space()
-            self.positions[self._FIELDS[letters],] = cursor.at
-            self.numbers[letters] = cursor.parse_int(self._FIELDS[letters])
+            self.positions[field,] = start if letters in "#*" else cursor.at
+            self.fields[field] = _parse_integer_type(cursor) if letters in "#*" else cursor.parse_int(field)
         if not cursor.accept(")"):
             cursor.fail(f"')' of {letters}")
 
-    def _read_tile(self) -> None:
+    def _read_tile(self) -> Tile:
         cursor = self.cursor
         sizes: list[int] = []
         positions: dict[FieldPath, int] = {}
@@ -403,16 +390,16 @@ class _Parts:
             letter = next((size for letter, size in _TILE_LETTERS if cursor.accept(letter)), None)
             sizes.append(cursor.parse_int("a tile size, '*' or 'd'") if letter is None else letter)
         try:
-            self.tiles.append(Tile(sizes))
+            return Tile(sizes)
         except InvalidArgumentError as error:
             _raise_located(cursor, error, positions, start)
 
-    def _read_split(self) -> None:
+    def _read_split(self) -> SplitConfig:
         cursor = self.cursor
         positions: dict[FieldPath, int] = {}
         cursor.skip_space()
         start = cursor.at
-        self.positions["split_configs", len(self.splits), "dimension"] = start
+        self.positions["split_configs", len(self.fields["split_configs"]), "dimension"] = start
         dimension = cursor.parse_int("a dimension number")
         cursor.expect(":")
         indices: list[int] = []
@@ -420,7 +407,7 @@ class _Parts:
             positions["split_indices", len(indices)] = at
             indices.append(cursor.parse_int("a split index"))
         try:
-            self.splits.append(SplitConfig(dimension, indices))
+            return SplitConfig(dimension, indices)
         except InvalidArgumentError as error:
             _raise_located(cursor, error, positions, start)
 
@@ -515,24 +502,11 @@ def _tuple_text(shape: ShapeFields, *, layout: bool) -> str:
 
 def layout_text(layout: LayoutFields) -> str:
     """XLA's text of a layout, braces included."""
-    parts: list[str] = []
-    if layout.tiles:
-        parts.append("T" + "".join(map(str, layout.tiles)))
-    if layout.tail_padding_alignment_in_elements != 1:
-        parts.append(f"L({layout.tail_padding_alignment_in_elements})")
-    if layout.index_primitive_type is not _INVALID:
-        parts.append(f"#({layout.index_primitive_type.text})")
-    if layout.pointer_primitive_type is not _INVALID:
-        parts.append(f"*({layout.pointer_primitive_type.text})")
-    if layout.element_size_in_bits:
-        parts.append(f"E({layout.element_size_in_bits})")
-    if layout.memory_space:
-        parts.append(f"S({layout.memory_space})")
-    if layout.split_configs:
-        parts.append("SC" + "".join(map(str, layout.split_configs)))
-    if layout.physical_shape is not None:
-        parts.append(f"P({layout.physical_shape})")
-    if layout.dynamic_shape_metadata_prefix_bytes:
-        parts.append(f"M({layout.dynamic_shape_metadata_prefix_bytes})")
+    parts = ""
+    for letters, (field, unwritten) in _FIELDS.items():
+        value = getattr(layout, field)
+        if value != unwritten:
+            each = "".join(map(str, value)) if isinstance(unwritten, tuple) else f"({value})"
+            parts += letters + each
     order = ",".join(map(str, layout.minor_to_major))
-    return "{" + order + (":" + "".join(parts) if parts else "") + "}"
+    return "{" + order + (f":{parts}" if parts else "") + "}"

@@ -31,7 +31,7 @@ from xlashape.hlo.values.replica_groups import SOURCE_TARGET_PAIRS, ReplicaGroup
 from xlashape.indexing.answers.leaves import dims_of, leaves
 from xlashape.indexing.ops.op import NOT_ACCESSED, Access, Op, Replicas, Row, Rows, SparseRows, require, require_dims
 from xlashape.indexing.ops.register import input_to_output, keyed_by, output_to_input, without_bounds
-from xlashape.indexing.ops.rows import everything, identity, make_map
+from xlashape.indexing.ops.rows import across, everything, identity, make_map
 from xlashape.proto import xla
 from xlashape.symbolic import Expr, IndexingMap, Interval, const, dim, rng, rt
 
@@ -292,7 +292,7 @@ def _exchanged(op: Op) -> tuple[Access, ...]:
     require(source == dims, "changes the shape")
     if count is None:
         # The number of blocks is not known, so an element may go to any index along the dimension.
-        moved = make_map(dims, _with_index(len(dims), axis, rng(0)), ranges=[dims[axis]])
+        moved = across(dims, dims, {axis})
         return (Access(moved, replicas=Replicas(IndexingMap.undefined(), op.attributes.groups), is_conservative=True),)
     require(dims[axis] % count == 0, f"splits {dims[axis]} elements into {count} blocks")
     size = max(1, dims[axis] // count)
@@ -591,7 +591,7 @@ def ragged_all_to_all_output_to_input(op: Op, output: int) -> Rows:
     """
     operand, dims, rows, share = _exchange(op)
     group = all_of_group(dims, op.attributes)
-    sent = make_map(dims, [rng(0), *(dim(d) for d in range(1, len(dims)))], ranges=operand[:1])
+    sent = across(dims, operand, {0})
     whole = everything(dims, rows)
     if share is None:
         offsets = whole._replace(replicas=group)
@@ -611,7 +611,7 @@ def ragged_all_to_all_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     if operand == 1:
         return (identity(dims),)
     if operand == 0:
-        sent = make_map(source, [rng(0), *(dim(d) for d in range(1, len(source)))], ranges=dims[:1])
+        sent = across(source, dims, {0})
         return ((Access(sent, replicas=all_of_group(source, op.attributes)),),)
     whole = everything(rows, dims)
     if operand == 5:

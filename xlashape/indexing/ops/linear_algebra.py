@@ -15,9 +15,9 @@ from xlashape.hlo.values.enums import CHOLESKY_LOWER, FFT_TYPE, LEFT_SIDE, TRANS
 from xlashape.hlo.values.plain import FFT_LENGTH
 from xlashape.indexing.ops.op import Access, Op, Rows, require
 from xlashape.indexing.ops.register import input_to_output, output_to_input
-from xlashape.indexing.ops.rows import make_map
+from xlashape.indexing.ops.rows import across, make_map
 from xlashape.proto import xla
-from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
+from xlashape.symbolic import Expr, Interval, dim, rng
 
 
 class _Transform(NamedTuple):
@@ -53,18 +53,19 @@ def _options(instruction: xla.HloInstructionProto) -> _Options:
 @output_to_input(Opcode.FFT, attributes=_transform)
 def fft_output_to_input(op: Op, output: int) -> Rows:
     """An output element depends on all elements along the transformed dimensions, which are the last ones."""
-    source, out = _transformed_sizes(op)
-    return ((Access(_whole_lines(op, out, source)),),)
+    source, out, transformed = _transformed_sizes(op)
+    return ((Access(across(out, source, transformed)),),)
 
 
 @input_to_output(Opcode.FFT, attributes=_transform)
 def fft_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An element takes part in all output elements along the transformed dimensions."""
-    source, out = _transformed_sizes(op)
-    return ((Access(_whole_lines(op, source, out)),),)
+    source, out, transformed = _transformed_sizes(op)
+    return ((Access(across(source, out, transformed)),),)
 
 
-def _transformed_sizes(op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _transformed_sizes(op: Op) -> tuple[tuple[int, ...], tuple[int, ...], range]:
+    """The sizes of operand and output, and the transformed dimensions."""
     op.require_operands(1)
     lengths: _Transform = op.attributes
     source, out, rank = op.operand_dims(0), op.output_dims(0), len(lengths.operand)
@@ -76,16 +77,7 @@ def _transformed_sizes(op: Op) -> tuple[tuple[int, ...], tuple[int, ...]]:
         and out[batch:] == lengths.output,
         f"transforms {list(source)} to {list(out)}, not {list(lengths.operand)} to {list(lengths.output)}",
     )
-    return source, out
-
-
-def _whole_lines(op: Op, dims: tuple[int, ...], target: tuple[int, ...]) -> IndexingMap:
-    """The same index along the batch dimensions, every index along the transformed ones."""
-    rank = len(op.attributes.operand)
-    batch = len(dims) - rank
-    results: list[Expr] = [dim(d) for d in range(batch)]
-    results += [rng(i) for i in range(rank)]
-    return make_map(dims, results, ranges=target[batch:])
+    return source, out, range(batch, len(out))
 
 
 def _square(op: Op) -> tuple[tuple[int, ...], int, list[Expr]]:

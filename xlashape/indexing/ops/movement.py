@@ -13,9 +13,9 @@ from xlashape.hlo.values.window import PADDING, PaddingConfig, PaddingDimension
 from xlashape.indexing.answers.leaves import WITHOUT_BOUND, dims_of
 from xlashape.indexing.ops.op import Access, Malformed, Op, Rows, require, require_dims
 from xlashape.indexing.ops.register import input_to_output, output_to_input, unknown, without_bounds
-from xlashape.indexing.ops.rows import everything, make_map, to_scalar
+from xlashape.indexing.ops.rows import aligned, everything, make_map, to_scalar
 from xlashape.limits import spend
-from xlashape.symbolic import Expr, IndexingMap, Interval, dim, rng
+from xlashape.symbolic import Expr, IndexingMap, Interval, dim
 
 # The steps of a budget that making the map of one operand takes: tens of microseconds.
 _OPERAND_STEPS = 8
@@ -27,23 +27,15 @@ without_bounds(Opcode.BROADCAST, Opcode.TRANSPOSE, Opcode.REVERSE, Opcode.CONCAT
 @output_to_input(Opcode.BROADCAST, attributes=DIMENSIONS)
 def broadcast_output_to_input(op: Op, output: int) -> Rows:
     """An output element reads the operand's element with its index along the dimensions that the operand has."""
-    dims = _broadcast(op)
-    return ((Access(make_map(op.output_dims(output), [dim(d) for d in dims])),),)
+    dims, out = _broadcast(op), op.output_dims(output)
+    return ((Access(aligned(out, range(len(out)), op.operand_dims(0), dims)),),)
 
 
 @input_to_output(Opcode.BROADCAST, attributes=DIMENSIONS)
 def broadcast_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """An element goes to the same index along the operand's dimensions, and to every index along the new ones."""
     dims, out = _broadcast(op), op.output_dims(0)
-    results: list[Expr] = []
-    ranges: list[int] = []
-    for d, size in enumerate(out):
-        if d in dims:
-            results.append(dim(dims.index(d)))
-        else:
-            results.append(rng(len(ranges)))
-            ranges.append(size)
-    return ((Access(make_map(op.operand_dims(operand, leaf), results, ranges=ranges)),),)
+    return ((Access(aligned(op.operand_dims(operand, leaf), dims, out, range(len(out)))),),)
 
 
 def _broadcast(op: Op) -> tuple[int, ...]:
@@ -61,15 +53,15 @@ def _broadcast(op: Op) -> tuple[int, ...]:
 @output_to_input(Opcode.TRANSPOSE, attributes=DIMENSIONS)
 def transpose_output_to_input(op: Op, output: int) -> Rows:
     """Output dimension i is the operand's dimension permutation[i]."""
-    permutation = _transpose(op)
-    return ((Access(_permuted(op.output_dims(output), permutation)),),)
+    permutation, source = _transpose(op), op.operand_dims(0)
+    return ((Access(aligned(op.output_dims(output), permutation, source, range(len(source)))),),)
 
 
 @input_to_output(Opcode.TRANSPOSE, attributes=DIMENSIONS)
 def transpose_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """Output dimension i is the operand's dimension permutation[i]."""
-    permutation = _transpose(op)
-    return ((Access(make_map(op.operand_dims(operand, leaf), [dim(d) for d in permutation])),),)
+    permutation, source = _transpose(op), op.operand_dims(operand, leaf)
+    return ((Access(aligned(source, range(len(source)), op.output_dims(0), permutation)),),)
 
 
 def _transpose(op: Op) -> tuple[int, ...]:
@@ -82,11 +74,6 @@ def _transpose(op: Op) -> tuple[int, ...]:
         lambda: f"cannot transpose {list(source)} to {list(out)} by {list(permutation)}",
     )
     return permutation
-
-
-def _permuted(dims: tuple[int, ...], permutation: tuple[int, ...]) -> IndexingMap:
-    inverse = {d: i for i, d in enumerate(permutation)}
-    return make_map(dims, [dim(inverse[i]) for i in range(len(dims))])
 
 
 @output_to_input(Opcode.REVERSE, attributes=DIMENSIONS)

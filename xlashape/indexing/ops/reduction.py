@@ -13,7 +13,7 @@ from xlashape.hlo.values.window import WindowDimension
 from xlashape.indexing.answers.leaves import dims_of
 from xlashape.indexing.ops.op import NOT_ACCESSED, Access, Op, Rows, require, require_dims
 from xlashape.indexing.ops.register import input_to_output, output_to_input, registered_rule, without_bounds
-from xlashape.indexing.ops.rows import everything, identity, make_map, to_scalar
+from xlashape.indexing.ops.rows import across, aligned, everything, identity, make_map, to_scalar
 from xlashape.indexing.ops.windows import (
     check_window,
     simplified_window_input,
@@ -31,15 +31,7 @@ def reduce_output_to_input(op: Op, output: int) -> Rows:
     """From an output element: all elements along the reduced dimensions of every input, and every initial value."""
     count, source, kept = _reduce(op)
     out = op.output_dims(output)
-    results: list[Expr] = []
-    ranges: list[int] = []
-    for d, size in enumerate(source):
-        if d in kept:
-            results.append(dim(kept.index(d)))
-        else:
-            results.append(rng(len(ranges)))
-            ranges.append(size)
-    read = (Access(make_map(out, results, ranges=ranges)),)
+    read = (Access(aligned(out, kept, source, range(len(source)))),)
     return (read,) * count + (to_scalar(out),) * count
 
 
@@ -50,7 +42,7 @@ def reduce_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     out = op.output_dims(0)
     if operand >= count:
         return ((everything((), out),),) * count
-    return ((Access(make_map(source, [dim(d) for d in kept])),),) * count
+    return ((Access(aligned(source, range(len(source)), out, kept)),),) * count
 
 
 def _reduce(op: Op) -> tuple[int, tuple[int, ...], list[int]]:
@@ -210,16 +202,13 @@ def sort_output_to_input(op: Op, output: int) -> Rows:
     order.
     """
     axis, dims = _sort(op)
-    out = op.output_dims(output)
-    results = [rng(0) if d == axis else dim(d) for d in range(len(dims))]
-    return ((Access(make_map(out, results, ranges=dims[axis : axis + 1])),),) * len(op.operands)
+    return ((Access(across(op.output_dims(output), dims, {axis})),),) * len(op.operands)
 
 
 def sort_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The same index of every output, with every index along the sorted dimension."""
     axis, dims = _sort(op)
-    results = [rng(0) if d == axis else dim(d) for d in range(len(dims))]
-    return ((Access(make_map(dims, results, ranges=dims[axis : axis + 1])),),) * len(op.outputs)
+    return ((Access(across(dims, dims, {axis})),),) * len(op.outputs)
 
 
 def _sort(op: Op) -> tuple[int, tuple[int, ...]]:
@@ -241,17 +230,14 @@ SORT_INPUT_TO_OUTPUT = registered_rule(sort_input_to_output, DIMENSIONS)
 def topk_output_to_input(op: Op, output: int) -> Rows:
     """The operand's whole last dimension."""
     source = _topk(op)
-    read = make_map(op.output_dims(output), [*(dim(d) for d in range(len(source) - 1)), rng(0)], ranges=source[-1:])
-    return ((Access(read),),)
+    return ((Access(across(op.output_dims(output), source, {len(source) - 1})),),)
 
 
 @input_to_output(Opcode.TOPK, attributes=K)
 def topk_input_to_output(op: Op, operand: int, leaf: int) -> Rows:
     """The whole last dimension of both outputs, the values and the indices."""
     source = _topk(op)
-    out = op.output_dims(0)
-    written = make_map(source, [*(dim(d) for d in range(len(source) - 1)), rng(0)], ranges=out[-1:])
-    return ((Access(written),),) * len(op.outputs)
+    return ((Access(across(source, op.output_dims(0), {len(source) - 1})),),) * len(op.outputs)
 
 
 def _topk(op: Op) -> tuple[int, ...]:
@@ -354,13 +340,6 @@ def _all_of_feature(dims: tuple[int, ...], target: tuple[int, ...], feature: int
     """From an element of an array (`dims` is `target`), or from a feature's number (`dims` has one dimension): all
     elements of the feature in an array of sizes `target`.
     """
-    own: Expr = dim(0) if dims is not target else dim(feature)
-    results: list[Expr] = []
-    ranges: list[int] = []
-    for d, size in enumerate(target):
-        if d == feature:
-            results.append(own)
-        else:
-            results.append(rng(len(ranges)))
-            ranges.append(size)
-    return Access(make_map(dims, results, ranges=ranges))
+    if dims is target:
+        return Access(across(dims, target, {*range(len(dims))} - {feature}))
+    return Access(aligned(dims, [feature], target, range(len(target))))

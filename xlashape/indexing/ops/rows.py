@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Hashable, Iterable, Sequence
 
 from xlashape.base.caches import cached
 from xlashape.indexing.answers.leaves import dims_of
@@ -70,6 +70,34 @@ def everything(
     `target`. `is_conservative`: whether that is only because nothing narrower is known to be true."""
     whole = make_map(dims, [rng(i) for i in range(len(target))], ranges=target)
     return Access(whole, leaf, is_conservative=is_conservative)
+
+
+def aligned(
+    dims: Sequence[int], labels: Sequence[Hashable], target: Sequence[int], target_labels: Sequence[Hashable]
+) -> IndexingMap:
+    """From an element of an array of sizes `dims` to those of an array of sizes `target`: the same index along
+    dimensions of one label, every index along those of `target` whose label the first array does not have.
+
+    >>> aligned((2, 3), "ab", (3, 4), "bc")
+    (d0, d1)[s0] -> (d1, s0), domain: d0 in [0, 1], d1 in [0, 2], s0 in [0, 3]
+    """
+    index_of: dict[Hashable, Expr] = {label: dim(d) for d, label in enumerate(labels)}
+    ranges: list[int] = []
+    for label, size in zip(target_labels, target, strict=True):
+        if label not in index_of:
+            index_of[label] = rng(len(ranges))
+            ranges.append(size)
+    return make_map(dims, [index_of[label] for label in target_labels], ranges=ranges)
+
+
+def across(dims: Sequence[int], target: Sequence[int], axes: Container[int]) -> IndexingMap:
+    """From an element to the same index of an array of sizes `target`, with every index along the dimensions `axes`.
+
+    >>> across((2, 3), (2, 5), {1})
+    (d0, d1)[s0] -> (d0, s0), domain: d0 in [0, 1], d1 in [0, 2], s0 in [0, 4]
+    """
+    rank = range(len(dims))
+    return aligned(dims, rank, target, [-1 - d if d in axes else d for d in rank])
 
 
 def every_element(op: Op, output: int) -> Rows:
