@@ -80,6 +80,11 @@ def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
     return np.asarray(found, dtype)
 
 
+def _method(function: Callable[..., Any]) -> Any:
+    """A function of NumPy as a method."""
+    return staticmethod(function)
+
+
 class PlainNumbers(FloatDomain):
     """FieldNumbers of 64 bits; with `rounds`, each result is rounded to its declared type."""
 
@@ -124,29 +129,14 @@ class PlainNumbers(FloatDomain):
         found.real, found.imag = first, second
         return found
 
-    def real(self, x: Array) -> Array:
-        return np.real(x)
-
-    def imag(self, x: Array) -> Array:
-        return np.imag(x)
-
-    def add(self, a: Array, b: Array) -> Array:
-        return np.add(a, b)
-
-    def negate(self, x: Array) -> Array:
-        return np.negative(x)
-
-    def multiply(self, a: Array, b: Array) -> Array:
-        return np.multiply(a, b)
-
-    def divide(self, a: Array, b: Array) -> Array:
-        return np.divide(a, b)
-
-    def remainder(self, a: Array, b: Array) -> Array:
-        return np.fmod(a, b)
-
-    def power(self, a: Array, b: Array) -> Array:
-        return np.power(a, b)
+    real = _method(np.real)
+    imag = _method(np.imag)
+    add = _method(np.add)
+    negate = _method(np.negative)
+    multiply = _method(np.multiply)
+    divide = _method(np.divide)
+    remainder = _method(np.fmod)
+    power = _method(np.power)
 
     def sum(self, x: Array, axes: tuple[int, ...]) -> Array:
         return np.asarray(x.sum(axes))
@@ -155,56 +145,35 @@ class PlainNumbers(FloatDomain):
         np.add.at(out, places, values)
         return out
 
-    def matmul(self, a: Array, b: Array) -> Array:
-        return np.matmul(a, b)
+    matmul = _method(np.matmul)
 
     def compare(self, direction: str, a: Array, b: Array, *, total: bool = False) -> Array:
         return compared(direction, _total(a), _total(b)) if total else compared(direction, a, b)
 
-    def maximum(self, a: Array, b: Array) -> Array:
-        return np.maximum(a, b)
-
-    def minimum(self, a: Array, b: Array) -> Array:
-        return np.minimum(a, b)
+    maximum = _method(np.maximum)
+    minimum = _method(np.minimum)
 
     def greatest(self, x: Array, axes: tuple[int, ...]) -> Array:
         return np.asarray(x.max(axes, initial=-np.inf))
 
-    def abs(self, x: Array) -> Array:
-        return np.abs(x)
-
-    def sign(self, x: Array) -> Array:
-        return np.sign(x)
-
-    def is_finite(self, x: Array) -> Array:
-        return np.isfinite(x)
-
-    def sqrt(self, x: Array) -> Array:
-        return np.sqrt(x)
-
-    def exponential(self, x: Array) -> Array:
-        return np.exp(x)
-
-    def log(self, x: Array) -> Array:
-        return np.log(x)
+    abs = _method(np.abs)
+    sign = _method(np.sign)
+    is_finite = _method(np.isfinite)
+    sqrt = _method(np.sqrt)
+    exponential = _method(np.exp)
+    log = _method(np.log)
 
     def function(self, name: str, x: Array) -> Array:
         return np.asarray(_FUNCTIONS[name](x))
 
-    def atan2(self, a: Array, b: Array) -> Array:
-        return np.arctan2(a, b)
+    atan2 = _method(np.arctan2)
 
     def rsqrt(self, x: Array) -> Array:
         return self.function("rsqrt", x)
 
-    def exponential_minus_one(self, x: Array) -> Array:
-        return np.expm1(x)
-
-    def log_plus_one(self, x: Array) -> Array:
-        return np.log1p(x)
-
-    def tanh(self, x: Array) -> Array:
-        return np.tanh(x)
+    exponential_minus_one = _method(np.expm1)
+    log_plus_one = _method(np.log1p)
+    tanh = _method(np.tanh)
 
 
 def _total(x: Array) -> Array:
