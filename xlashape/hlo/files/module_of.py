@@ -51,13 +51,9 @@ def document_of(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] 
     made = program_of_framework(value, args, kwargs or {})
     if made is not None:
         return document_of(made)
-    if (args or kwargs) and hasattr(value, "mlir_module_serialized"):
-        value = sys.modules["jax"].jit(value.call)
-    lower = _lower_of(value)
-    if lower is not None:
-        return _lowered(_lower(value, lower, args, kwargs or {}))
-    if args or kwargs:
-        raise _no_arguments(value)
+    lowered = _lower(value, args, kwargs or {})
+    if lowered is not value:
+        return _lowered(lowered)
     if isinstance(value, str):
         if not value:
             raise InvalidArgumentError(f"the text is empty: {_TAKEN}", field="value")
@@ -130,23 +126,9 @@ def compiled(value: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | N
     made = program_of_framework(value, args, kwargs or {}, optimized=True)
     if made is not None:
         return compiled(made)
-    if (args or kwargs) and hasattr(value, "mlir_module_serialized"):
-        value = sys.modules["jax"].jit(value.call)
-    lower = _lower_of(value)
-    if lower is not None:
-        value = _lower(value, lower, args, kwargs or {})
-    elif args or kwargs:
-        raise _no_arguments(value)
+    value = _lower(value, args, kwargs or {})
     compile_lowered = getattr(value, "compile", None) if hasattr(value, "compiler_ir") else None
     return compile_lowered() if callable(compile_lowered) else value
-
-
-def _lower_of(value: Any) -> Callable[..., Any] | None:
-    """The method `lower` of a jitted function or a Traced."""
-    if isinstance(value, (type, str, bytes, bytearray)) or hasattr(value, "compiler_ir"):
-        return None
-    lower = getattr(value, "lower", None)
-    return lower if callable(lower) else None
 
 
 def _no_arguments(value: object) -> InvalidArgumentError:
@@ -185,10 +167,18 @@ def _from_file(stream: Any) -> Document:
     return read(stream)
 
 
-def _lower(value: Any, lower: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Calls `lower` of a jitted function or a Traced, and returns the Lowered. Errors of the function itself are raised
-    as they are.
+def _lower(value: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The Lowered of a jitted function, a Traced, or an Exported with arguments; any other value as it is. Errors of
+    the function itself are raised as they are. InvalidArgumentError for arguments of a value that takes none.
     """
+    if (args or kwargs) and hasattr(value, "mlir_module_serialized"):
+        value = sys.modules["jax"].jit(value.call)
+    is_function = not isinstance(value, (type, str, bytes, bytearray)) and not hasattr(value, "compiler_ir")
+    lower = getattr(value, "lower", None) if is_function else None
+    if not callable(lower):
+        if args or kwargs:
+            raise _no_arguments(value)
+        return value
     if args or kwargs:
         return lower(*args, **kwargs)
     try:

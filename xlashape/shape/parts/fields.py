@@ -13,45 +13,36 @@ from xlashape.shape.parts.tile import SplitConfig, Tile
 class LayoutFields(Protocol):
     """The attributes of `xlashape.shape.Layout`, which describes them."""
 
-    @property
-    def minor_to_major(self) -> tuple[int, ...]: ...
-    @property
-    def tiles(self) -> tuple[Tile, ...]: ...
-    @property
-    def tail_padding_alignment_in_elements(self) -> int: ...
-    @property
-    def index_primitive_type(self) -> PrimitiveType: ...
-    @property
-    def pointer_primitive_type(self) -> PrimitiveType: ...
-    @property
-    def element_size_in_bits(self) -> int: ...
-    @property
-    def memory_space(self) -> int: ...
-    @property
-    def split_configs(self) -> tuple[SplitConfig, ...]: ...
+    minor_to_major: tuple[int, ...]
+    tiles: tuple[Tile, ...]
+    tail_padding_alignment_in_elements: int
+    index_primitive_type: PrimitiveType
+    pointer_primitive_type: PrimitiveType
+    element_size_in_bits: int
+    memory_space: int
+    split_configs: tuple[SplitConfig, ...]
+
     @property
     def physical_shape(self) -> ShapeFields | None: ...
-    @property
-    def dynamic_shape_metadata_prefix_bytes(self) -> int: ...
-    @property
-    def unknown_fields(self) -> bytes: ...
+
+    dynamic_shape_metadata_prefix_bytes: int
+    unknown_fields: bytes
 
 
 class ShapeFields(Protocol):
     """The attributes of `xlashape.shape.Shape`, which describes them."""
 
-    @property
-    def element_type(self) -> PrimitiveType: ...
-    @property
-    def dimensions(self) -> tuple[int, ...]: ...
-    @property
-    def dynamic_dimensions(self) -> tuple[bool, ...]: ...
+    element_type: PrimitiveType
+    dimensions: tuple[int, ...]
+    dynamic_dimensions: tuple[bool, ...]
+
     @property
     def layout(self) -> LayoutFields | None: ...
     @property
     def tuple_shapes(self) -> tuple[ShapeFields, ...]: ...
-    @property
-    def unknown_fields(self) -> bytes: ...
+
+    unknown_fields: bytes
+
     @property
     def is_array(self) -> bool: ...
 
@@ -63,7 +54,6 @@ class ProgramShapeFields(Protocol):
     def parameters(self) -> tuple[ShapeFields, ...]: ...
     @property
     def result(self) -> ShapeFields: ...
-    @property
-    def parameter_names(self) -> tuple[str, ...]: ...
-    @property
-    def unknown_fields(self) -> bytes: ...
+
+    parameter_names: tuple[str, ...]
+    unknown_fields: bytes
