@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from xlashape.hlo import HloComputation, HloInstruction
-from xlashape.hlo.ops.operation import Operation, ResultSource
+from xlashape.hlo.ops.operation import ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.indexing.answers.leaves import element_starts, first_leaves, leaf_count
 from xlashape.limits import spend
@@ -201,58 +202,38 @@ def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
     # For each instruction, by its index in the computation: the set of each leaf of a tuple, or the one set of an
     # array.
     sets: list[tuple[int, ...]] = [()] * len(computation.instructions)
-    opcodes = {instruction.kind.opcode for instruction in computation.instructions}
-    precise_opcodes = {opcode for opcode in opcodes if _is_precise(operation_of(opcode))}
     for instruction in operands_first(computation):
-        if instruction.kind.opcode in precise_opcodes:
-            precise = _precise_sets(instruction, sets, starts)
-            if precise is not None:
-                sets[instruction.index] = precise
-                continue
-        union = steps = 0
-        for operand in instruction.operands:
-            operand_sets = sets[operand.index]
-            steps += len(operand_sets)
-            for leaf_set in operand_sets:
-                union |= leaf_set
-        spend(steps)
-        shape = instruction.shape
-        sets[instruction.index] = (union,) * leaf_count(shape) if shape.is_tuple else (union,)
+        sets[instruction.index] = _precise_sets(instruction, sets, starts) or _same_sets(instruction, sets)
     return sets[computation.root.index]
-
-
-def _is_precise(row: Operation) -> bool:
-    """Whether each leaf of a result depends on one leaf of an operand, or of the computation's parameters."""
-    return row.passes_first_operand_through or row.source in (
-        ResultSource.ARGUMENT,
-        ResultSource.OPERANDS,
-        ResultSource.ELEMENT,
-    )
 
 
 def _precise_sets(
     instruction: HloInstruction, sets: list[tuple[int, ...]], starts: tuple[int, ...]
 ) -> tuple[int, ...] | None:
     """The set of each leaf of a parameter, of a tuple or its element, or of an operation that passes its operand on;
-    None for a malformed instruction.
+    None for any other instruction, and for a malformed one.
     """
-    source = operation_of(instruction.opcode).source
-    if source is ResultSource.ARGUMENT:
+    count = leaf_count(instruction.shape)
+    if instruction.kind.row.source is ResultSource.ARGUMENT:
         first = starts[instruction.parameter_number]
-        return tuple([1 << (first + leaf) for leaf in range(leaf_count(instruction.shape))])
-    if source is ResultSource.OPERANDS:
-        leaf_sets = tuple([leaf_set for operand in instruction.operands for leaf_set in sets[operand.index]])
-    elif not instruction.operands:
-        return None
-    else:
-        leaf_sets = sets[instruction.operands[0].index]
-        if source is ResultSource.ELEMENT:
-            whole, number = instruction.operands[0].shape, instruction.details.tuple_index
-            if not whole.is_tuple or not 0 <= number < len(whole.tuple_shapes):
-                return None
-            first = element_starts(whole)[number]
-            leaf_sets = leaf_sets[first : first + leaf_count(instruction.shape)]
-    return leaf_sets if len(leaf_sets) == leaf_count(instruction.shape) else None
+        return tuple([1 << (first + leaf) for leaf in range(count)])
+    found: list[int] = []
+    for leaf in range(count):
+        source = _handed_on_from(instruction, leaf)
+        if source is None or source[1] >= len(sets[source[0].index]):
+            return None
+        found.append(sets[source[0].index][source[1]])
+    return tuple(found)
+
+
+def _same_sets(instruction: HloInstruction, sets: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """The sets of an instruction each of whose leaves may depend on every leaf of its operands."""
+    of_operands = [sets[operand.index] for operand in instruction.operands]
+    spend(sum(map(len, of_operands)))
+    union = 0
+    for leaf_set in chain.from_iterable(of_operands):
+        union |= leaf_set
+    return (union,) * leaf_count(instruction.shape)
 
 
 def _contents(computation: HloComputation, known: KnownContents) -> ComputationContents:
