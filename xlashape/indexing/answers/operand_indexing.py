@@ -21,7 +21,7 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.hlo import HloInstruction, Opcode
 from xlashape.indexing.answers.leaves import scalar_value
 from xlashape.symbolic import Expr, IndexingMap, Interval, Var, Variable, VariableKind
-from xlashape.symbolic.expr.expression import substitute, substitute_in_map, variables_of
+from xlashape.symbolic.expr.expression import substitute, variables_of
 
 
 class RuntimeVariable(FrozenValue):
@@ -345,28 +345,16 @@ class OperandIndexing(FrozenValue):
             used_map = own_map.remove_unused_symbols().map
             return self if used_map is own_map else self.with_map(used_map, ())
         used = self._used_variables()
-        ranges = [i for i in range(len(own_map.ranges)) if Variable(VariableKind.RANGE, i) in used]
-        runtime = [i for i in range(len(own_map.runtime)) if Variable(VariableKind.RUNTIME, i) in used]
-        if len(ranges) == len(own_map.ranges) and len(runtime) == len(own_map.runtime):
+        _, ranges, runtime = [[variable in used for variable in group] for group in own_map.variable_expressions()]
+        if all(ranges) and all(runtime):
             return self
-        renumbered: dict[Variable, Expr] = {
-            Variable(VariableKind.RANGE, old): Variable(VariableKind.RANGE, new) for new, old in enumerate(ranges)
-        }
-        renumbered |= {
-            Variable(VariableKind.RUNTIME, old): Variable(VariableKind.RUNTIME, new) for new, old in enumerate(runtime)
-        }
 
         def restricted(old: IndexingMap) -> IndexingMap:
-            results, constraints = substitute_in_map(old.results, old.constraints, renumbered)
-            return IndexingMap(
-                old.dims,
-                [old.ranges[i] for i in ranges] if old.ranges else (),
-                [old.runtime[i] for i in runtime] if old.runtime else (),
-                results,
-                constraints,
-            )
+            dims = [True] * len(old.dims)
+            return old.keep_variables(dims, ranges if old.ranges else (), runtime if old.runtime else ())
 
-        producers = tuple([self.runtime[i].with_map(_producer_map(restricted(self.runtime[i].map))) for i in runtime])
+        kept = [producer for producer, is_used in zip(self.runtime, runtime, strict=True) if is_used]
+        producers = tuple([producer.with_map(_producer_map(restricted(producer.map))) for producer in kept])
         return self.with_map(restricted(own_map), producers)
 
     def _used_variables(self) -> set[Variable]:

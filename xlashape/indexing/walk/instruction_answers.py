@@ -300,47 +300,39 @@ def answer_from_output(instruction: HloInstruction, output: int, registered: Reg
     return answer_of_signature(instruction, output, signature(instruction, registered))
 
 
-def answer_of_signature(instruction: HloInstruction, output: int, known: OperationSignature) -> Answer:
-    """`answer_from_output`, where the signature is known."""
-    kept = known.answers.get(output)
-    if kept is None:
-        op = known.op
-        spend(_question_steps(op))
-        check_output(instruction, output, len(op.outputs))
-        if known.is_unbounded and instruction.opcode not in WITHOUT_BOUNDS:
-            return unknown_from_output(instruction)
-        try:
-            rows = _rows(instruction, known.registered, op, output)
-        except InvalidModuleError:
-            if known.is_unbounded:  # the sizes may fit at run time
-                return unknown_from_output(instruction)
-            raise
-        kept = _kept(instruction, rows, op.operands, dims_of(op.outputs[output]))
-        known.keep(output, kept)
-    return kept.answer or _bound(kept, instruction)
-
-
 def answer_from_operand(instruction: HloInstruction, operand: int, leaf: int, registered: Registered | None) -> Answer:
     """One set for each leaf of the result, by the opcode's rule; UNDEFINED without a rule."""
     if registered is None:
         return unknown_from_operand(instruction)
-    known = signature(instruction, registered)
-    kept = known.answers.get((operand, leaf))
+    return answer_of_signature(instruction, (operand, leaf), signature(instruction, registered))
+
+
+def answer_of_signature(
+    instruction: HloInstruction, question: int | tuple[int, int], known: OperationSignature
+) -> Answer:
+    """The answer where the signature is known. `question` is the number of an output, or the numbers of an operand and
+    its leaf."""
+    kept = known.answers.get(question)
     if kept is None:
         op = known.op
         spend(_question_steps(op))
-        check_operand(instruction, operand, leaf)
+        if isinstance(question, int):
+            check_output(instruction, question, len(op.outputs))
+            unknown, numbers, source, targets = unknown_from_output, (question,), op.outputs[question], op.operands
+        else:
+            check_operand(instruction, *question)
+            unknown, numbers, source = unknown_from_operand, question, op.operands[question[0]][question[1]]
+            targets = tuple([(shape,) for shape in op.outputs])
         if known.is_unbounded and instruction.opcode not in WITHOUT_BOUNDS:
-            return unknown_from_operand(instruction)
+            return unknown(instruction)
         try:
-            rows = _rows(instruction, known.registered, op, operand, leaf)
+            rows = _rows(instruction, known.registered, op, *numbers)
         except InvalidModuleError:
             if known.is_unbounded:  # the sizes may fit at run time
-                return unknown_from_operand(instruction)
+                return unknown(instruction)
             raise
-        targets = tuple([(shape,) for shape in op.outputs])
-        kept = _kept(instruction, rows, targets, dims_of(op.operands[operand][leaf]))
-        known.keep((operand, leaf), kept)
+        kept = _kept(instruction, rows, targets, dims_of(source))
+        known.keep(question, kept)
     return kept.answer or _bound(kept, instruction)
 
 
@@ -432,16 +424,12 @@ def _set_of_row(row: Row) -> OperandIndexingSet:
     return known
 
 
-def _replica(access: Access) -> ReplicaIndexing | None:
-    return None if access.replicas is None else ReplicaIndexing(*access.replicas)
-
-
 def _without_runtime(access: Access) -> OperandIndexing:
     return _accessed(access, ())
 
 
 def _accessed(access: Access, producers: tuple[RuntimeVariable, ...]) -> OperandIndexing:
-    replica = _replica(access)
+    replica = None if access.replicas is None else ReplicaIndexing(*access.replicas)
     return OperandIndexing(
         access.map, producers, replica, access.leaf, access.is_conservative, stays_inside=access.stays_inside
     )
