@@ -2509,7 +2509,7 @@ type SummaryTotals struct {
 	PeakBytes *int64 `protobuf:"varint,4,opt,name=peak_bytes,json=peakBytes,proto3,oneof" json:"peak_bytes,omitempty"`
 	// Whether the peak is estimated.
 	IsEstimate *bool `protobuf:"varint,5,opt,name=is_estimate,json=isEstimate,proto3,oneof" json:"is_estimate,omitempty"`
-	// What instructions read and write in a run; not set before XLA's optimizations, in bytes.
+	// What instructions read and write in main memory in a run; not set before XLA's optimizations, in bytes.
 	Bytes *int64 `protobuf:"varint,6,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
 	// The FLOPs of a run.
 	Flops *int64 `protobuf:"varint,7,opt,name=flops,proto3,oneof" json:"flops,omitempty"`
@@ -3071,7 +3071,9 @@ type CostTotals struct {
 	BytesWritten *int64 `protobuf:"varint,6,opt,name=bytes_written,json=bytesWritten,proto3,oneof" json:"bytes_written,omitempty"`
 	// Bytes read and written, with the padding of tiles.
 	PaddedBytes *int64 `protobuf:"varint,7,opt,name=padded_bytes,json=paddedBytes,proto3,oneof" json:"padded_bytes,omitempty"`
-	// FLOPs for each byte, in flops/byte.
+	// The part of it in the device's main memory; not set of a program that has no other, in bytes.
+	MainBytes *int64 `protobuf:"varint,17,opt,name=main_bytes,json=mainBytes,proto3,oneof" json:"main_bytes,omitempty"`
+	// FLOPs for each byte, of main memory where that is set, in flops/byte.
 	Intensity *float64 `protobuf:"fixed64,8,opt,name=intensity,proto3,oneof" json:"intensity,omitempty"`
 	// The device that was asked for, whose peaks give the times.
 	Target Target `protobuf:"varint,9,opt,name=target,proto3,enum=xlashape.v1.Target" json:"target,omitempty"`
@@ -3175,6 +3177,13 @@ func (x *CostTotals) GetPaddedBytes() int64 {
 	return 0
 }
 
+func (x *CostTotals) GetMainBytes() int64 {
+	if x != nil && x.MainBytes != nil {
+		return *x.MainBytes
+	}
+	return 0
+}
+
 func (x *CostTotals) GetIntensity() float64 {
 	if x != nil && x.Intensity != nil {
 		return *x.Intensity
@@ -3265,13 +3274,15 @@ type CostRow struct {
 	BytesWritten *int64 `protobuf:"varint,10,opt,name=bytes_written,json=bytesWritten,proto3,oneof" json:"bytes_written,omitempty"`
 	// Bytes that it reads and writes, with the padding of tiles.
 	PaddedBytes *int64 `protobuf:"varint,11,opt,name=padded_bytes,json=paddedBytes,proto3,oneof" json:"padded_bytes,omitempty"`
+	// The part of it in the device's main memory; not set of a program that has no other, in bytes.
+	MainBytes *int64 `protobuf:"varint,23,opt,name=main_bytes,json=mainBytes,proto3,oneof" json:"main_bytes,omitempty"`
 	// Memory space → the bytes that one execution reads and writes there, where any is not main memory.
 	Spaces map[int64]int64 `protobuf:"bytes,12,rep,name=spaces,proto3" json:"spaces,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// The parts of its operands and results that a Pallas kernel holds in VMEM at a time, then its scratch arrays.
 	Blocks []string `protobuf:"bytes,21,rep,name=blocks,proto3" json:"blocks,omitempty"`
 	// The bytes of these arrays; a block of which the next one is loaded meanwhile is held twice.
 	BlockBytes *int64 `protobuf:"varint,22,opt,name=block_bytes,json=blockBytes,proto3,oneof" json:"block_bytes,omitempty"`
-	// FLOPs for each byte, in flops/byte.
+	// FLOPs for each byte, of main memory where that is set, in flops/byte.
 	Intensity *float64 `protobuf:"fixed64,13,opt,name=intensity,proto3,oneof" json:"intensity,omitempty"`
 	// What limits it on the target.
 	Bound Bound `protobuf:"varint,14,opt,name=bound,proto3,enum=xlashape.v1.Bound" json:"bound,omitempty"`
@@ -3279,7 +3290,8 @@ type CostRow struct {
 	LeastTime *float64 `protobuf:"fixed64,15,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
 	// Of a collective the least time of one execution on the links between devices, without latency, in seconds.
 	CommunicationTime *float64 `protobuf:"fixed64,16,opt,name=communication_time,json=communicationTime,proto3,oneof" json:"communication_time,omitempty"`
-	// The share of its executions in the sum of all least times, or without a target of all bytes.
+	// The share of its executions in the sum of all least times, or without a target of the bytes of main memory, with
+	// padding.
 	Share *float64 `protobuf:"fixed64,17,opt,name=share,proto3,oneof" json:"share,omitempty"`
 	// The line of the program that it comes from.
 	Source *string `protobuf:"bytes,18,opt,name=source,proto3,oneof" json:"source,omitempty"`
@@ -3399,6 +3411,13 @@ func (x *CostRow) GetBytesWritten() int64 {
 func (x *CostRow) GetPaddedBytes() int64 {
 	if x != nil && x.PaddedBytes != nil {
 		return *x.PaddedBytes
+	}
+	return 0
+}
+
+func (x *CostRow) GetMainBytes() int64 {
+	if x != nil && x.MainBytes != nil {
+		return *x.MainBytes
 	}
 	return 0
 }
@@ -3561,12 +3580,14 @@ type CostByRow struct {
 	Bytes *int64 `protobuf:"varint,5,opt,name=bytes,proto3,oneof" json:"bytes,omitempty"`
 	// The bytes that are read and written, with the padding of tiles.
 	PaddedBytes *int64 `protobuf:"varint,6,opt,name=padded_bytes,json=paddedBytes,proto3,oneof" json:"padded_bytes,omitempty"`
+	// The part of it in the device's main memory; not set of a program that has no other, in bytes.
+	MainBytes *int64 `protobuf:"varint,11,opt,name=main_bytes,json=mainBytes,proto3,oneof" json:"main_bytes,omitempty"`
 	// The least time that they take on the target, with computing and communication added, as if they did not overlap, in
 	// seconds.
 	LeastTime *float64 `protobuf:"fixed64,7,opt,name=least_time,json=leastTime,proto3,oneof" json:"least_time,omitempty"`
 	// What the most of this time is for.
 	Bound Bound `protobuf:"varint,10,opt,name=bound,proto3,enum=xlashape.v1.Bound" json:"bound,omitempty"`
-	// The share of the sum of all least times, or without a target of all bytes.
+	// The share of the sum of all least times, or without a target of the bytes of main memory, with padding.
 	Share         *float64 `protobuf:"fixed64,8,opt,name=share,proto3,oneof" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3640,6 +3661,13 @@ func (x *CostByRow) GetBytes() int64 {
 func (x *CostByRow) GetPaddedBytes() int64 {
 	if x != nil && x.PaddedBytes != nil {
 		return *x.PaddedBytes
+	}
+	return 0
+}
+
+func (x *CostByRow) GetMainBytes() int64 {
+	if x != nil && x.MainBytes != nil {
+		return *x.MainBytes
 	}
 	return 0
 }
@@ -13247,7 +13275,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x04 \x01(\tR\rnextPageToken\x12\x1a\n" +
 	"\bheadline\x18\x05 \x01(\tR\bheadline\x122\n" +
 	"\x06spaces\x18\x06 \x03(\v2\x1a.xlashape.v1.CostSpacesRowR\x06spaces\x12&\n" +
-	"\x02by\x18\a \x03(\v2\x16.xlashape.v1.CostByRowR\x02by\"\xc9\x06\n" +
+	"\x02by\x18\a \x03(\v2\x16.xlashape.v1.CostByRowR\x02by\"\xfc\x06\n" +
 	"\n" +
 	"CostTotals\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x19\n" +
@@ -13257,18 +13285,20 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\n" +
 	"bytes_read\x18\x05 \x01(\x03H\x04R\tbytesRead\x88\x01\x01\x12(\n" +
 	"\rbytes_written\x18\x06 \x01(\x03H\x05R\fbytesWritten\x88\x01\x01\x12&\n" +
-	"\fpadded_bytes\x18\a \x01(\x03H\x06R\vpaddedBytes\x88\x01\x01\x12!\n" +
-	"\tintensity\x18\b \x01(\x01H\aR\tintensity\x88\x01\x01\x12+\n" +
+	"\fpadded_bytes\x18\a \x01(\x03H\x06R\vpaddedBytes\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"main_bytes\x18\x11 \x01(\x03H\aR\tmainBytes\x88\x01\x01\x12!\n" +
+	"\tintensity\x18\b \x01(\x01H\bR\tintensity\x88\x01\x01\x12+\n" +
 	"\x06target\x18\t \x01(\x0e2\x13.xlashape.v1.TargetR\x06target\x12\"\n" +
 	"\n" +
 	"least_time\x18\n" +
-	" \x01(\x01H\bR\tleastTime\x88\x01\x01\x122\n" +
-	"\x12communication_time\x18\v \x01(\x01H\tR\x11communicationTime\x88\x01\x01\x12\x1e\n" +
-	"\bis_exact\x18\f \x01(\bH\n" +
-	"R\aisExact\x88\x01\x01\x12(\n" +
-	"\runknown_loops\x18\r \x01(\x03H\vR\funknownLoops\x88\x01\x01\x12'\n" +
-	"\fconditionals\x18\x0e \x01(\x03H\fR\fconditionals\x88\x01\x01\x126\n" +
-	"\x14unknown_instructions\x18\x0f \x01(\x03H\rR\x13unknownInstructions\x88\x01\x01\x12\x14\n" +
+	" \x01(\x01H\tR\tleastTime\x88\x01\x01\x122\n" +
+	"\x12communication_time\x18\v \x01(\x01H\n" +
+	"R\x11communicationTime\x88\x01\x01\x12\x1e\n" +
+	"\bis_exact\x18\f \x01(\bH\vR\aisExact\x88\x01\x01\x12(\n" +
+	"\runknown_loops\x18\r \x01(\x03H\fR\funknownLoops\x88\x01\x01\x12'\n" +
+	"\fconditionals\x18\x0e \x01(\x03H\rR\fconditionals\x88\x01\x01\x126\n" +
+	"\x14unknown_instructions\x18\x0f \x01(\x03H\x0eR\x13unknownInstructions\x88\x01\x01\x12\x14\n" +
 	"\x05notes\x18\x10 \x03(\tR\x05notesB\a\n" +
 	"\x05_nameB\b\n" +
 	"\x06_flopsB\x12\n" +
@@ -13276,7 +13306,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06_bytesB\r\n" +
 	"\v_bytes_readB\x10\n" +
 	"\x0e_bytes_writtenB\x0f\n" +
-	"\r_padded_bytesB\f\n" +
+	"\r_padded_bytesB\r\n" +
+	"\v_main_bytesB\f\n" +
 	"\n" +
 	"_intensityB\r\n" +
 	"\v_least_timeB\x15\n" +
@@ -13284,7 +13315,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\t_is_exactB\x10\n" +
 	"\x0e_unknown_loopsB\x0f\n" +
 	"\r_conditionalsB\x17\n" +
-	"\x15_unknown_instructions\"\xd2\b\n" +
+	"\x15_unknown_instructions\"\x85\t\n" +
 	"\aCostRow\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1b\n" +
 	"\x06opcode\x18\x02 \x01(\tH\x01R\x06opcode\x88\x01\x01\x12%\n" +
@@ -13300,19 +13331,21 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\rbytes_written\x18\n" +
 	" \x01(\x03H\tR\fbytesWritten\x88\x01\x01\x12&\n" +
 	"\fpadded_bytes\x18\v \x01(\x03H\n" +
-	"R\vpaddedBytes\x88\x01\x01\x128\n" +
+	"R\vpaddedBytes\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"main_bytes\x18\x17 \x01(\x03H\vR\tmainBytes\x88\x01\x01\x128\n" +
 	"\x06spaces\x18\f \x03(\v2 .xlashape.v1.CostRow.SpacesEntryR\x06spaces\x12\x16\n" +
 	"\x06blocks\x18\x15 \x03(\tR\x06blocks\x12$\n" +
-	"\vblock_bytes\x18\x16 \x01(\x03H\vR\n" +
+	"\vblock_bytes\x18\x16 \x01(\x03H\fR\n" +
 	"blockBytes\x88\x01\x01\x12!\n" +
-	"\tintensity\x18\r \x01(\x01H\fR\tintensity\x88\x01\x01\x12(\n" +
+	"\tintensity\x18\r \x01(\x01H\rR\tintensity\x88\x01\x01\x12(\n" +
 	"\x05bound\x18\x0e \x01(\x0e2\x12.xlashape.v1.BoundR\x05bound\x12\"\n" +
 	"\n" +
-	"least_time\x18\x0f \x01(\x01H\rR\tleastTime\x88\x01\x01\x122\n" +
-	"\x12communication_time\x18\x10 \x01(\x01H\x0eR\x11communicationTime\x88\x01\x01\x12\x19\n" +
-	"\x05share\x18\x11 \x01(\x01H\x0fR\x05share\x88\x01\x01\x12\x1b\n" +
-	"\x06source\x18\x12 \x01(\tH\x10R\x06source\x88\x01\x01\x12\x1c\n" +
-	"\aop_name\x18\x13 \x01(\tH\x11R\x06opName\x88\x01\x01\x1a9\n" +
+	"least_time\x18\x0f \x01(\x01H\x0eR\tleastTime\x88\x01\x01\x122\n" +
+	"\x12communication_time\x18\x10 \x01(\x01H\x0fR\x11communicationTime\x88\x01\x01\x12\x19\n" +
+	"\x05share\x18\x11 \x01(\x01H\x10R\x05share\x88\x01\x01\x12\x1b\n" +
+	"\x06source\x18\x12 \x01(\tH\x11R\x06source\x88\x01\x01\x12\x1c\n" +
+	"\aop_name\x18\x13 \x01(\tH\x12R\x06opName\x88\x01\x01\x1a9\n" +
 	"\vSpacesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x03R\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\a\n" +
@@ -13326,7 +13359,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06_bytesB\r\n" +
 	"\v_bytes_readB\x10\n" +
 	"\x0e_bytes_writtenB\x0f\n" +
-	"\r_padded_bytesB\x0e\n" +
+	"\r_padded_bytesB\r\n" +
+	"\v_main_bytesB\x0e\n" +
 	"\f_block_bytesB\f\n" +
 	"\n" +
 	"_intensityB\r\n" +
@@ -13345,7 +13379,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x06_spaceB\r\n" +
 	"\v_bytes_readB\x10\n" +
 	"\x0e_bytes_writtenB\x0f\n" +
-	"\r_padded_bytes\"\xb2\x03\n" +
+	"\r_padded_bytes\"\xe5\x03\n" +
 	"\tCostByRow\x12\x19\n" +
 	"\x05group\x18\t \x01(\tH\x00R\x05group\x88\x01\x01\x12'\n" +
 	"\finstructions\x18\x02 \x01(\x03H\x01R\finstructions\x88\x01\x01\x12\x19\n" +
@@ -13354,16 +13388,19 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x05bytes\x18\x05 \x01(\x03H\x04R\x05bytes\x88\x01\x01\x12&\n" +
 	"\fpadded_bytes\x18\x06 \x01(\x03H\x05R\vpaddedBytes\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"least_time\x18\a \x01(\x01H\x06R\tleastTime\x88\x01\x01\x12(\n" +
+	"main_bytes\x18\v \x01(\x03H\x06R\tmainBytes\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"least_time\x18\a \x01(\x01H\aR\tleastTime\x88\x01\x01\x12(\n" +
 	"\x05bound\x18\n" +
 	" \x01(\x0e2\x12.xlashape.v1.BoundR\x05bound\x12\x19\n" +
-	"\x05share\x18\b \x01(\x01H\aR\x05share\x88\x01\x01B\b\n" +
+	"\x05share\x18\b \x01(\x01H\bR\x05share\x88\x01\x01B\b\n" +
 	"\x06_groupB\x0f\n" +
 	"\r_instructionsB\b\n" +
 	"\x06_flopsB\x12\n" +
 	"\x10_transcendentalsB\b\n" +
 	"\x06_bytesB\x0f\n" +
 	"\r_padded_bytesB\r\n" +
+	"\v_main_bytesB\r\n" +
 	"\v_least_timeB\b\n" +
 	"\x06_share\"\xf5\x03\n" +
 	"\vSizeRequest\x12\x1b\n" +

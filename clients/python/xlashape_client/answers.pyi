@@ -53,6 +53,7 @@ class ReceivedCostRow(ReceivedRow):
     bytes_read: int | None
     bytes_written: int | None
     padded_bytes: int | None
+    main_bytes: int | None
     spaces: dict[int, int]
     blocks: list[str]
     block_bytes: int | None
@@ -77,6 +78,7 @@ class ReceivedCostByRow(ReceivedRow):
     transcendentals: int | None
     bytes: int | None
     padded_bytes: int | None
+    main_bytes: int | None
     least_time: float | None
     bound: str | None
     share: float | None
@@ -89,6 +91,7 @@ class ReceivedCost(Received[ReceivedCostRow]):
     bytes_read: int | None
     bytes_written: int | None
     padded_bytes: int | None
+    main_bytes: int | None
     intensity: float | None
     target: str | None
     least_time: float | None

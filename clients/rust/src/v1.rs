@@ -1692,7 +1692,7 @@ pub struct SummaryTotals {
     /// Whether the peak is estimated.
     #[prost(bool, optional, tag = "5")]
     pub is_estimate: ::core::option::Option<bool>,
-    /// What instructions read and write in a run; not set before XLA's optimizations, in bytes.
+    /// What instructions read and write in main memory in a run; not set before XLA's optimizations, in bytes.
     #[prost(int64, optional, tag = "6")]
     pub bytes: ::core::option::Option<i64>,
     /// The FLOPs of a run.
@@ -1845,7 +1845,10 @@ pub struct CostTotals {
     /// Bytes read and written, with the padding of tiles.
     #[prost(int64, optional, tag = "7")]
     pub padded_bytes: ::core::option::Option<i64>,
-    /// FLOPs for each byte, in flops/byte.
+    /// The part of it in the device's main memory; not set of a program that has no other, in bytes.
+    #[prost(int64, optional, tag = "17")]
+    pub main_bytes: ::core::option::Option<i64>,
+    /// FLOPs for each byte, of main memory where that is set, in flops/byte.
     #[prost(double, optional, tag = "8")]
     pub intensity: ::core::option::Option<f64>,
     /// The device that was asked for, whose peaks give the times.
@@ -1915,6 +1918,9 @@ pub struct CostRow {
     /// Bytes that it reads and writes, with the padding of tiles.
     #[prost(int64, optional, tag = "11")]
     pub padded_bytes: ::core::option::Option<i64>,
+    /// The part of it in the device's main memory; not set of a program that has no other, in bytes.
+    #[prost(int64, optional, tag = "23")]
+    pub main_bytes: ::core::option::Option<i64>,
     /// Memory space → the bytes that one execution reads and writes there, where any is not main memory.
     #[prost(map = "int64, int64", tag = "12")]
     pub spaces: ::std::collections::HashMap<i64, i64>,
@@ -1924,7 +1930,7 @@ pub struct CostRow {
     /// The bytes of these arrays; a block of which the next one is loaded meanwhile is held twice.
     #[prost(int64, optional, tag = "22")]
     pub block_bytes: ::core::option::Option<i64>,
-    /// FLOPs for each byte, in flops/byte.
+    /// FLOPs for each byte, of main memory where that is set, in flops/byte.
     #[prost(double, optional, tag = "13")]
     pub intensity: ::core::option::Option<f64>,
     /// What limits it on the target.
@@ -1936,7 +1942,8 @@ pub struct CostRow {
     /// Of a collective the least time of one execution on the links between devices, without latency, in seconds.
     #[prost(double, optional, tag = "16")]
     pub communication_time: ::core::option::Option<f64>,
-    /// The share of its executions in the sum of all least times, or without a target of all bytes.
+    /// The share of its executions in the sum of all least times, or without a target of the bytes of main memory, with
+    /// padding.
     #[prost(double, optional, tag = "17")]
     pub share: ::core::option::Option<f64>,
     /// The line of the program that it comes from.
@@ -1983,6 +1990,9 @@ pub struct CostByRow {
     /// The bytes that are read and written, with the padding of tiles.
     #[prost(int64, optional, tag = "6")]
     pub padded_bytes: ::core::option::Option<i64>,
+    /// The part of it in the device's main memory; not set of a program that has no other, in bytes.
+    #[prost(int64, optional, tag = "11")]
+    pub main_bytes: ::core::option::Option<i64>,
     /// The least time that they take on the target, with computing and communication added, as if they did not overlap, in
     /// seconds.
     #[prost(double, optional, tag = "7")]
@@ -1990,7 +2000,7 @@ pub struct CostByRow {
     /// What the most of this time is for.
     #[prost(enumeration = "Bound", tag = "10")]
     pub bound: i32,
-    /// The share of the sum of all least times, or without a target of all bytes.
+    /// The share of the sum of all least times, or without a target of the bytes of main memory, with padding.
     #[prost(double, optional, tag = "8")]
     pub share: ::core::option::Option<f64>,
 }

@@ -475,7 +475,7 @@ class _Walk:
             seconds: float | None = None
             links: float | None = None
             collective: Collective | None = None
-            weight = float(max(0, bytes_as_xla) + traffic.bytes_read + traffic.bytes_written)
+            weight = float(max(0, bytes_as_xla) + traffic.main_bytes)
             is_timed = self._roof.is_known and not self._as_xla
             if is_timed:
                 weight = traffic.main_bytes / (self._roof.bandwidth or 1.0)

@@ -43,9 +43,10 @@ _GROUPS: Final = (
     Column("transcendentals", ColumnKind.INTEGER, "the transcendental functions that these instructions compute", rank=4),
     Column("bytes", ColumnKind.INTEGER, "bytes that they read and write", "bytes", rank=1),
     Column("padded_bytes", ColumnKind.INTEGER, "the bytes that are read and written, with the padding of tiles", "bytes", rank=4),
+    Column("main_bytes", ColumnKind.INTEGER, "the part of it in the device's main memory; not set of a program that has no other", "bytes", rank=1, heading="in main memory"),
     _LEAST_TIME,
     Column("bound", ColumnKind.TEXT, "what the most of this time is for", rank=3, choices=vocabularies.BOUNDS),
-    Column("share", ColumnKind.NUMBER, "the share of the sum of all least times, or without a target of all bytes", "fraction", rank=2),
+    Column("share", ColumnKind.NUMBER, "the share of the sum of all least times, or without a target of the bytes of main memory, with padding", "fraction", rank=2),
 )  # fmt: skip
 
 
@@ -71,14 +72,15 @@ REPORT: Final = Report(
         Column("bytes_read", ColumnKind.INTEGER, "bytes that it reads", "bytes"),
         Column("bytes_written", ColumnKind.INTEGER, "bytes that it writes", "bytes"),
         Column("padded_bytes", ColumnKind.INTEGER, "bytes that it reads and writes, with the padding of tiles", "bytes", rank=5),
+        Column("main_bytes", ColumnKind.INTEGER, "the part of it in the device's main memory; not set of a program that has no other", "bytes", rank=2, heading="in main memory"),
         Column("spaces", ColumnKind.COUNTS, "memory space → the bytes that one execution reads and writes there, where any is not main memory"),
         Column("blocks", ColumnKind.TEXTS, "the parts of its operands and results that a Pallas kernel holds in VMEM at a time, then its scratch arrays"),
         Column("block_bytes", ColumnKind.INTEGER, "the bytes of these arrays; a block of which the next one is loaded meanwhile is held twice", "bytes", rank=6),
-        Column("intensity", ColumnKind.NUMBER, "FLOPs for each byte", "flops/byte", rank=4),
+        Column("intensity", ColumnKind.NUMBER, "FLOPs for each byte, of main memory where that is set", "flops/byte", rank=4),
         Column("bound", ColumnKind.TEXT, "what limits it on the target", rank=2, choices=vocabularies.BOUNDS),
         Column("least_time", ColumnKind.NUMBER, "the least time of one execution on the target", "seconds", rank=2),
         Column("communication_time", ColumnKind.NUMBER, "of a collective the least time of one execution on the links between devices, without latency", "seconds"),
-        Column("share", ColumnKind.NUMBER, "the share of its executions in the sum of all least times, or without a target of all bytes", "fraction", rank=3),
+        Column("share", ColumnKind.NUMBER, "the share of its executions in the sum of all least times, or without a target of the bytes of main memory, with padding", "fraction", rank=3),
         Column("source", ColumnKind.TEXT, "the line of the program that it comes from", rank=2),
         Column("op_name", ColumnKind.TEXT, "the operation of the program that it comes from"),
     ),
@@ -90,7 +92,8 @@ REPORT: Final = Report(
         Column("bytes_read", ColumnKind.INTEGER, "the bytes that are read", "bytes", heading="read"),
         Column("bytes_written", ColumnKind.INTEGER, "the bytes that are written", "bytes", heading="written"),
         Column("padded_bytes", ColumnKind.INTEGER, "bytes read and written, with the padding of tiles", "bytes", heading="with padding"),
-        Column("intensity", ColumnKind.NUMBER, "FLOPs for each byte", "flops/byte"),
+        Column("main_bytes", ColumnKind.INTEGER, "the part of it in the device's main memory; not set of a program that has no other", "bytes", heading="in main memory"),
+        Column("intensity", ColumnKind.NUMBER, "FLOPs for each byte, of main memory where that is set", "flops/byte"),
         Column("target", ColumnKind.TEXT, "the device that was asked for, whose peaks give the times", choices=TARGET_NAMES),
         Column("least_time", ColumnKind.NUMBER, "the least time of one run: the sum over instructions that run one after the other, in the quickest branch of each conditional", "seconds"),
         Column("communication_time", ColumnKind.NUMBER, "the least time of all collectives of one run on the links between devices, without latency; docs/cost.md has the links", "seconds", heading="communication"),
@@ -133,6 +136,7 @@ class InstructionCost(NamedTuple):
     bytes_read: int | None
     bytes_written: int | None
     padded_bytes: int | None
+    main_bytes: int | None
     spaces: dict[int, int]
     blocks: tuple[str, ...]
     block_bytes: int | None
@@ -161,7 +165,7 @@ class Cost(Computed[InstructionCost], Frozen):
     take the most time at least or, where no times are known, move the most bytes.
     """
 
-    __slots__ = ("_notes", "as_xla", "module", "program", "roof", "rows")
+    __slots__ = ("_is_split", "_notes", "as_xla", "module", "program", "roof", "rows")
 
     report: ClassVar[Report] = REPORT
     module: HloModule
@@ -176,6 +180,9 @@ class Cost(Computed[InstructionCost], Frozen):
         set_field(self, "program", program)
         set_field(self, "roof", roof)
         set_field(self, "as_xla", as_xla)
+        kinds = {id(once): once for run in program.runs for once in run.once}.values()
+        is_split = not as_xla and any(each.space for once in kinds for each in once.traffic.spaces)
+        set_field(self, "_is_split", is_split)
         groups: list[tuple[float, tuple[Any, ...], list[HloInstruction]]] = []
         for run in program.runs:
             listed: dict[int, list[HloInstruction]] = {}
@@ -186,7 +193,7 @@ class Cost(Computed[InstructionCost], Frozen):
                         alike = listed[id(once)] = []
                         weight = once.weight * run.times
                         share = weight / program.weight if once.has_share and program.weight else None
-                        groups.append((weight, _values(instruction, run, once, share, as_xla), alike))
+                        groups.append((weight, _values(instruction, run, once, share, as_xla, is_split), alike))
                     alike.append(instruction)
         groups.sort(key=itemgetter(0), reverse=True)
         make = InstructionCost._make
@@ -232,9 +239,16 @@ class Cost(Computed[InstructionCost], Frozen):
         return None if self.as_xla else checked_int64(self.program.sums.padded_bytes, "the number of bytes")
 
     @property
+    def main_bytes(self) -> int | None:
+        """The part of `padded_bytes` in the device's main memory; None where nothing is in another memory space."""
+        main = [each.padded_bytes for each in self.spaces if not each.space] if self._is_split else None
+        return None if main is None else checked_int64(sum(main), "the number of bytes")
+
+    @property
     def intensity(self) -> float | None:
-        """FLOPs for each byte; None where nothing is moved."""
-        return self.flops / self.bytes if self.bytes > 0 else None
+        """FLOPs for each byte, of main memory where `main_bytes` is set; None where nothing is moved."""
+        moved = self.bytes if self.main_bytes is None else self.main_bytes
+        return self.flops / moved if moved > 0 else None
 
     @property
     def target(self) -> str | None:
@@ -320,13 +334,16 @@ class Cost(Computed[InstructionCost], Frozen):
             "padded_bytes": checked_int64(
                 sum([(row.padded_bytes or 0) * row.times for row in rows]), "the number of bytes"
             ),
+            "main_bytes": checked_int64(sum([(row.main_bytes or 0) * row.times for row in rows]), "the number of bytes")
+            if self._is_split
+            else None,
             "least_time": sum(times) if len(times) == len(rows) else None,
             "bound": max(bounds, key=lambda each: bounds[each]) if bounds else None,
             "share": sum(shares) if shares else None,
         }
 
     def headline(self) -> str:
-        least, moved = self.least_time, byte_text(self.bytes)
+        least, moved, main = self.least_time, byte_text(self.bytes), self.main_bytes
         if least is not None:
             first = f"at least {cell_text(_LEAST_TIME, least)} a run on {self.target or 'the device'}"
         else:
@@ -335,18 +352,20 @@ class Cost(Computed[InstructionCost], Frozen):
             first += f"; at least {cell_text(_LEAST_TIME, self.communication_time)} of communication"
         lines = [f"{self.name}: {first}"]
         if self.flops or self.transcendentals:
-            rate = f", {self.intensity:.4g} for each byte" if self.intensity else ""
+            where = "" if main is None else " of main memory"
+            rate = f", {self.intensity:.4g} for each byte{where}" if self.intensity else ""
             functions = f"; {self.transcendentals:,} transcendental functions" if self.transcendentals else ""
             lines.append(f"{cell_text(_FLOPS, self.flops)} FLOPs{rate}{functions}")
         if self.bytes_read is not None and self.bytes_written is not None and self.bytes:
             parts = [f"{short_bytes(self.bytes_read)} read", f"{short_bytes(self.bytes_written)} written"]
             padded = self.padded_bytes or self.bytes
             parts += [f"{short_bytes(padded)} with padding"] if padded != self.bytes else []
+            parts += [f"{short_bytes(main)} of it in main memory"] if main is not None else []
             lines.append(", ".join(parts))
         if self.program.weight:
-            lines.append(
-                f"share: of {'the bytes read and written' if self.roof.bandwidth is None or self.as_xla else 'all least times'}"
-            )
+            is_timed = self.roof.bandwidth is not None and not self.as_xla
+            moved = "the bytes read and written" if main is None else "the bytes read and written in main memory"
+            lines.append(f"share: of {'all least times' if is_timed else moved}")
         notes = [*self.roof.notes]
         if self.conditionals:
             quickest = "" if least is None else ", in the least time the quickest"
@@ -406,7 +425,12 @@ def cost(
 
 
 def _values(
-    instruction: HloInstruction, run: ComputationRuns, once: Execution, share: float | None, as_xla: bool
+    instruction: HloInstruction,
+    run: ComputationRuns,
+    once: Execution,
+    share: float | None,
+    as_xla: bool,
+    is_split: bool,
 ) -> tuple[Any, ...]:
     """The values of a row of an instruction, but for the first and the last two."""
     arithmetic, traffic = once.arithmetic, once.traffic
@@ -430,10 +454,11 @@ def _values(
         None if as_xla else traffic.bytes_read,
         None if as_xla else traffic.bytes_written,
         None if as_xla else traffic.padded_bytes,
+        traffic.main_bytes if is_split else None,
         {space.space: space.bytes for space in traffic.spaces} if any(space.space for space in traffic.spaces) else {},
         () if held is None else tuple(map(str, (*held.blocks, *held.scratch))),
         None if held is None else held.size,
-        flops / moved if flops is not None and moved > 0 else None,
+        flops / counts if flops is not None and (counts := traffic.main_bytes if is_split else moved) > 0 else None,
         bound,
         once.seconds,
         once.link_seconds,

@@ -36,7 +36,7 @@ REPORT: Final = Report(
         Column("argument_bytes", ColumnKind.INTEGER, "the bytes of the arguments", "bytes", heading="arguments"),
         Column("peak_bytes", ColumnKind.INTEGER, "the peak of the memory of a run; not set before XLA's optimizations", "bytes", heading="peak"),
         Column("is_estimate", ColumnKind.BOOLEAN, "whether the peak is estimated", heading="estimate"),
-        Column("bytes", ColumnKind.INTEGER, "what instructions read and write in a run; not set before XLA's optimizations", "bytes", heading="read and written"),
+        Column("bytes", ColumnKind.INTEGER, "what instructions read and write in main memory in a run; not set before XLA's optimizations", "bytes", heading="read and written"),
         Column("flops", ColumnKind.INTEGER, "the FLOPs of a run", "flops", heading="FLOPs"),
         Column("least_time", ColumnKind.NUMBER, "the least time of a run on the target", "seconds"),
         Column("sent_bytes", ColumnKind.INTEGER, "what the busiest device sends in a run", "bytes", heading="sent"),
@@ -112,7 +112,7 @@ class Summary(Computed[Finding]):
         else:
             parts.append(f"peak {short_bytes(self.peak_bytes)}{' (estimated)' if self.is_estimate else ''}")
         if self.bytes is not None:
-            parts.append(f"{short_bytes(self.bytes)} read and written")
+            parts.append(f"{short_bytes(self.bytes)} read and written in main memory")
         parts.append("FLOPs not known" if self.flops is None else f"{_cell('flops', self.flops)} FLOPs")
         if self.least_time is not None:
             parts.append(f"at least {_cell('least_time', self.least_time)} a run on {self.target}")

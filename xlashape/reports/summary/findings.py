@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +27,8 @@ LEAST_FACT: Final = 0.05
 """What costs a smaller part and has no change is no finding. A change that saves less stands behind what costs more."""
 _MOST_OF_A_KIND: Final = 2
 _OF_TIME: Final = ("measured time", "least time", "FLOPs", "collectives")
+_ELSEWHERE: Final = re.compile(r"S\([1-9]")
+"""A layout's memory space that is not main memory."""
 _SECONDS: Final = Column("time", ColumnKind.NUMBER, "", "seconds")
 _FLOPS: Final = Column("flops", ColumnKind.INTEGER, "", "flops")
 
@@ -69,16 +72,17 @@ def of_memory(memory: ProgramMemory) -> list[Finding | Fine]:
 
 
 def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
-    """The copies by cause, or what an edit of the program saves of them. Those between memory spaces are how a device
-    works, and no finding.
+    """The copies by cause, or what an edit of the program saves of them, in bytes of main memory. Those between memory
+    spaces are how a device works, and no finding.
     """
-    between = sum([row.total_bytes or 0 for row in copies.rows if row.cause_kind == MEMORY_SPACE])
-    moved = copies.total_bytes - between
+    copied = {row.name: _copied(row) for row in copies.rows}
+    between = sum([copied[row.name] for row in copies.rows if row.cause_kind == MEMORY_SPACE])
+    moved = sum(copied.values()) - between
     share = moved / traffic if traffic else 0.0
     found: list[Finding] = []
     edits = {name: each for each in reversed(copies.suggestions) if each.is_exact for name in each.removes}
-    rows = [row for row in copies.rows if row.total_bytes and row.cause_kind != MEMORY_SPACE]
-    for group in _groups(rows, lambda row: row.cause_kind, lambda row: row.total_bytes)[:_MOST_OF_A_KIND]:
+    rows = [row for row in copies.rows if copied[row.name] and row.cause_kind != MEMORY_SPACE]
+    for group in _groups(rows, lambda row: row.cause_kind, lambda row: copied[row.name])[:_MOST_OF_A_KIND]:
         first = group.rows[0]
         edit = edits.get(first.name)
         if edit is None:
@@ -87,10 +91,10 @@ def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
             text = f"{what}; {first.name}: {first.cause}"
             found.append(_of_group(group, traffic, "traffic", "copies", text, None))
         else:
-            text = (
-                f"{short_bytes(edit.saved_bytes)} in {counted(edit.copies, 'copy')} like {first.name} need not be moved"
-            )
-            group = group._replace(cost=edit.saved_bytes, rows=[row for row in group.rows if row.name in edit.removes])
+            removed = [row for row in group.rows if row.name in edit.removes]
+            group = group._replace(cost=sum([copied[row.name] for row in removed]), rows=removed)
+            count = counted(len(removed), "copy")
+            text = f"{short_bytes(int(group.cost))} in {count} like {first.name} need not be moved"
             found.append(_of_group(group, traffic, "traffic", "copies", text, edit.text))
     if share >= LEAST_FACT and not any(map(_counts, found)):
         text = f"{short_bytes(moved)} in {counted(len(rows), 'copy')} of several kinds, which compute nothing"
@@ -99,13 +103,21 @@ def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
     return _or_fine(found, Fine("copies", f"copies move {_percent(share)} of the bytes{more}"))
 
 
+def _copied(row: Any) -> int:
+    """The bytes that the executions of a copy read and write in main memory."""
+    read = 0 if row.from_layout.memory_space else row.bytes_read
+    written = 0 if row.to_layout.memory_space else row.bytes_written
+    return (row.total_bytes or 0) * (read + written) // ((row.bytes_read + row.bytes_written) or 1)
+
+
 def of_reads(reads: Reads, traffic: int) -> list[Finding | Fine]:
-    """The reads that fetch bytes in vain, whatever the emitter does, in parts of the traffic, beside which they are.
-    What mends one read was tried on that read and not on the program, so it is no change of the program.
+    """The reads of main memory that fetch bytes in vain, whatever the emitter does, in parts of the traffic, beside
+    which they are. What mends one read was tried on that read and not on the program, so it is no change of the
+    program.
     """
-    share = reads.wasted_bytes / traffic if traffic else 0.0
+    rows = [row for row in reads.reads if row.wasted_bytes and not _ELSEWHERE.search(row.operand_shape or "")]
+    share = sum(map(_wasted, rows)) / traffic if traffic else 0.0
     found: list[Finding] = []
-    rows = [row for row in reads.reads if row.wasted_bytes]
     for group in _groups(rows, lambda row: row.mend or "", _wasted)[:_MOST_OF_A_KIND]:
         count = counted(len(group.rows), "read")
         text = f"{short_bytes(int(group.cost))} fetched in vain beside it in {count}, {reads.unit} counted"
@@ -131,14 +143,30 @@ def of_cost(cost: Cost, *, is_optimized: bool) -> list[Finding | Fine]:
     findings: list[Finding | Fine] = []
     # A layer's collectives may run behind its computing, so that the sum of both would be no least time.
     rows = [row for row in cost.rows if row.share and row.bound != "communication"]
-    for group in _groups(rows, _layer, lambda row: row.share)[:1]:
-        moved = sum([(row.padded_bytes or row.bytes) * row.times for row in group.rows])
-        text = f"{short_bytes(moved)} read and written in {counted(len(group.rows), 'instruction')} of {group.name}"
-        if cost.target is not None:
+    traffic = sum([_moved(row) * row.times for row in cost.rows])
+    is_timed = cost.target is not None
+
+    def weight(row: Any) -> float:
+        return row.share if is_timed else _moved(row) * row.times / traffic
+
+    def layer(row: Any) -> str:
+        return "copies between memory spaces" if row.opcode == "copy-start" and not row.op_name else _layer(row)
+
+    for group in _groups(rows, layer, weight)[:1] if is_timed or traffic else []:
+        moved = sum([_moved(row) * row.times for row in group.rows])
+        where = " in main memory" if cost.main_bytes is not None else ""
+        count = counted(len(group.rows), "instruction")
+        text = f"{short_bytes(moved)} read and written{where} in {count} of {group.name}"
+        if is_timed:
             text = f"{cell_text(_SECONDS, _seconds(group.rows))} at least for {text}"
-        measure = "traffic" if cost.target is None else "least time"
+        measure = "least time" if is_timed else "traffic"
         findings.append(_of_group(group, 1, measure, "cost", text, None)._replace(bytes=moved))
     return findings
+
+
+def _moved(row: Any) -> int:
+    """The bytes that an instruction reads and writes in main memory."""
+    return row.main_bytes if row.main_bytes is not None else row.padded_bytes or row.bytes
 
 
 def of_collectives(collectives: Collectives, cost: Cost, *, is_optimized: bool) -> list[Finding | Fine]:
@@ -149,8 +177,10 @@ def of_collectives(collectives: Collectives, cost: Cost, *, is_optimized: bool) 
         return [Fine("collectives", "nothing is sent between devices")]
     found: list[Finding | Fine] = []
     sent, runs = collectives.sent_bytes, collectives.executions
+    times = {row.name: row.times for row in collectives.rows}
     for each in [each for each in collectives.findings if is_optimized or each.kind != "small"]:
-        share = each.saved_bytes / sent if sent and each.saved_bytes else each.count / runs if runs else 0
+        executions = sum([times.get(name, 0) for name in each.names])
+        share = each.saved_bytes / sent if sent and each.saved_bytes else executions / runs if runs else 0
         measure = "communication" if each.saved_bytes else "collectives"
         place = each.names[0] if each.names else ""
         saved = each.saved_bytes or None
@@ -158,17 +188,23 @@ def of_collectives(collectives: Collectives, cost: Cost, *, is_optimized: bool) 
             Finding(share, measure, "collectives", each.text, each.fix, saved, each.count, place, place or None, None)
         )
     time = collectives.least_time
-    text = f"{short_bytes(sent)} sent by each device in {counted(runs, 'collective')}"
+    text = f"{short_bytes(sent)} sent by each device in {_runs_of(collectives.count, runs)}"
     if time:
         whole = max(time, cost.least_time or _seconds(cost.rows))
         text += f", {cell_text(_SECONDS, time)} at least"
         found.append(Finding(time / whole, "least time", "collectives", text, None, sent, runs, "", None, None))
     elif sent:
         group = collectives.by("layer" if any(row.op_name for row in collectives.rows) else "kind")[0]
-        text = f"{short_bytes(group.sent_bytes)} of {text}, in {group.group}"
+        text = f"{short_bytes(group.sent_bytes)} of the {short_bytes(sent)} that each device sends are of {group.group}"
+        text += f", in {_runs_of(group.count, group.executions)}"
         share, size = group.sent_bytes / sent, group.sent_bytes
         found.append(Finding(share, "communication", "collectives", text, None, size, runs, group.group, None, None))
     return found
+
+
+def _runs_of(count: int, runs: int) -> str:
+    """A number of collectives, and how often they run together where that is another number."""
+    return counted(count, "collective") + (f" that run {counted(runs, 'time')} in all" if runs != count else "")
 
 
 def of_profile(profile: Profile, module: str) -> list[Finding | Fine]:

@@ -37,7 +37,7 @@ def summary(
         module = program(x, args, kwargs, strict=strict)
         held, moved, sent = memory(module), cost(module, target=target), collectives(module, target=target)
         held = held.of_main_memory  # the memory that a program runs out of
-        traffic = moved.padded_bytes or moved.bytes
+        traffic = moved.main_bytes if moved.main_bytes is not None else moved.padded_bytes or moved.bytes
         is_optimized = not held.is_estimate or not is_early(module)
         found = findings.of_memory(held) if is_optimized else []
         if is_optimized:

@@ -554,3 +554,18 @@ def test_what_an_unknown_opcode_calculates_is_not_known():
     counted = cost(xs.HloModule.from_proto(proto))
     assert (counted.flops, counted.unknown_instructions) == (0, 1)
     assert not counted.is_exact
+
+
+def test_bytes_of_main_memory_are_told_where_there_is_another():
+    """What stays in the memory of a TPU's core is no traffic of its main memory."""
+    text = """HloModule m ENTRY e { p = f32[16,128]{1,0:T(8,128)} parameter(0)
+      n = f32[16,128]{1,0:T(8,128)S(1)} negate(p) m = f32[16,128]{1,0:T(8,128)S(1)} multiply(n, n)
+      ROOT a = f32[16,128]{1,0:T(8,128)} add(m, n) }"""
+    size, found = 16 * 128 * 4, cost(text)
+    assert {row.name: row.main_bytes for row in found} == {"n": size, "m": 0, "a": size}
+    assert (found.main_bytes, found.padded_bytes) == (2 * size, 7 * size)
+    assert found.intensity == found.flops / found.main_bytes and found.rows[-1].name == "m"
+    assert {row.name: row.intensity for row in found}["m"] is None
+    assert sum(group.main_bytes for group in found.by("opcode")) == found.main_bytes
+    plain = cost(text.replace("S(1)", ""))
+    assert (plain.main_bytes, {row.main_bytes for row in plain}) == (None, {None})
