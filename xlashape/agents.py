@@ -206,7 +206,9 @@ class Agent:
             values = {name: _value(each, given[name]) for name, each in chosen.items()}
             sections = [each.name for each in of_sections if each.name in values]
             if len(sections) > 1:
-                raise InvalidArgumentError(f"{sections[0]} and {sections[1]} exclude each other", field=sections[1])
+                raise InvalidArgumentError(
+                    f"{sections[0]} and {sections[1]} are two tables: ask for one at a time", field=sections[1]
+                )
             section = sections[0] if sections else ""
             argument = values.pop(section, None)
             if section and chosen[section].is_content:

@@ -77,17 +77,22 @@ def report_command(name: str) -> click.Command:
             if each.argument is not None
         ]
         chosen = [(section, value) for section, value in wanted if value is not None]
+        chosen = [(section, f"each_{_LAYER}" if unfold and of == _LAYER else of) for section, of in chosen]
         chosen += [(show, None)] if show is not None else []
-        if len(chosen) > 1:
-            raise click.UsageError(f"--{chosen[0][0]} and --{chosen[1][0]} exclude each other")
-        section, argument = chosen[0] if chosen else ("", None)
-        if unfold and argument == _LAYER:
-            argument = f"each_{_LAYER}"
+        chosen = chosen or [("", None)]
+        section, argument = chosen[0]
         options = {each.name: _value(each, values[each.name]) for each in report.options if not each.positional}
         what, positional = _split(report, what)
         options |= positional
         form = "json" if as_json else form or "table"
         selection = Selection(filters, sort, limit)
+
+        def must_be_one(where: str) -> None:
+            if len(chosen) > 1:
+                raise click.UsageError(f"--{section} and --{chosen[1][0]} are two tables: {where} has one")
+
+        if form not in ("table", "json"):
+            must_be_one(f"--format {form}")
         if is_pair and len(what) > 2:
             raise click.UsageError(f"{name} takes A and B, or a directory: {len(what)} names are given")
         is_one = is_pair or (report.asks_directories and len(what) == 1 and Path(what[0]).is_dir())
@@ -97,14 +102,20 @@ def report_command(name: str) -> click.Command:
         if is_many(what) and not is_one:
             if server is not None:
                 raise click.UsageError("--server answers about one module; leave it out for several files")
+            must_be_one("an answer about several files")
             return _write_many(report, what, stage, jobs, options, section, argument, form, selection)
-        tables = ([section] if section else ["", *plain_sections] if form == "json" else [""], argument)
-        answer = (_answer_of_pair if is_pair else _answer)(report, what, options, tables, server, timeout)
+        whole = ["", *plain_sections] if form == "json" else [""]
+        asked = [([section] if section else whole, argument) for section, argument in chosen]
+        answers = (_answers_of_pair if is_pair else _answers)(report, what, options, asked, server, timeout)
         if picture_file is not None:
-            _save_picture(answer, picture_file)
+            _save_picture(answers[0], picture_file)
             return 0
-        _write(answer, " ".join(what), section, argument, form, selection, unfold=unfold)
-        return int(bool(report.failures and getattr(answer, report.failures)))
+        parts = [(answer, *table) for answer, table in zip(answers, chosen, strict=True)]
+        if len(parts) > 1:
+            _write_tables(parts, " ".join(what), form, selection)
+        else:
+            _write(*parts[0], " ".join(what), form, selection, unfold=unfold)
+        return int(bool(report.failures and getattr(answers[0], report.failures)))
 
     command: Callable[..., Any] = query_options(run)  # --help shows them last
     positional = [each.name for each in report.options if each.positional]
@@ -191,20 +202,21 @@ def _value(option: Option, value: Any) -> Any:
     return value
 
 
-def _answer(
-    report: Report, names: tuple[str, ...], options: dict[str, Any], tables: tuple[list[str], Any],
+def _answers(
+    report: Report, names: tuple[str, ...], options: dict[str, Any], asked: Sequence[tuple[list[str], Any]],
     server: ServerAddress | None, timeout: float,
-) -> Answer:  # fmt: skip
-    """The answer, computed in this process or by a server. `tables`: the names of the sections that a server is asked
-    for, and the argument of the section that takes one.
+) -> list[Answer]:  # fmt: skip
+    """The answer to each of `asked`, computed in this process, where it is one answer, or by a server: the names of the
+    sections that a server is asked for, and the argument of the section that takes one.
     """
     what = names[0]
-    named = _naming_profile(what, tables[1]) if report.inputs == ("profile",) else naming(what)
+    named = _naming_profile(what, asked[0][1]) if report.inputs == ("profile",) else naming(what)
     # Reports that take shapes too are computed in this process; the server only gives it modules.
     if server is not None and "shape" not in report.inputs:
         with named, connected(server, timeout) as service:
             progress("asking the server")
-            return _asked(service, report, [what], options, tables, timeout)
+            subjects = [sys.stdin.buffer.read() if what == "-" else what]
+            return [_asked(service, report, subjects, options, each, timeout) for each in asked]
     progress("reading")
     with named:
         x: Any = what
@@ -215,28 +227,29 @@ def _answer(
         elif what.startswith("modules/"):
             x = loaded(what, server, timeout)
         progress(f"computing {report.name}")
-        return report.run(x, **options)
+        return [report.run(x, **options)] * len(asked)
 
 
-def _answer_of_pair(
-    report: Report, names: tuple[str, ...], options: dict[str, Any], tables: tuple[list[str], Any],
+def _answers_of_pair(
+    report: Report, names: tuple[str, ...], options: dict[str, Any], asked: Sequence[tuple[list[str], Any]],
     server: ServerAddress | None, timeout: float,
-) -> Answer:  # fmt: skip
-    """The answer of a report that compares two modules, or the stages of a directory, as `_answer`."""
+) -> list[Answer]:  # fmt: skip
+    """The answers of a report that compares two modules, or the stages of a directory, as `_answers`."""
     if names == ("-", "-"):
         raise click.UsageError("standard input can be read once: give a file for A or for B")
     if len(names) == 1:
         if server is not None:
             raise click.UsageError("a directory is compared here: leave --server out, or name two modules")
         progress(f"computing {report.name}")
-        return report.run(Path(names[0]), **options)
+        return [report.run(Path(names[0]), **options)] * len(asked)
     if server is not None:
         with connected(server, timeout) as service:
             progress("asking the server")
-            return _asked(service, report, names, options, tables, timeout)
+            subjects = [sys.stdin.buffer.read() if each == "-" else each for each in names]
+            return [_asked(service, report, subjects, options, each, timeout) for each in asked]
     modules = [loaded(each, server, timeout) for each in names]
     progress(f"computing {report.name}")
-    return report.run(*modules, **options)
+    return [report.run(*modules, **options)] * len(asked)
 
 
 @contextmanager
@@ -255,26 +268,24 @@ def _naming_profile(what: str, earlier: Any) -> Generator[None, None, None]:
 def _asked(
     service: Client,
     report: Report,
-    names: Sequence[str],
+    subjects: Sequence[str | bytes],
     options: dict[str, Any],
     tables: tuple[list[str], Any],
     timeout: float,
 ) -> Answer:
     """The answer of a server. InvalidArgumentError for an option that names something on this machine."""
-    local = [each.name for each in report.options if each.is_local and options.pop(each.name)]
+    local = [each.name for each in report.options if each.is_local and options[each.name]]
     if local:
         message = f"--{local[0]} names something of this machine: leave it out with --server"
         raise InvalidArgumentError(message, field=f"--{local[0]}")
     sections, argument = tables
     given = {name: value for name, value in options.items() if value not in (None, "", ())}
-    subjects = [sys.stdin.buffer.read() if each == "-" else each for each in names]
     ask = getattr(service, report.name)
     for of in [report.section(name).argument for name in sections if name]:
         if of is not None:
-            if of.percent_of:
-                given = {"space": 0} | given  # what a limit is of
             if of.percent_of and isinstance(argument, str):
-                whole = getattr(ask(*subjects, timeout=timeout, max_rows=1, **given), of.percent_of)
+                main = {"space": 0} | given  # what a limit is of
+                whole = getattr(ask(*subjects, timeout=timeout, max_rows=1, **main), of.percent_of)
                 argument = bytes_of(argument, of.name, whole)
             given |= {of.name if of.is_content else "argument": str(argument)}
     # Totals come with every table.
@@ -343,8 +354,28 @@ def _write_many(
     return int(refused > 0 or failed > 0)
 
 
+def _write_tables(parts: Sequence[tuple[Answer, str, Any]], what: str, form: str, selection: Selection) -> None:
+    """Writes several sections of a report, each with its answer and its argument; what is said of all of them once."""
+    made = [(answer, section, argument, answer.objects_of(section, argument)) for answer, section, argument in parts]
+    if form == "json":
+        tables = {
+            section: list(Table(columns, selection.chosen(columns, (row_values(columns, row) for row in found))))
+            for answer, section, _, found in made
+            for columns in [answer.report.columns_of(section)]
+        }
+        print_json(f"{made[0][0].report.name}.v1", {"x": what, "totals": made[0][0].totals, **tables})
+        return
+    said = ""
+    for answer, section, argument, found in made:
+        columns = answer.report.columns_of(section)
+        rows = iter([row_values(columns, each) for each in found])
+        text = _text(answer, section, argument, found, columns, rows, selection, unfold=False)
+        said = "\n\n".join([*filter(None, [said]), *[each for each in text.split("\n\n") if each not in said]])
+    echo(said)
+
+
 def _write(
-    answer: Answer, what: str, section: str, argument: Any, form: str, selection: Selection, *, unfold: bool
+    answer: Answer, section: str, argument: Any, what: str, form: str, selection: Selection, *, unfold: bool
 ) -> None:
     columns = answer.report.columns_of(section)
     has_none = False
@@ -376,7 +407,7 @@ def _write_json(
 ) -> None:
     found = list(Table(columns, rows))
     if section:
-        document: dict[str, Any] = {"totals": answer.totals}
+        document: dict[str, Any] = {"totals": answer.answer_about(section).totals}
         if section != "totals":
             document[section] = found
     else:

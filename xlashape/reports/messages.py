@@ -55,7 +55,7 @@ def response_of(
     """
     message: Any = response()
     report = answer.report
-    _fill(message.totals, report.totals, row_values(report.totals, answer))
+    _fill(message.totals, report.totals, row_values(report.totals, answer.answer_about(section)))
     last = first + min(most or MOST_ROWS, MOST_ROWS)
     columns = report.columns_of(section)
     rows = answer.objects_of(section, argument)

@@ -128,6 +128,9 @@ class Section(NamedTuple):
     """A function of the answer, the rows and the argument, which returns the text above the table for people."""
     structures: tuple[Structure, ...] = ()
     """Values of the rows that requests to a server may ask for as fields."""
+    of: str = ""
+    """The attribute of the answer with the answer that the table is about, whose totals stand beside it. Empty: the
+    answer itself."""
 
 
 def by_section(
@@ -374,6 +377,11 @@ class Answer(Displayed, Tabular, Generic[Row]):
     def selected(self, rows: Sequence[Any]) -> Answer | None:  # noqa: ARG002 - for reports whose totals follow from rows
         """The answer about these rows alone, in this order; None where totals of some rows have no meaning."""
         return None
+
+    def answer_about(self, section: str) -> Answer:
+        """The answer that the main table or a section is about, with the totals that belong to its rows."""
+        of = self.report.section(section).of if section else ""
+        return getattr(self, of, self) if of else self
 
     def objects_of(self, section: str = "", argument: Any = None) -> Sequence[Any]:
         """The rows of the main table or of a section, as objects with an attribute for each column."""

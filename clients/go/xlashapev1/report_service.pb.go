@@ -2505,7 +2505,7 @@ type SummaryTotals struct {
 	Instructions *int64 `protobuf:"varint,2,opt,name=instructions,proto3,oneof" json:"instructions,omitempty"`
 	// The bytes of the arguments.
 	ArgumentBytes *int64 `protobuf:"varint,3,opt,name=argument_bytes,json=argumentBytes,proto3,oneof" json:"argument_bytes,omitempty"`
-	// The peak of the memory of a run; not set before XLA's optimizations, in bytes.
+	// The peak of the main memory of a run; not set before XLA's optimizations, in bytes.
 	PeakBytes *int64 `protobuf:"varint,4,opt,name=peak_bytes,json=peakBytes,proto3,oneof" json:"peak_bytes,omitempty"`
 	// Whether the peak is estimated.
 	IsEstimate *bool `protobuf:"varint,5,opt,name=is_estimate,json=isEstimate,proto3,oneof" json:"is_estimate,omitempty"`
@@ -5369,8 +5369,8 @@ type MemoryRequest struct {
 	By Grouping `protobuf:"varint,5,opt,name=by,proto3,enum=xlashape.v1.Grouping" json:"by,omitempty"`
 	// Of the table `at`, which needs it, and of no other: the name of the instruction.
 	At *string `protobuf:"bytes,6,opt,name=at,proto3,oneof" json:"at,omitempty"`
-	// Of the table `fit`, which needs it, and of no other: a limit for the peak: changes that would make it smaller, and
-	// whether it is within the limit then, in bytes.
+	// Of the table `fit`, which needs it, and of no other: a limit for the peak of main memory, or of the space that
+	// `space` names: whether the program fits, and changes that make the peak smaller, in bytes.
 	Fit *int64 `protobuf:"varint,7,opt,name=fit,proto3,oneof" json:"fit,omitempty"`
 	// A memory space by XLA's number, whose memory alone counts; without it all count together, as in XLA.
 	Space *int64 `protobuf:"varint,8,opt,name=space,proto3,oneof" json:"space,omitempty"`

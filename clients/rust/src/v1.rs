@@ -1686,7 +1686,7 @@ pub struct SummaryTotals {
     /// The bytes of the arguments.
     #[prost(int64, optional, tag = "3")]
     pub argument_bytes: ::core::option::Option<i64>,
-    /// The peak of the memory of a run; not set before XLA's optimizations, in bytes.
+    /// The peak of the main memory of a run; not set before XLA's optimizations, in bytes.
     #[prost(int64, optional, tag = "4")]
     pub peak_bytes: ::core::option::Option<i64>,
     /// Whether the peak is estimated.
@@ -2473,8 +2473,8 @@ pub struct MemoryRequest {
     /// Of the table `at`, which needs it, and of no other: the name of the instruction.
     #[prost(string, optional, tag = "6")]
     pub at: ::core::option::Option<::prost::alloc::string::String>,
-    /// Of the table `fit`, which needs it, and of no other: a limit for the peak: changes that would make it smaller, and
-    /// whether it is within the limit then, in bytes.
+    /// Of the table `fit`, which needs it, and of no other: a limit for the peak of main memory, or of the space that
+    /// `space` names: whether the program fits, and changes that make the peak smaller, in bytes.
     #[prost(int64, optional, tag = "7")]
     pub fit: ::core::option::Option<i64>,
     /// A memory space by XLA's number, whose memory alone counts; without it all count together, as in XLA.

@@ -250,7 +250,7 @@ def test_each_report_is_a_tool_and_each_tool_says_what_it_takes() -> None:
         ("memory", {"x": CHAIN, "by": "age"}, "memory: by: expected 'source', 'op_name',"),
         ("memory", {"x": CHAIN, "fitt": "1MiB"}, "memory: there is no argument 'fitt'; it takes x, by,"),
         ("memory", {"x": CHAIN, "fit": "much"}, "fit"),
-        ("memory", {"x": CHAIN, "fit": "1MiB", "by": "opcode"}, "by and fit exclude each other"),
+        ("memory", {"x": CHAIN, "fit": "1MiB", "by": "opcode"}, "by and fit are two tables: ask for one at a time"),
         ("memory", {"x": CHAIN, "filters": ["colour=red"]}, "colour"),
         ("memory", {"x": CHAIN, "target": "abacus"}, "expected 'cpu', 'gpu'"),
         ("index", {"shape": "f32[3]", "index": [1], "base": 2}, "index: there is no argument 'base'"),

@@ -389,7 +389,7 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments):
         (["memory", MODULE, "--fit", "much%"], "--fit: expected a number such as 128, 10MiB or 50%, found 'much%'"),
         (["scan", MODULE, "-o", "x", "--memory", "2"], "--memory: expected bytes with their unit"),
         (["memory", MODULE, "--at", "nothing.7"], "no instruction 'nothing.7' takes memory"),
-        (["memory", MODULE, "--space", "9"], "nothing of the program is in memory space 9; there is 0 (device)"),
+        (["memory", MODULE, "--space", "9"], "nothing of the program is in memory space 9; there is 0 (main memory)"),
         (["memory", MODULE, "--sort", "nothing"], "--sort: there is no column 'nothing'; there are name, "),
         (["memory", MODULE, "--filter", "nothing=1"], "--filter: there is no column 'nothing'; there are name, "),
         (["reads", MODULE, "--computation", "nothing"], "has no computation 'nothing'"),
@@ -616,20 +616,43 @@ def test_what_fits_is_said_first():
     )
     told = answer("memory", MODULE, "--fit", "2700KiB")
     assert told.startswith(
-        "By the estimate it does not fit: the peak of 2.75 MiB is 116.0 KiB more than the limit of 2.64 MiB; it may be as "
-        "low as 1.88 MiB. It fits for certain with donation of what the caller no longer needs: at most 2.62 MiB."
+        "By the estimate it does not fit: the peak of 2.75 MiB is 116.0 KiB more than the limit of 2.64 MiB; the peak may "
+        "be as low as 1.88 MiB. It fits for certain with donation of what the caller no longer needs: the peak is then at "
+        "most 2.62 MiB."
     )
     assert answer("memory", MODULE, "--fit", "1KiB").startswith(
         "It does not fit: the peak of 2.75 MiB is 2.75 MiB more"
     )
-    assert "No change here is enough alone." in answer("memory", MODULE, "--fit", "1KiB")
+    assert "None of these changes is enough alone." in answer("memory", MODULE, "--fit", "1KiB")
     part = answer("memory", MODULE, "--fit", "80%")
     assert "more than the limit of 2.20 MiB (80% of the peak)" in part
     assert (
-        "With bf16 it fits by the estimate: 1.75 MiB. It fits for certain with donation of what the caller no longer needs and a smaller size"
-        in part
+        "With bf16 instead of f32 it fits by the estimate: the peak is then 1.75 MiB. It fits for certain with donation "
+        "of what the caller no longer needs and a smaller dimension of the data: the peak is then at most " in part
     )
     assert xs.memory(MODULE).fit("80%") == xs.memory(MODULE).suggest(round(0.8 * xs.memory(MODULE).peak_bytes))
+
+
+def test_several_tables_of_a_report_are_shown_one_below_the_other(server):
+    both = answer("memory", MODULE, "--by", "opcode", "--fit", "80%")
+    by, fit = answer("memory", MODULE, "--by", "opcode"), answer("memory", MODULE, "--fit", "80%")
+    groups, changes = ([line for line in text.splitlines() if line] for text in (by, fit))
+    lines = [line for line in both.splitlines() if line]
+    assert lines[: len(groups)] == groups
+    assert lines[len(groups) :] == [line for line in changes if line not in groups]  # notes are said once
+    assert answer("memory", MODULE, "--by", "opcode", "--fit", "80%", "--server", server) == both
+    document = json.loads(answer("memory", MODULE, "--by", "layer", "--unfold", "--fit", "80%", "--json"))
+    whole = xs.memory(MODULE)
+    assert [row["group"] for row in document["by"]] == [group.group for group in whole.by("each_layer")]
+    assert [row["text"] for row in document["fit"]] == [change.text for change in whole.fit("80%")]
+    assert document["totals"]["peak_bytes"] == whole.peak_bytes
+
+
+@pytest.mark.parametrize("more", [("--format", "csv"), (MODULE,), ("--at", "x", "--format", "jsonl")])
+def test_where_one_table_is_written_two_are_refused(more):
+    refused = command_line.run("memory", MODULE, *more, "--by", "opcode", "--fit", "80%")
+    assert refused.returncode == 2
+    assert b" are two tables: " in refused.stderr
 
 
 def test_frames_of_libraries_are_shown_where_they_are_asked_for(server):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from awaited_client import AwaitedClient
 
+import xlashape as xs
 from xlashape import errors
 from xlashape.hlo import HloModule
 from xlashape.proto import xla
@@ -362,3 +363,13 @@ def test_wrong_words_are_refused_before_a_call(kind: type[Client]) -> None:
 
 def test_a_module_is_a_named_tuple() -> None:
     assert Module._fields[:3] == ("name", "size_bytes", "format")
+
+
+def test_a_limit_and_the_totals_beside_it_are_of_main_memory(client: Client) -> None:
+    text = """HloModule m, is_scheduled=true
+    ENTRY e { p = f32[1024]{0} parameter(0) a = f32[1024]{0:S(1)} negate(p) ROOT b = f32[1024]{0} abs(a) }"""
+    whole = xs.memory(text)
+    found = client.memory(text, sections=("fit",), argument=20_000)
+    assert (found.peak_bytes, whole.of_main_memory.peak_bytes, whole.peak_bytes) == (8192, 8192, 12288)
+    assert found.headline().startswith("It fits: the peak of 8.00 KiB in main memory (space 0)")
+    assert client.memory(text).peak_bytes == 12288

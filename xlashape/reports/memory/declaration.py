@@ -110,9 +110,9 @@ _CHANGES: Final = {
     "donate": "donation of what the caller no longer needs",
     "copy": "a copy removed",
     "padding": "another layout",
-    "recompute": "values computed again",
-    "precision": "bf16",
-    "smaller": "a smaller size",
+    "recompute": "values computed again instead of kept",
+    "precision": "bf16 instead of f32",
+    "smaller": "a smaller dimension of the data",
 }
 
 
@@ -135,11 +135,14 @@ def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
     if peak <= limit:
         if upper is not None and upper <= limit:
             return f"It fits: the peak of {most} is within the limit of {least}."
-        bound = "no upper bound is known" if upper is None else f"it may be up to {short_bytes(upper)}"
+        bound = "no upper bound is known" if upper is None else f"the peak may be up to {short_bytes(upper)}"
         return f"By the estimate it fits: the peak of {most} is within the limit of {least}, but {bound}."
     verdict, bound = "It does not fit", ""
     if answer.lower_bytes <= limit:
-        verdict, bound = "By the estimate it does not fit", f"; it may be as low as {short_bytes(answer.lower_bytes)}"
+        verdict, bound = (
+            "By the estimate it does not fit",
+            f"; the peak may be as low as {short_bytes(answer.lower_bytes)}",
+        )
     text = f"{verdict}: the peak of {most} is {short_bytes(peak - limit)} more than the limit of {least}{bound}."
     lasting = answer.argument_bytes + answer.output_bytes - answer.alias_bytes
     if lasting > limit:
@@ -148,11 +151,16 @@ def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
     enough = next((each for each in rows if each.new_peak_bytes <= limit and each.together_bytes is None), None)
     if enough is not None and (not listed or enough.change != listed[-1].change == "smaller"):
         sure = "for certain" if enough.fits else "by the estimate"
-        text += f" With {_CHANGES[enough.change]} it fits {sure}: {short_bytes(enough.new_peak_bytes)}."
+        text += (
+            f" With {_CHANGES[enough.change]} it fits {sure}: the peak is then {short_bytes(enough.new_peak_bytes)}."
+        )
     if listed:
         changes = " and ".join(dict.fromkeys([_CHANGES[each.change] for each in listed]))
-        return f"{text} It fits for certain with {changes}: at most {short_bytes(listed[-1].together_bytes)}."
-    return text if enough is not None else f"{text} No change here is enough alone."
+        most = short_bytes(listed[-1].together_bytes)
+        return f"{text} It fits for certain with {changes}: the peak is then at most {most}."
+    if enough is not None:
+        return text
+    return f"{text} {'None of these changes is enough alone.' if rows else 'No change is known that lowers it.'}"
 
 
 REPORT: Final = Report(
@@ -177,11 +185,13 @@ REPORT: Final = Report(
             Option(
                 "fit",
                 ColumnKind.INTEGER,
-                "a limit for the peak: changes that would make it smaller, and whether it is within the limit then",
+                "a limit for the peak of main memory, or of the space that `space` names: whether the program fits, and changes "
+                "that make the peak smaller",
                 unit="bytes",
                 percent_of="peak_bytes",
             ),
             _fit_headline,
+            of="of_main_memory",
         ),
     ),
     options=(

@@ -213,9 +213,10 @@ class Sizes:
                 for dimension, names in sorted(by_dimension.items())
             ]
         )
-        each = (self._peak - self.peak(followed, size).peak) / (followed.size - size)
+        less = (self._peak - self.peak(followed, size).peak) / (followed.size - size)
         split = f" on each of {max(parts)} devices" if max(parts) > 1 else ""
-        text = f"{named} as {size} instead of {followed.size}{split}: each takes about {short_bytes(each)}"
+        text = f"shrink {named} from {followed.size} to {size}{split}"
+        text += f": each 1 less lowers the peak by about {short_bytes(less)}"
         if followed.unknown:
             reason, name = next(iter(followed.unknown.items()))
             text += f"; not known: {reason} ({name})"

@@ -247,7 +247,9 @@ class _Suggestions:
                 "of keeping them"
             )
             text = text.replace("keeping them", "keeping it") if len(group) == 1 else text
-            yield self._without(group, f"{text}; of a function that runs once, wrap each layer in it instead")
+            yield self._without(
+                group, f"{text}; where one call of the function has all layers, wrap each layer instead"
+            )
 
     def _residuals(self) -> Iterator[_Residual]:
         """The temporaries that live across the peak and can be computed again."""
@@ -338,8 +340,8 @@ class _Suggestions:
         if new_peak < self._peak:
             both = sum([plan.values.sizes[value] for value in at_peak.intersection(f32)])
             text = (
-                "bf16 instead of f32 for temporaries: x.astype(jnp.bfloat16) where they begin, or a policy of "
-                "mixed precision; results change, and a device without bf16 may hold both types, up to the upper bound"
+                "temporaries in bf16 instead of f32: x.astype(jnp.bfloat16) where they are first computed, or a policy "
+                "of mixed precision; results change, and a device without bf16 may hold both types at once"
             )
             upper = None if self._is_idea else self._peak + both // 2
             text += _BEFORE if self._is_idea else ""
@@ -348,10 +350,10 @@ class _Suggestions:
         halved = sum([plan.values.sizes[each] for each in given]) // 2
         if given and halved * 2 > self._peak // 2:
             largest = plan.values.place(max(given, key=lambda each: plan.values.sizes[each])).instruction
-            name = "" if largest is None else f", such as {largest.metadata.op_name or largest.name},"
+            name = "" if largest is None else f" such as {largest.metadata.op_name or largest.name}"
             text = (
-                f"f32 arguments of {short_bytes(2 * halved)}{name} as bf16; results change; not known: where the "
-                "program needs them in f32, and both live"
+                f"f32 arguments{name} in bf16: {short_bytes(halved)} instead of {short_bytes(2 * halved)}; results "
+                "change; not known: where the program converts them to f32 and holds both"
             )
             lower = self._floor() - halved
             yield self._made("precision", text, self._halved(given), bounds=(lower, None))
@@ -451,7 +453,7 @@ def _verdict(limit: int, new_peak: int, upper: int | None) -> str:
     >>> _verdict(64, 50, 60), _verdict(64, 50, 70), _verdict(64, 50, None)
     ('fits', 'fits by the estimate; at most 70 B', 'fits by the estimate; no upper bound is known')
     >>> _verdict(64, 80, None)
-    'alone not enough: 16 B too much'
+    'not enough alone: still 16 B more than the limit'
     """
     if upper is not None and upper <= limit:
         return "fits"
@@ -459,7 +461,7 @@ def _verdict(limit: int, new_peak: int, upper: int | None) -> str:
         return (
             f"fits by the estimate; {'no upper bound is known' if upper is None else f'at most {short_bytes(upper)}'}"
         )
-    return f"alone not enough: {short_bytes(new_peak - limit)} too much"
+    return f"not enough alone: still {short_bytes(new_peak - limit)} more than the limit"
 
 
 def _totals(plan: Plan, sizes: Sequence[int]) -> Sequence[int]:

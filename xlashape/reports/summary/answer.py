@@ -34,7 +34,7 @@ REPORT: Final = Report(
         Column("module", ColumnKind.TEXT, "the name of the module"),
         Column("instructions", ColumnKind.INTEGER, "the instructions of the module"),
         Column("argument_bytes", ColumnKind.INTEGER, "the bytes of the arguments", "bytes", heading="arguments"),
-        Column("peak_bytes", ColumnKind.INTEGER, "the peak of the memory of a run; not set before XLA's optimizations", "bytes", heading="peak"),
+        Column("peak_bytes", ColumnKind.INTEGER, "the peak of the main memory of a run; not set before XLA's optimizations", "bytes", heading="peak"),
         Column("is_estimate", ColumnKind.BOOLEAN, "whether the peak is estimated", heading="estimate"),
         Column("bytes", ColumnKind.INTEGER, "what instructions read and write in main memory in a run; not set before XLA's optimizations", "bytes", heading="read and written"),
         Column("flops", ColumnKind.INTEGER, "the FLOPs of a run", "flops", heading="FLOPs"),

@@ -124,7 +124,8 @@ def test_estimates_of_memory_spaces_of_a_tpu():
 
 
 FAST_MEMORY_DIFFERS = frozenset(["cond_grad_v5e", "cond_grad_v6e", "state2_v5p", "state2_v6e"])
-"""Programs of which libtpu places values of on-chip memory in each other's memory, or keeps them longer than they live."""
+"""Programs of which libtpu places values of on-chip memory in each other's memory, or keeps them longer than they
+live."""
 
 
 @pytest.mark.parametrize("row", COMPILED_FOR_TPUS, ids=lambda row: row["name"])

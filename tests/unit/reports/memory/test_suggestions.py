@@ -108,7 +108,9 @@ def test_what_lives_across_the_peak_can_be_computed_again():
     assert found["recompute"].name == "h"
     assert found["recompute"].flops == 32 * 64
     assert found["recompute"].text.startswith("compute h again where it is used after the peak")
-    assert found["smaller"].text.startswith("dimension 0 of p as 16 instead of 32: ")
+    assert found["smaller"].text.startswith(
+        "shrink dimension 0 of p from 32 to 16: each 1 less lowers the peak by about "
+    )
     assert (found["smaller"].dimensions, found["smaller"].size) == (((0, 0),), 16)
     assert found["smaller"].lower_bytes < found["smaller"].upper_bytes
 

@@ -166,7 +166,7 @@ export type SummaryTotals = Message<"xlashape.v1.SummaryTotals"> & {
   argumentBytes?: bigint | undefined;
 
   /**
-   * The peak of the memory of a run; not set before XLA's optimizations, in bytes.
+   * The peak of the main memory of a run; not set before XLA's optimizations, in bytes.
    *
    * @generated from field: optional int64 peak_bytes = 4;
    */
@@ -2052,8 +2052,8 @@ export type MemoryRequest = Message<"xlashape.v1.MemoryRequest"> & {
   at?: string | undefined;
 
   /**
-   * Of the table `fit`, which needs it, and of no other: a limit for the peak: changes that would make it smaller, and
-   * whether it is within the limit then, in bytes.
+   * Of the table `fit`, which needs it, and of no other: a limit for the peak of main memory, or of the space that
+   * `space` names: whether the program fits, and changes that make the peak smaller, in bytes.
    *
    * @generated from field: optional int64 fit = 7;
    */
