@@ -5,7 +5,7 @@ add up to how much the peak changed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
@@ -23,6 +23,9 @@ PEAK_COLUMNS: Final = (
     Column("largest", ColumnKind.TEXT, "the largest of these buffers, in the module where they take more", rank=3),
     Column("source", ColumnKind.TEXT, "the line of the user's code", rank=2),
 )  # fmt: skip
+
+
+_Held: TypeAlias = "dict[tuple[str, str | None], list[LiveBuffer]]"
 
 
 class PeakChange(NamedTuple):
@@ -60,6 +63,7 @@ def peak_changes(one: ProgramMemory | None, other: ProgramMemory | None) -> tupl
     if one is None or other is None:
         return ()
     sides = [_held(each.peak_buffers) for each in (one, other)]
+    sides[0] = _renamed(*sides)
     found: list[PeakChange] = []
     for key in {**sides[0], **sides[1]}:
         a, b = (side.get(key, []) for side in sides)
@@ -74,11 +78,26 @@ def peak_changes(one: ProgramMemory | None, other: ProgramMemory | None) -> tupl
     return tuple(sorted(found, key=lambda each: (-abs(each.delta_bytes), each.layer)))
 
 
-def _held(buffers: Iterable[LiveBuffer]) -> dict[tuple[str, str | None], list[LiveBuffer]]:
+def _held(buffers: Iterable[LiveBuffer]) -> _Held:
     """Buffers by layer, without its number, and line."""
-    found: dict[tuple[str, str | None], list[LiveBuffer]] = {}
+    found: _Held = {}
     for each in buffers:
         found.setdefault((unnumbered(layer_of_row(each, _what(each))), each.source or None), []).append(each)
+    return found
+
+
+def _renamed(one: _Held, other: _Held) -> _Held:
+    """The buffers of the first side by the lines of the second. A line that only the first has is the one that only
+    the second has, where these hold as much in the same layer: the file has another name, or lines were added above.
+    """
+    lines: dict[tuple[str, int], list[str | None]] = {}
+    for (layer, line), buffers in other.items():
+        if (layer, line) not in one:
+            lines.setdefault((layer, sum([each.bytes for each in buffers])), []).append(line)
+    found: _Held = {}
+    for (layer, line), buffers in one.items():
+        same = lines.get((layer, sum([each.bytes for each in buffers]))) if (layer, line) not in other else None
+        found[layer, same.pop(0) if same else line] = buffers
     return found
 
 

@@ -66,3 +66,12 @@ def test_the_command_lists_all(tmp_path: Path) -> None:
     ran = command_line.run("diff", str(tmp_path / "a.hlo"), str(tmp_path / "b.hlo"), "--show", "peak")
     assert "net/layer_*" in ran.stdout.decode() and "+" not in ran.stderr.decode()
     assert xs.diff(layers(2, 4), layers(2, 4)).peak == ()
+
+
+def test_a_file_with_another_name_and_lines_that_moved_change_nothing() -> None:
+    text = layers(3, 100)
+    moved = text.replace('source_file="net.py" source_line=3', 'source_file="model.py" source_line=5')
+    assert moved != text and xs.diff(text, moved).peak == ()
+    held = "  u = f32[900]{0} iota(), iota_dimension=0\n  v = f32[900]{0} negate(u)\n  ROOT"
+    (row,) = xs.diff(text, moved.replace("  ROOT", held)).peak
+    assert row.delta_bytes == 3600 and row.source is None
