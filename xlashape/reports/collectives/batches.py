@@ -53,17 +53,23 @@ def batches_of(pairs: ShardingPairs, gathers: Iterable[tuple[HloInstruction, tup
     its first dimension says it.
     """
     sizes = dict(zip(pairs.mesh.names, pairs.mesh.sizes, strict=True))
+    every = {1, product(sizes.values()), *sizes.values()}
     found: list[Batch] = []
-    weights: set[tuple[int, ...]] = set()
+    weights: list[tuple[int, ...]] = []
+    inputs: list[tuple[tuple[str, ...], tuple[int, ...]]] = []
+    """Floats that no result has the shape of, such as images, with what divides their first dimension."""
     for parameter in pairs.parameters:
         held, dimensions = pairs.divided(parameter), parameter.shape.dimensions
         parts = [product([_devices(axis, sizes) for axis in axes or ()]) for axes in held]
         whole = tuple([size * part for size, part in zip(dimensions, parts, strict=True)])
         if parameter.shape.element_type.is_floating:
-            weights.add(whole)
-            if None in held:
-                every = {product(sizes.values()), *sizes.values()}
-                weights |= {(*whole[:n], whole[n] * part, *whole[n + 1 :]) for n in range(len(whole)) for part in every}
+            results = parameter.computation.root.shape.leaves()
+            if held and held[0] and not any(leaf.is_array and leaf.dimensions == dimensions for leaf in results):
+                inputs.append((held[0], whole))
+            elif None in held:
+                weights += [(*whole[:n], whole[n] * part, *whole[n + 1 :]) for n in range(len(whole)) for part in every]
+            else:
+                weights.append(whole)
         elif held and held[0]:
             found.append(Batch(parameter, held[0], whole[:2]))
         elif held and held[0] is None and len(held) > 1:
@@ -74,7 +80,12 @@ def batches_of(pairs: ShardingPairs, gathers: Iterable[tuple[HloInstruction, tup
                 if _of_size(gather.operands[0]) == _of_size(parameter)
                 if set(gather.shape.dimensions[: gather.details.dimensions[0]]) <= {1}
             ]
-    return [batch for batch in found if not any(map(batch.is_in, weights))]
+    return [
+        batch
+        for batch in found
+        if not any(map(batch.is_in, weights))
+        if not any(batch.is_in(whole) and (axes, whole[0]) != (batch.axes, batch.sizes[0]) for axes, whole in inputs)
+    ]
 
 
 def _devices(axis: str, sizes: Mapping[str, int]) -> int:

@@ -181,8 +181,8 @@ def _undivided(sent: Sequence[Sent], pairs: ShardingPairs) -> Iterable[Found]:
 
 def _undivided_bytes(each: Sent, batch: Batch, pairs: ShardingPairs) -> int | None:
     """What is saved of an all-reduce where the batch is divided, and weights are gathered: once to use them, and as
-    much again for their gradients. None where it is no all-reduce of a product of the whole batch. Of a product of two
-    activations nothing counts where other axes may divide what is added up.
+    much again for their gradients. None where it is no all-reduce of a product of the whole batch, or nothing is saved.
+    Of a product of two activations it is not known how much, and counts 0, where other axes may divide what is added up.
     """
     instruction, saved = each.collective.instruction, 0
     is_asked = any(name in (instruction.metadata.op_name or "") for name in ("psum", "shard_map"))
@@ -191,11 +191,14 @@ def _undivided_bytes(each: Sent, batch: Batch, pairs: ShardingPairs) -> int | No
     others = pairs.mesh.device_count // each.groups.size
     whole = [each for each in instruction.operands if each.shape.is_array and batch.is_in(each.shape.dimensions)]
     made = [(operand, found) for operand in whole if (found := multiplied(operand, batch, pairs)) is not None]
+    is_open = False
     for operand, (weight,) in made:
-        if weight is not None or others == 1:
+        if weight is None and others > 1:
+            is_open = True
+        else:
             now = each.moved.sent * byte_size_of_elements(operand.shape) // each.collective.operand_bytes
             saved += max(0, now - 2 * (each.groups.size - 1) * (weight or 0))
-    return saved * each.times if made and each.times else None
+    return saved * each.times if each.times and (saved or is_open) else None
 
 
 def _sliced(each: Sent, parts: PartFinder, *, is_optimized: bool) -> Found | None:
