@@ -182,7 +182,7 @@ def _undivided(sent: Sequence[Sent], pairs: ShardingPairs) -> Iterable[Found]:
 def _undivided_bytes(each: Sent, batch: Batch, pairs: ShardingPairs) -> int | None:
     """What is saved of an all-reduce where the batch is divided, and weights are gathered: once to use them, and as
     much again for their gradients. None where it is no all-reduce of a product of the whole batch, or nothing is saved.
-    Of a product of two activations it is not known how much, and counts 0, where other axes may divide what is added up.
+    Of a product of two activations it is not known how much, and counts 0, where other axes may divide what is added.
     """
     instruction, saved = each.collective.instruction, 0
     is_asked = any(name in (instruction.metadata.op_name or "") for name in ("psum", "shard_map"))
