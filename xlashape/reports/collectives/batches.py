@@ -45,6 +45,14 @@ class Batch(NamedTuple):
             left.remove(size)
         return True
 
+    def reshaped(self, before: Sequence[int], after: Sequence[int]) -> Batch:
+        """The batch in an array that is reshaped: leading dimensions that hold it may have become one."""
+        if self.is_in(before) and not self.is_in(after):
+            for count in range(1, len(before) + 1):
+                if self.is_in(before[:count]) and product(before[:count]) in after:
+                    return self._replace(sizes=(product(before[:count]),))
+        return self
+
 
 def batches_of(pairs: ShardingPairs, gathers: Iterable[tuple[HloInstruction, tuple[str, ...], int]]) -> list[Batch]:
     """The batches of token ids, labels and other integers that parameters of the entry are, without those that may be
@@ -118,6 +126,7 @@ def multiplied(operand: HloInstruction, batch: Batch, pairs: ShardingPairs) -> M
             return None if len(without) > 1 else Multiplied(byte_size_of_elements(without[0]) if without else None)
         elif made.operands and (made.kind.row.movement in _MOVED or made.opcode in (Opcode.BITCAST, Opcode.CONVERT)):
             value = Value(made.operands[0], ())
+            batch = batch.reshaped(made.shape.dimensions, made.operands[0].shape.dimensions)
         else:
             return None
     return None

@@ -484,6 +484,10 @@ def test_a_batch_that_is_not_divided_as_the_argument_is():
         assert before in BATCH and findings(changed) == [], after
     image = "c = f32[] constant(1) v = f32[4,6,3] parameter(2), sharding={mesh['x'=4], [{'x'}, {}, {}]}"
     assert findings(BATCH.replace("c = f32[] constant(1)", image)) == findings(BATCH)
+    labels = flat.replace("s32[4,6] parameter(0), sharding={mesh['x'=4], [{'x'}, {}]}", "s32[4] parameter(0), "
+                          "sharding={mesh['x'=4], [{'x'}]}").replace("all-reduce(d)", "all-reduce(b)")  # fmt: skip
+    labels = labels.replace("ROOT r = f32[96,32]", "b = f32[16,6,32] bitcast(d) ROOT r = f32[16,6,32]")
+    assert "s32[4] " in labels and findings(labels) == findings(BATCH)
 
 
 def test_only_sums_are_scattered_by_the_author():
