@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from xlashape.hlo.ops import verification
 from xlashape.hlo.ops.attributes import AttributeUse, CannotComplete, Written, optional, required
 from xlashape.hlo.ops.calls import TO_APPLY
 from xlashape.hlo.ops.inference import array
@@ -22,16 +23,6 @@ from xlashape.hlo.ops.operation import (
     Result,
     at_least,
     exactly,
-)
-from xlashape.hlo.ops.verification import (
-    check_array,
-    check_arrays,
-    check_element_type,
-    check_one_call,
-    check_reducer,
-    check_shape,
-    held_array,
-    same_type_or_both_floating,
 )
 from xlashape.hlo.values.attribute import FIELDS, Attribute
 from xlashape.hlo.values.dimension_numbers import (
@@ -50,7 +41,7 @@ from xlashape.shape.value.shape import compatible_shapes, same_sizes
 def _verify_slice(result: Result) -> str | None:
     shape = result.shape
     operand = result.operands[0]
-    problem = check_arrays(shape, result.operands) or check_element_type(shape, operand)
+    problem = verification.check_arrays(shape, result.operands) or verification.check_element_type(shape, operand)
     if problem:
         return problem
     parts = [SliceDimension.of_proto(each) for each in result.message.slice_dimensions]
@@ -73,7 +64,7 @@ def _check_start_indices(first: int) -> Callable[[Written], None]:
     def check(written: Written) -> None:
         # There is one scalar for each dimension; in older text one vector holds all start indices.
         operands = written.operands
-        indices, rank = operands[first:], held_array(operands[0]).rank
+        indices, rank = operands[first:], verification.held_array(operands[0]).rank
         if len(indices) != rank and not (len(indices) == 1 and indices[0].is_array and indices[0].rank == 1):
             raise CannotComplete(f"expected {rank} start indices, found {len(indices)}")
 
@@ -83,7 +74,11 @@ def _check_start_indices(first: int) -> Callable[[Written], None]:
 def _verify_dynamic_slice(result: Result) -> str | None:
     shape = result.shape
     operand = result.operands[0]
-    problem = check_array(operand, "operand") or check_array(shape, "shape") or check_element_type(shape, operand)
+    problem = (
+        verification.check_array(operand, "operand")
+        or verification.check_array(shape, "shape")
+        or verification.check_element_type(shape, operand)
+    )
     if problem:
         return problem
     sizes = tuple(result.message.dynamic_slice_sizes)
@@ -96,16 +91,16 @@ def _verify_dynamic_slice(result: Result) -> str | None:
 
 def _verify_dynamic_update_slice(result: Result) -> str | None:
     operands = result.operands
-    operand, update = held_array(operands[0]), operands[1]
-    problem = check_array(operand, "operand") or check_array(update, "update")
+    operand, update = verification.held_array(operands[0]), operands[1]
+    problem = verification.check_array(operand, "operand") or verification.check_array(update, "update")
     if problem:
         return problem
     if not compatible_shapes(result.shape, operands[0]):
         return f"its shape must be its operand's, {operands[0]}, found {result.shape}"
     if not _fits_within(update.dimensions, operand):
         return f"an update of {update} does not fit its operand {operand}"
-    if not same_type_or_both_floating(update, operand) or operands[0].is_buffer:
-        problem = check_element_type(update, operand)
+    if not verification.same_type_or_both_floating(update, operand) or operands[0].is_buffer:
+        problem = verification.check_element_type(update, operand)
     return problem or _verify_start_indices(operands[2:], operand)
 
 
@@ -242,9 +237,9 @@ def _verify_scatter(result: Result) -> str | None:
     count = len(operands) // 2
     if len(operands) != 2 * count + 1:
         return f"expected arrays, indices and as many updates as arrays, found {len(operands)} operands"
-    problem = check_shape(result.shape, _infer_scatter(result))
+    problem = verification.check_shape(result.shape, _infer_scatter(result))
     for operand, updates in zip(operands[:count], operands[count + 1 :], strict=True):
-        if not same_type_or_both_floating(operand, updates):
+        if not verification.same_type_or_both_floating(operand, updates):
             problem = problem or f"updates of {updates} do not fit the element type of {operand}"
         if operand.dimensions != operands[0].dimensions or updates.dimensions != operands[count + 1].dimensions:
             problem = problem or "its operands must have equal dimensions, and so must its updates"
@@ -296,7 +291,7 @@ def _verify_combiner(result: Result) -> str | None:
     count = len(operands) // 2
     # The computation combines elements of the arrays, as accumulators, with elements of the updates.
     elements = [Shape.array(array(operand).element_type, ()) for operand in operands[:count]]
-    return check_one_call(result.parameters) or check_reducer(
+    return verification.check_one_call(result.parameters) or verification.check_reducer(
         operands[count + 1 :], elements, result.parameters[0], result.results[0]
     )
 

@@ -10,15 +10,8 @@ from collections.abc import Callable, Iterator
 from math import gcd
 
 from xlashape.symbolic.expr.expression import Constant, Expr, FloorDiv, Mod, Mul, order_key
-from xlashape.symbolic.simplify.rules.rule import (
-    BoundedContext,
-    Form,
-    RuleContext,
-    Terms,
-    expression_of,
-    law,
-    single_atom,
-)
+from xlashape.symbolic.simplify.rules import rule
+from xlashape.symbolic.simplify.rules.rule import BoundedContext, Form, RuleContext, Terms, law
 from xlashape.symbolic.simplify.rules.sum import plus
 
 
@@ -76,7 +69,7 @@ def nested(context: RuleContext, terms: Terms, constant: int, divisor: int) -> F
 @law(("d0 in [-50, 50]", "(d0 mod 12) / 4", "(d0 / 4) mod 3"))
 def of_mod(context: RuleContext, terms: Terms, constant: int, divisor: int) -> Form | None:
     """(x mod (d k)) / d = (x / d) mod k."""
-    atom = single_atom(terms, constant)
+    atom = rule.single_atom(terms, constant)
     if atom.__class__ is not Mod:
         return None
     assert isinstance(atom, Mod) and isinstance(atom.rhs, Constant)
@@ -195,4 +188,4 @@ RULES_WITHOUT_BOUNDS = (multiples_alone, common_factor)
 
 def new_floor_div(terms: Terms, constant: int, divisor: int) -> Expr:
     """The division as an expression, if no rule applies."""
-    return FloorDiv(expression_of(terms, constant), divisor)
+    return FloorDiv(rule.expression_of(terms, constant), divisor)

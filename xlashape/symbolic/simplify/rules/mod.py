@@ -9,16 +9,9 @@ from collections.abc import Callable
 from math import gcd
 
 from xlashape.symbolic.expr.expression import Constant, Expr, Mod, Mul, order_key
+from xlashape.symbolic.simplify.rules import rule
 from xlashape.symbolic.simplify.rules.floordiv import outer_multiple, splits
-from xlashape.symbolic.simplify.rules.rule import (
-    BoundedContext,
-    Form,
-    RuleContext,
-    Terms,
-    expression_of,
-    law,
-    single_atom,
-)
+from xlashape.symbolic.simplify.rules.rule import BoundedContext, Form, RuleContext, Terms, law
 from xlashape.symbolic.simplify.rules.sum import plus
 
 
@@ -51,7 +44,7 @@ def one_period(context: BoundedContext, terms: Terms, constant: int, modulus: in
 @law(("d0 in [-50, 50]", "(d0 mod 12) mod 4", "d0 mod 4"))
 def of_mod(context: RuleContext, terms: Terms, constant: int, modulus: int) -> Form | None:
     """(x mod (m k)) mod m = x mod m."""
-    atom = single_atom(terms, constant)
+    atom = rule.single_atom(terms, constant)
     if atom.__class__ is not Mod:
         return None
     assert isinstance(atom, Mod) and isinstance(atom.rhs, Constant)
@@ -139,4 +132,4 @@ RULES_WITHOUT_BOUNDS = (multiples_alone, of_mod, common_factor)
 
 def new_mod(terms: Terms, constant: int, modulus: int) -> Expr:
     """The mod as an expression, if no rule applies."""
-    return Mod(expression_of(terms, constant), modulus)
+    return Mod(rule.expression_of(terms, constant), modulus)
