@@ -22,7 +22,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from xlashape.base.display import Displayed
 from xlashape.base.similar import did_you_mean
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from xlashape.hlo.ops.instruction_attributes import Attributes
     from xlashape.hlo.values.replica_groups import ReplicaGroups
     from xlashape.hlo.values.sharding import Sharding
+
+_T = TypeVar("_T")
 
 # Instructions are compared by identity, so two threads that touch a computation first must get the same objects.
 _MAKING = threading.RLock()
@@ -468,9 +470,7 @@ class HloComputation(Displayed, Tabular):
         by_name = self.by_name()
         instruction = by_name.get(without_percent(name))
         if instruction is None:
-            hint = did_you_mean(without_percent(name), by_name)
-            message = f"computation {self.name!r} has no instruction {name!r}{hint}"
-            raise NotFoundError(message, kind="instruction", name=name, field="instruction")
+            raise _not_found(f"computation {self.name!r}", "instruction", name, by_name)
         return instruction
 
     def by_name(self) -> dict[str, HloInstruction]:
@@ -490,11 +490,7 @@ class HloComputation(Displayed, Tabular):
     def resolve(self, ids: Iterable[int]) -> tuple[HloInstruction, ...]:
         """The instructions with these ids, in the order of `ids`. Raises InvalidModuleError for an id that no
         instruction has."""
-        by_local_id = self.by_local_id()
-        try:
-            return tuple([by_local_id[number & LOCAL_ID] for number in ids])
-        except KeyError as error:
-            raise InvalidModuleError(f"computation {self.name!r} has no instruction of id {error.args[0]}") from None
+        return _resolved(self.by_local_id(), ids, f"computation {self.name!r} has no instruction")
 
     def find_users(self) -> None:
         """Finds the users of all instructions."""
@@ -733,9 +729,9 @@ class ModuleData(Displayed, Tabular):
         self._frames: ModuleFrames | None = None
         self._metadata: dict[bytes, Metadata] = {}
         self._highest: int | None = None
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
         """Drops what follows from the lists of computations and of instructions."""
         self._by_local_id: dict[int, HloComputation] | None = None
         self._instruction_by_name: dict[str, HloInstruction | None] | None = None
@@ -751,10 +747,7 @@ class ModuleData(Displayed, Tabular):
         """Sets the computations, and the message with the module's other fields. None for a module that was read from
         the bytes `data`, in which `content` is its HloModuleProto."""
         self._head, self._data, self._content = head, data or None, content
-        self._computations = tuple(computations)
-        for index, computation in enumerate(self._computations):
-            computation.index = index
-        self._forget()
+        self.set_computations(computations)
 
     # -- edits -----------------------------------------------------------------------------------
 
@@ -766,10 +759,6 @@ class ModuleData(Displayed, Tabular):
             each.begin_change()
         self._data = None
         self.forget()
-
-    def forget(self) -> None:
-        """Drops what follows from the lists of computations and of instructions."""
-        self._forget()
 
     def set_computations(self, computations: Sequence[HloComputation]) -> None:
         """Sets the list of computations."""
@@ -836,9 +825,7 @@ class ModuleData(Displayed, Tabular):
         for computation in self._computations:
             if computation.name == key:
                 return computation
-        hint = did_you_mean(key, [each.name for each in self._computations])
-        message = f"module {self.name!r} has no computation {name!r}{hint}"
-        raise NotFoundError(message, kind="computation", name=name, field="computation")
+        raise _not_found(f"module {self.name!r}", "computation", name, [each.name for each in self._computations])
 
     def instructions(self) -> Iterator[HloInstruction]:
         """Every instruction, computation by computation."""
@@ -861,9 +848,7 @@ class ModuleData(Displayed, Tabular):
                     f"module {self.name!r} has several instructions {name!r}; ask the computation for its own",
                     field="instruction",
                 )
-            hint = did_you_mean(key, by_name)
-            message = f"module {self.name!r} has no instruction {name!r}{hint}"
-            raise NotFoundError(message, kind="instruction", name=name, field="instruction")
+            raise _not_found(f"module {self.name!r}", "instruction", name, by_name)
         return instruction
 
     def instruction_by_name(self) -> dict[str, HloInstruction | None]:
@@ -892,11 +877,7 @@ class ModuleData(Displayed, Tabular):
     def resolve(self, ids: Iterable[int]) -> tuple[HloComputation, ...]:
         """The computations with these ids, in the order of `ids`. Raises InvalidModuleError for an id that no
         computation has."""
-        by_local_id = self.by_local_id()
-        try:
-            return tuple([by_local_id[number & LOCAL_ID] for number in ids])
-        except KeyError as error:
-            raise InvalidModuleError(f"module {self.name!r} has no computation of id {error.args[0]}") from None
+        return _resolved(self.by_local_id(), ids, f"module {self.name!r} has no computation")
 
     @property
     def stack_frames(self) -> ModuleFrames:
@@ -956,6 +937,18 @@ class ModuleData(Displayed, Tabular):
 
     def computation_fingerprint(self, computation: HloComputation, counted: dict[str, bool]) -> str:
         raise NotImplementedError
+
+
+def _not_found(owner: str, kind: str, name: str, known: Iterable[str]) -> NotFoundError:
+    hint = did_you_mean(without_percent(name), known)
+    return NotFoundError(f"{owner} has no {kind} {name!r}{hint}", kind=kind, name=name, field=kind)
+
+
+def _resolved(by_local_id: Mapping[int, _T], ids: Iterable[int], missing: str) -> tuple[_T, ...]:
+    try:
+        return tuple([by_local_id[number & LOCAL_ID] for number in ids])
+    except KeyError as error:
+        raise InvalidModuleError(f"{missing} of id {error.args[0]}") from None
 
 
 def _next(highest: int) -> int:
