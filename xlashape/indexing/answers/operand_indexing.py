@@ -404,35 +404,21 @@ def _producer_of_first(
     """
     old = producer.map
     shifts: dict[Variable, Expr] = {}
-    if old.ranges and range_shift:
-        shifts |= {
-            Variable(VariableKind.RANGE, i): Variable(VariableKind.RANGE, i + range_shift)
-            for i in range(len(old.ranges))
-        }
-    if old.runtime and runtime_shift:
-        shifts |= {
-            Variable(VariableKind.RUNTIME, i): Variable(VariableKind.RUNTIME, i + runtime_shift)
-            for i in range(len(old.runtime))
-        }
-    if not shifts:
-        ranges = _declared(old.ranges, composed.ranges)
-        runtime = _declared(old.runtime, composed.runtime)
-        if ranges is old.ranges and runtime is old.runtime:
-            return producer
-        return producer.with_map(IndexingMap(old.dims, ranges, runtime, old.results))
-    return producer.with_map(
-        IndexingMap(
-            old.dims,
-            composed.ranges if old.ranges else (),
-            composed.runtime if old.runtime else (),
-            substitute(old.results, shifts),
-        )
-    )
+    for kind, own, shift in (
+        (VariableKind.RANGE, old.ranges, range_shift),
+        (VariableKind.RUNTIME, old.runtime, runtime_shift),
+    ):
+        if shift:
+            shifts.update({Variable(kind, i): Variable(kind, i + shift) for i in range(len(own))})
 
+    def declared(own: tuple[Var, ...], of_composition: tuple[Var, ...]) -> tuple[Var, ...]:
+        """The variables of one kind that the map declares: none, or all of the composition's."""
+        return of_composition if own and (shifts or len(own) != len(of_composition)) else own
 
-def _declared(own: tuple[Var, ...], of_composition: tuple[Var, ...]) -> tuple[Var, ...]:
-    """The variables of one kind that a producer's map declares in a composition: none, or all of the composition's."""
-    return of_composition if own and len(own) != len(of_composition) else own
+    ranges, runtime = declared(old.ranges, composed.ranges), declared(old.runtime, composed.runtime)
+    if not shifts and ranges is old.ranges and runtime is old.runtime:
+        return producer
+    return producer.with_map(IndexingMap(old.dims, ranges, runtime, substitute(old.results, shifts)))
 
 
 def _producer_map(producer: IndexingMap) -> IndexingMap:

@@ -126,11 +126,11 @@ class Scan:
     def from_output(self, output: int) -> MapsCoroutine:
         """For each operand, the set of maps to it from leaf `output` of the result."""
         check_output(self.instruction, output, len(self.results))
-        return _WalkBack(self, output).sets()
+        return _ScanWalk(self, output, is_back=True).sets()
 
     def from_operand(self, operand: int) -> MapsCoroutine:
         """For each leaf of the result, the set of maps to it from operand `operand`."""
-        return _WalkForward(self, operand).sets()
+        return _ScanWalk(self, operand, is_back=False).sets()
 
 
 class _ScanWalk:
@@ -139,10 +139,9 @@ class _ScanWalk:
     Back: the source is a result, targets are operands. Forward: the other way round.
     """
 
-    is_back: bool
-
-    def __init__(self, scan: Scan, number: int) -> None:
+    def __init__(self, scan: Scan, number: int, *, is_back: bool) -> None:
         self.scan = scan
+        self.is_back = is_back
         self.number = number
         """The number of the source."""
         sources, self.targets = (scan.results, scan.operands) if self.is_back else (scan.operands, scan.results)
@@ -326,14 +325,6 @@ class _ScanWalk:
         if not self.scan.is_reverse:
             return steps
         return Interval(self.scan.count - 1 - steps.upper, self.scan.count - 1 - steps.lower)
-
-
-class _WalkBack(_ScanWalk):
-    is_back = True
-
-
-class _WalkForward(_ScanWalk):
-    is_back = False
 
 
 _BODY = LoopBody(None)
