@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from xlashape.hlo import HloComputation, HloInstruction
@@ -203,7 +202,20 @@ def _leaves_of_result(computation: HloComputation) -> tuple[int, ...]:
     # array.
     sets: list[tuple[int, ...]] = [()] * len(computation.instructions)
     for instruction in operands_first(computation):
-        sets[instruction.index] = _precise_sets(instruction, sets, starts) or _same_sets(instruction, sets)
+        row = instruction.kind.row
+        if row.passes_first_operand_through or row.source is not ResultSource.COMPUTED:
+            precise = _precise_sets(instruction, sets, starts)
+            if precise is not None:
+                sets[instruction.index] = precise
+                continue
+        union = steps = 0
+        for operand in instruction.operands:
+            operand_sets = sets[operand.index]
+            steps += len(operand_sets)
+            for leaf_set in operand_sets:
+                union |= leaf_set
+        spend(steps)
+        sets[instruction.index] = (union,) * leaf_count(instruction.shape)
     return sets[computation.root.index]
 
 
@@ -224,16 +236,6 @@ def _precise_sets(
             return None
         found.append(sets[source[0].index][source[1]])
     return tuple(found)
-
-
-def _same_sets(instruction: HloInstruction, sets: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """The sets of an instruction each of whose leaves may depend on every leaf of its operands."""
-    of_operands = [sets[operand.index] for operand in instruction.operands]
-    spend(sum(map(len, of_operands)))
-    union = 0
-    for leaf_set in chain.from_iterable(of_operands):
-        union |= leaf_set
-    return (union,) * leaf_count(instruction.shape)
 
 
 def _contents(computation: HloComputation, known: KnownContents) -> ComputationContents:
