@@ -151,14 +151,7 @@ def _written(module: HloModule, target: str, ask: _Ask) -> _Made:
     return _Made(target, str(made), losses)
 
 
-def _convert_many(
-    sources: tuple[str, ...],
-    target: str,
-    ask: _Ask,
-    stage: str,
-    jobs: int,
-    as_json: bool,
-) -> int:
+def _convert_many(sources: tuple[str, ...], target: str, ask: _Ask, stage: str, jobs: int, as_json: bool) -> int:
     """Converts several files. Returns the exit code."""
     if ask.form is None:
         raise click.UsageError("--to says the form of several files, such as --to hlo")

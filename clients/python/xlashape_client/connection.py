@@ -131,10 +131,7 @@ def channel_options(
 
 
 def channel_credentials(
-    root_certificates: bytes | None,
-    private_key: bytes | None,
-    certificate_chain: bytes | None,
-    server_name: str | None,
+    root_certificates: bytes | None, private_key: bytes | None, certificate_chain: bytes | None, server_name: str | None
 ) -> grpc.ChannelCredentials | None:
     """The credentials of a channel; None for a channel without TLS. Empty `root_certificates` stand for the system's.
 

@@ -68,11 +68,7 @@ class _Operand(NamedTuple):
 
 
 def map_scene(
-    indexing_map: IndexingMap,
-    output: Shape | None,
-    operand: Shape | None,
-    readers: Readers,
-    options: Options,
+    indexing_map: IndexingMap, output: Shape | None, operand: Shape | None, readers: Readers, options: Options
 ) -> Callable[[PictureSpace], Scene]:
     """A function that makes the scene of a map. Without shapes, arrays are the smallest ones of f32 in default layouts
     that hold all indices of the map.
@@ -101,11 +97,7 @@ def map_scene(
 
 
 def instruction_scene(
-    instruction: HloInstruction,
-    output: int,
-    operand: int | None,
-    readers: Readers,
-    options: Options,
+    instruction: HloInstruction, output: int, operand: int | None, readers: Readers, options: Options
 ) -> Callable[[PictureSpace], Scene]:
     """A function that makes the scene of an instruction: the elements of all operands, or of one, that an output reads.
 
@@ -155,12 +147,7 @@ class _Array(NamedTuple):
 
 
 def _scene(
-    title: str,
-    output: Shape,
-    operands: Sequence[_Operand],
-    readers: Readers,
-    options: Options,
-    notes: list[str],
+    title: str, output: Shape, operands: Sequence[_Operand], readers: Readers, options: Options, notes: list[str]
 ) -> Callable[[PictureSpace], Scene]:
     """Finds the elements that are read. The returned function draws them in a space of any size."""
     outputs = readers.outputs(output, options.at)

@@ -38,11 +38,7 @@ class HloMethods(Methods):
 
     @answer
     async def upload_module_from(
-        self,
-        source: ModuleSource,
-        *,
-        progress: Callable[[int], None] | None = None,
-        timeout: float | None = None,
+        self, source: ModuleSource, *, progress: Callable[[int], None] | None = None, timeout: float | None = None
     ) -> Module:
         """Stores a module that is sent while it is read, in parts of 1 MiB, whether or not the server has it.
 
