@@ -351,7 +351,7 @@ class HloInstruction(Displayed):
         >>> HloModule.parse("HloModule m ENTRY e { ROOT p = f32[4] parameter(0) }").entry.root.to_text()
         '%p = f32[4]{0} parameter(0)'
         """
-        return self.computation.module.instruction_text(self, style, options)
+        return self.computation.module.part_text(self, style, options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _instruction_of, (self.computation, self.index)
@@ -637,7 +637,7 @@ class HloComputation(Displayed, Tabular):
           ROOT p = f32[4]{0} parameter(0)
         }
         """
-        return self.module.computation_text(self, style, options)
+        return self.module.part_text(self, style, options)
 
     def table(self) -> Table:
         """A row for each instruction of the computation, with the columns of `HloModule.table`."""
@@ -926,10 +926,7 @@ class ModuleData(Displayed, Tabular):
     def computation_proto(self, computation: HloComputation) -> xla.HloComputationProto:
         raise NotImplementedError
 
-    def instruction_text(self, instruction: HloInstruction, style: Any, options: dict[str, Any]) -> str:
-        raise NotImplementedError
-
-    def computation_text(self, computation: HloComputation, style: Any, options: dict[str, Any]) -> str:
+    def part_text(self, part: HloInstruction | HloComputation, style: Any, options: dict[str, Any]) -> str:
         raise NotImplementedError
 
     def computation_table(self, computation: HloComputation) -> Table:

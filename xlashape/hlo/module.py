@@ -338,19 +338,12 @@ class HloModule(ModuleData):
 
         return module_text(self.printed(style, options))
 
-    def instruction_text(
-        self, instruction: HloInstruction, style: str | PrintOptions, options: Mapping[str, Any]
+    def part_text(
+        self, part: HloInstruction | HloComputation, style: str | PrintOptions, options: Mapping[str, Any]
     ) -> str:
-        from xlashape.hlo.text.writer.module import instruction_text  # start-up time: 30 ms
+        from xlashape.hlo.text.writer.module import part_text  # start-up time: 30 ms
 
-        return instruction_text(self.printed(style, options), instruction)
-
-    def computation_text(
-        self, computation: HloComputation, style: str | PrintOptions, options: Mapping[str, Any]
-    ) -> str:
-        from xlashape.hlo.text.writer.module import computation_text  # start-up time: 30 ms
-
-        return computation_text(self.printed(style, options), computation)
+        return part_text(self.printed(style, options), part)
 
     def printed(self, style: str | PrintOptions, options: Mapping[str, Any]) -> PrintedModule:
         """The names and other texts that the text of each part of the module needs. Kept for the options that were

@@ -222,14 +222,11 @@ def _module_text(printed: PrintedModule, depth: int) -> str:
     return "\n".join(parts)
 
 
-def computation_text(printed: PrintedModule, computation: HloComputation) -> str:
-    """The text of one computation, from its name or ENTRY to its closing brace."""
-    return "\n".join(ComputationWriter(printed).lines(computation))
-
-
-def instruction_text(printed: PrintedModule, instruction: HloInstruction) -> str:
-    """The text of one instruction, without `ROOT`."""
-    return ComputationWriter(printed).line(instruction)
+def part_text(printed: PrintedModule, part: HloInstruction | HloComputation) -> str:
+    """The text of one instruction, without `ROOT`; or of one computation, from its name or ENTRY to its closing
+    brace."""
+    writer = ComputationWriter(printed)
+    return writer.line(part) if isinstance(part, HloInstruction) else "\n".join(writer.lines(part))
 
 
 def _header(proto: xla.HloModuleProto, printed: PrintedModule, config: ModuleConfig) -> str:
