@@ -7,6 +7,7 @@ report      `Report`, the declaration; `Answer`, what a report returns; `REPORTS
 groups      rows by what they have in common, such as the layer of the program
 selection   filters, the order and the limit of a table's rows
 program     the program that a report is asked of, also of text that is no module as it stands
+donating    how arguments are donated to `jax.jit`, in its words
 oom_text    reads reports about memory that has run out
 origin      the line and the operation of the program that an instruction comes from
 text        tables and totals as text for people

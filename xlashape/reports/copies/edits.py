@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from xlashape.errors import XlashapeError
-from xlashape.hlo import HloInstruction, Opcode
+from xlashape.hlo import HloInstruction, HloModule, Opcode
 from xlashape.hlo.flow import Flow, Role, ValueUse
 from xlashape.limits import spend
 from xlashape.reports.copies.causes import (
@@ -34,6 +34,7 @@ from xlashape.reports.copies.causes import (
     output_text,
 )
 from xlashape.reports.copies.movers import Mover, array_or_none, layout_of
+from xlashape.reports.donating import how_to_donate
 from xlashape.shape import Layout, Shape, ShapeIndex
 from xlashape.shape.xla_util import shape_util
 
@@ -47,6 +48,9 @@ _MOST_TOGETHER = 8
 """The most arguments that a suggestion donates so that one argument gets its output. Where that takes more, it donates
 all arguments of the same type and sizes that JAX pairs as wanted.
 """
+
+_MOST_NAMED = 3
+"""The most arguments to donate that a text names."""
 
 
 class Edit(NamedTuple):
@@ -550,17 +554,21 @@ def _output_first(index: tuple[int, ...]) -> Edit:
 
 
 def _donation(parameter: HloInstruction, output: tuple[int, ...]) -> Edit:
-    name = _name(parameter)
-    how = f"jit(…, donate_argnames='{name}')" if name.isidentifier() else "donate_argnames or donate_argnums of jit"
-    text = f"donate {name}: {how}; {output_text(output)} takes its memory"
-    return Edit("donate", parameter.number, output, None, text)
+    return Edit("donate", parameter.number, output, None, f"donate {_name(parameter)}")
 
 
-def removal_text(edits: Sequence[Edit]) -> str:
-    """The edits in words."""
-    donations = [edit for edit in edits if edit.kind == "donate"]
-    if len(donations) <= 3:
-        return "; and ".join([edit.text for edit in edits])
-    names = [edit.text.partition(":")[0].removeprefix("donate ") for edit in donations[:3]]
-    more = f"donate {', '.join(names)} and {len(donations) - 3} more arguments: each output takes the memory of its own"
-    return "; and ".join([*[edit.text for edit in edits if edit.kind != "donate"], more])
+def removal_text(module: HloModule, edits: Sequence[Edit]) -> str:
+    """The edits of a module in words."""
+    texts = [edit.text for edit in edits if edit.kind != "donate"]
+    donations = {edit.parameter: edit for edit in edits if edit.kind == "donate" and edit.parameter is not None}
+    if donations:
+        how = how_to_donate(module, donations)
+        names = [edit.text for edit in donations.values()]
+        named = ", ".join([names[0], *[name.removeprefix("donate ") for name in names[1:_MOST_NAMED]]])
+        takes = [output_text(edit.output or ()) for edit in donations.values()]
+        what = f"{takes[0]} takes its memory" if len(takes) == 1 else f"{' and '.join(takes)} take their memory"
+        if len(names) > _MOST_NAMED:
+            named += f" and {len(names) - _MOST_NAMED} more arguments"
+            what = "each output takes the memory of its own"
+        texts.append(f"{named}: jit(…, {how.option}); {what}{how.otherwise}")
+    return "; and ".join(texts)

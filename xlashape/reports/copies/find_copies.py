@@ -85,16 +85,19 @@ def _copies_of(module: HloModule, path: Path | None = None, passes: str | os.Pat
     inserted = _inserted(movers, dumps)
     ends = [ends_of(flow, mover) for mover in movers]
     removals = [removal_of(flow, mover, each) for mover, each in zip(movers, ends, strict=True)]
+    removals = excluding(movers, matched_by_jax(flow, removals))
+    edits = {id(each.edits): each.edits for each in removals if each is not None}
+    texts = {key: removal_text(module, each) for key, each in edits.items()}  # many rows share long lists of edits
     found = [
-        (_row(flow, mover, each, removal, times, inserted), removal)
-        for mover, each, removal in zip(movers, ends, excluding(movers, matched_by_jax(flow, removals)), strict=True)
+        (_row(flow, mover, each, removal, times, inserted, texts), removal)
+        for mover, each, removal in zip(movers, ends, removals, strict=True)
     ]
     found.sort(key=lambda each: -(each[0].total_bytes or 0))
     rows = tuple([row for row, _ in found])
     loops = [each for each, count in trips.items() if count is None]
     is_exact = not any(times[mover.row.computation].is_lower_bound for mover in movers)
     notes = (*module.notes, *early_notes(module), *loop_notes([] if is_exact else loops))
-    return Copies(module.name, rows, _suggestions(found), bool(dumps)).with_notes(notes)
+    return Copies(module.name, rows, _suggestions(found, texts), bool(dumps)).with_notes(notes)
 
 
 def _report_text(x: Any, path: Path | None) -> str | None:
@@ -192,6 +195,7 @@ def _row(
     removal: Removal | None,
     times: dict[Any, Times],
     inserted: dict[str, Inserted],
+    texts: dict[int, str],
 ) -> Copy:
     row, inner = mover.row, mover.inner
     cause = cause_of(flow, mover, ends)
@@ -202,7 +206,7 @@ def _row(
     before, after = mover.source_shape, mover.result_shape
     line, op_name = _origin(mover, ends)
     few = after is not None and after.rank == 0  # a counter's copy is worth no edit
-    advice = removal_text(removal.edits) if removal is not None else "" if few else cause.advice
+    advice = texts[id(removal.edits)] if removal is not None else "" if few else cause.advice
     return Copy(
         name=mover.shown.name,
         opcode=mover.shown.opcode,
@@ -251,7 +255,7 @@ def _origin(mover: Mover, ends: Ends) -> tuple[str | None, str | None]:
     return line, name
 
 
-def _suggestions(found: Sequence[tuple[Copy, Removal | None]]) -> tuple[CopySuggestion, ...]:
+def _suggestions(found: Sequence[tuple[Copy, Removal | None]], texts: dict[int, str]) -> tuple[CopySuggestion, ...]:
     """A suggestion for each set of edits, with the copies that the whole set or a part of it removes."""
     groups: dict[int | frozenset[Edit], tuple[Edit, ...]] = {}
     for _, removal in found:
@@ -273,7 +277,7 @@ def _suggestions(found: Sequence[tuple[Copy, Removal | None]]) -> tuple[CopySugg
         ]
         made.append(
             CopySuggestion(
-                text=removal_text(edits),
+                text=texts[id(edits)],
                 kinds=tuple([edit.kind for edit in edits]),
                 saved_bytes=min(sum([row.total_bytes or 0 for row, _ in rows]), INT64_MAX),
                 copies=len(rows),

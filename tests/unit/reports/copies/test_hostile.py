@@ -41,7 +41,10 @@ def test_many_arguments_are_donated_together():
     found = xs.copies(entry([*lines, f"ROOT t = ({', '.join(['f32[8]{0}'] * count)}) tuple({names})"]))
     best = found.suggestions[0]
     assert (best.copies, best.saved_bytes) == (count, count * 64) and len(best.edits) == count
-    assert best.text == "donate p0, p1, p2 and 1997 more arguments: each output takes the memory of its own"
+    text = (
+        "donate p0, p1, p2 and 1997 more arguments: jit(…, donate_argnums=…); each output takes the memory of its own"
+    )
+    assert best.text == text
     assert len(found.suggestions) <= 10
     assert len(str(found)) < 10_000
 
