@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from operator import add
 from typing import Final, NamedTuple, TypeAlias
@@ -21,6 +21,7 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
+from xlashape.reports.donating import argument_name, how_to_donate
 from xlashape.reports.memory.liveness import fuses_by_position, keeps_positions, plan_of_module
 from xlashape.reports.memory.plan import Plan, in_space
 from xlashape.reports.memory.schedule import leaf_bytes
@@ -34,9 +35,6 @@ _MOST_PLANNED: Final = 100_000
 _LEAST_PLANNED: Final = 3
 _MOST_NAMED: Final = 3
 """The most arrays of an argument that a text names one by one."""
-_VARIADIC: Final = re.compile(r"args\[\d+\]|arguments\[\d+\]")
-_ARGUMENT: Final = re.compile(r"[.\[]")
-"""The characters after the name of an argument in the name of one of its arrays, such as `ws[0]`."""
 _STATE: Final = re.compile(r"\b(opt_state|optimizer|opt|mu|nu)\b")
 """Parts of the names of arrays that an optimizer keeps."""
 Aliases: TypeAlias = tuple[tuple[tuple[int, ...], int], ...]
@@ -55,6 +53,23 @@ class Donation(NamedTuple):
     is_exact: bool
     name: str | None
     """The parameter, if it is one alone."""
+
+
+class _Collision(NamedTuple):
+    """A donated argument that may still be read when the output that takes its memory is written."""
+
+    size: int
+    """The bytes of the argument."""
+    first: int
+    """The step that first writes to the memory."""
+    last: int
+    """The last step that reads the argument."""
+    is_copied: bool
+    """Whether XLA is expected to copy the argument."""
+    may_be_last: bool
+    """Whether libtpu can write the output after all that reads the argument."""
+    has_copy: bool
+    """Whether the program copies the argument already, and reads that alone."""
 
 
 class Donations:
@@ -97,11 +112,9 @@ class Donations:
         numbers = tuple(sorted([number for _, number in aliases]))
         new_peak = self.peak_with(aliases)
         lower, upper = self._bounds(aliases, new_peak)
-        paths = [self._module.entry.parameters[number].metadata.op_name for number in numbers]
-        names = [*dict.fromkeys([_ARGUMENT.split(path, maxsplit=1)[0] for path in paths])]
-        how = f"donate_argnames={tuple(names)}" if all(map(str.isidentifier, names)) else "donate_argnums=…"
+        how = how_to_donate(self._module, numbers)
         what = f"outputs take the memory of {counted(len(aliases), 'array')}, {short_bytes(self._bytes_of(numbers))}"
-        text = f"jax.jit(f, {how}): {what}"
+        text = f"jax.jit(f, {how.option}): {what}{how.otherwise}"
         return Donation(text, numbers, aliases, new_peak, lower, upper, self.is_exact(aliases), None)
 
     def _groups(self, least: float) -> dict[tuple[int, ...], str]:
@@ -116,7 +129,7 @@ class Donations:
             if number in given or parameter.shape.is_tuple or not self.aliases([number]):
                 continue
             full = parameter.metadata.op_name
-            argument = full if _VARIADIC.fullmatch(full) else _ARGUMENT.split(full, 1)[0]
+            argument = argument_name(full)
             named.setdefault(argument, []).append(number)
             # A part of an argument cannot be donated alone.
             if argument == full and len(groups) < _MOST_DONORS:
@@ -128,34 +141,26 @@ class Donations:
         return {numbers: name for numbers, name in groups.items() if self._bytes_of(numbers) >= least}
 
     def _text(self, numbers: tuple[int, ...], argument: str, aliases: Aliases) -> str:
-        first = self._module.entry.parameters[numbers[0]]
+        parameters = self._module.entry.parameters
+        how = how_to_donate(self._module, [number for _, number in aliases])
+        call = f"jax.jit(f, {how.option})"
         if len(numbers) == 1:
-            takes = _named(aliases[0][0])
+            first, takes = parameters[numbers[0]], _named(aliases[0][0])
             which = f"{first.metadata.op_name or first.name} (parameter {numbers[0]})"
             if argument:  # an array of an argument, whose other arrays no output can take
-                return f"jax.jit(f, donate_argnames='{argument}'): {takes} takes the memory of {which}"
-            return f"jax.jit(f, {self._how(first.metadata.op_name)}) with argument {which}: {takes} takes its memory"
-        how = f"jax.jit(f, donate_argnames='{argument}')" if argument else "jax.jit(f, donate_argnums=…)"
+                return f"{call}: {takes} takes the memory of {which}{how.otherwise}"
+            return f"{call} with argument {which}: {takes} takes its memory{how.otherwise}"
         if len(numbers) <= _MOST_NAMED:
             which = ", ".join([f"{_named(output)} of parameter {parameter}" for output, parameter in aliases])
-            return f"{how}, all of {argument or 'these arguments'}: outputs take their memory, {which}"
+            return f"{call}, all of {argument or 'these arguments'}: outputs take their memory, {which}{how.otherwise}"
         parts: dict[str, int] = {}
         for number in numbers:
-            is_state = _STATE.search(self._module.entry.parameters[number].metadata.op_name)
+            is_state = _STATE.search(parameters[number].metadata.op_name)
             kind = "optimizer state" if is_state else argument or "state"
             parts[kind] = parts.get(kind, 0) + 1
         counts = ", ".join([f"{kind}: {count} argument{'s'[: count > 1]}" for kind, count in parts.items()])
         size = short_bytes(self._bytes_of([number for _, number in aliases]))
-        return f"{how}, {counts}: outputs take memory of theirs, {size}"
-
-    def _how(self, argument: str) -> str:
-        """How to donate an argument that is one array. Its number is known where all arguments are of one `*args`: JAX
-        leaves out of a module what the program does not use."""
-        names = [each.metadata.op_name for each in self._module.entry.parameters]
-        if argument.isidentifier() and names.count(argument) == 1:
-            return f"donate_argnames='{argument}'"
-        is_variadic = len({each.partition("[")[0] for each in names}) == 1 and all(map(_VARIADIC.fullmatch, names))
-        return f"donate_argnums={argument.partition('[')[2][:-1]}" if is_variadic else "donate_argnums=…"
+        return f"{call}, {counts}: outputs take memory of theirs, {size}{how.otherwise}"
 
     def _bytes_of(self, numbers: Iterable[int]) -> int:
         parameters = self._module.entry.parameters
@@ -199,49 +204,33 @@ class Donations:
 
     def peak_with(self, aliases: Aliases) -> int:
         """The peak with donations: the present peak less the bytes that they save in the estimated plan, which does not
-        model XLA's heap. Where an argument is still read while the output that took its memory is written, XLA writes
-        elsewhere and copies the output at the end."""
+        model XLA's heap. Where an argument is still read when the output that takes its memory is written, XLA copies
+        the argument for those that read it."""
         totals = map(add, self.plan_with(aliases).steps.totals, self._copied(aliases))
         return self._peak + max(totals) - max(self.plan_with(()).steps.totals)
 
     def _copied(self, aliases: Aliases) -> list[int]:
-        """The bytes of outputs that XLA writes elsewhere, and copies at the end, in each step of the plan with
-        donations."""
-        plan = self.plan_with(aliases)
-        steps = len(plan.steps.totals)
-        step_of = {each.name: step for step, each in enumerate(plan.steps.instructions or (), 1)}
-        copies = [0] * steps
-        for output, number in aliases:
-            parameter, made = self._pair(output, number)
-            begins = _maker(made, () if made is not self._module.entry.root else output)
-            if begins is None or _needs_no_copy(parameter, made):
-                continue
-            if not _is_free_before(begins, parameter, _readers(parameter), _is_likely_in_place):
-                copies[step_of.get(begins.name, 0)] += leaf_bytes(parameter.shape, self._plan.target)
-        return list(accumulate(copies))
+        """The bytes of copies of arguments, in each step of the plan with donations: until the last instruction that
+        reads the argument."""
+        changes = [0] * (len(self.plan_with(aliases).steps.totals) + 1)
+        for each in self._collisions(aliases):
+            if each.is_copied:
+                changes[0] += each.size
+                changes[each.last + 1] -= each.size
+        return list(accumulate(changes[:-1]))
 
     def _bounds(self, aliases: Aliases, new_peak: int) -> tuple[int, int]:
         """The bounds of the peak with donations. While an argument that is still read lives beside the output that took
-        its memory, both may be copies."""
+        its memory, both may be copies; of an argument whose readers can all be executed before, one."""
         plan = self.plan_with(aliases)
-        totals, steps = plan.steps.totals, len(plan.steps.totals)
-        step_of = {each.name: step for step, each in enumerate(plan.steps.instructions or (), 1)}
-        copies = [0] * (steps + 1)
-        for output, number in aliases:
-            parameter, made = self._pair(output, number)
-            if not _needs_no_copy(parameter, made):
-                size = leaf_bytes(parameter.shape, self._plan.target)
-                begins = _maker(made, () if made is not self._module.entry.root else output)
-                copies[0 if begins is None else step_of.get(begins.name, 0)] += size
-                if begins is None or begins.opcode != Opcode.COPY or parameter.users != (begins,):  # not a copy already
-                    copies[0] += size
-                    last = max([step_of.get(user.name, steps - 1) for user in _readers(parameter)], default=0)
-                    copies[last + 1] -= size
-        beside, most = 0, 0
-        for total, change in zip(totals, copies, strict=False):
-            beside += change
-            most = max(most, total + beside)
-        copied = most - max(totals)
+        totals = plan.steps.totals
+        changes = [0] * (len(totals) + 1)
+        for each in self._collisions(aliases):
+            changes[0 if each.may_be_last else each.first] += each.size
+            if not (each.may_be_last or each.has_copy):
+                changes[0] += each.size
+                changes[each.last + 1] -= each.size
+        copied = max(map(add, totals, accumulate(changes[:-1]))) - max(totals)
         least = self._peak + max(totals) - max(self.plan_with(()).steps.totals)  # without copies
         if self._plan.bounds is None:
             return least, max(new_peak, least + copied)
@@ -249,6 +238,31 @@ class Donations:
         if upper is None:  # whatever else is copied or kept, each value has its memory at most twice
             upper = totals[0] + 2 * sum([plan.values.sizes[value] for value in plan.lives.values])
         return min(lower, least), max(upper, least) + copied
+
+    def _collisions(self, aliases: Aliases) -> list[_Collision]:
+        """The donations that may need a copy."""
+        steps = self.plan_with(aliases).steps
+        step_of = {each.name: step for step, each in enumerate(steps.instructions or (), 1)}
+        after: dict[HloInstruction, set[HloInstruction]] = {}
+        found: list[_Collision] = []
+        for output, number in aliases:
+            parameter, made = self._pair(output, number)
+            if _needs_no_copy(parameter, made):
+                continue
+            readers = _readers(parameter)
+            begins = _maker(made, () if made is not self._module.entry.root else output)
+            is_free = begins is not None and _is_free_before(begins, parameter, readers, _is_likely_in_place)
+            is_tiled = parameter.shape.layout is not None and parameter.shape.layout.tiles  # compiled for a TPU
+            may_be_last = begins is not None and bool(is_tiled) and _may_be_last(begins, parameter, readers, after)
+            size = leaf_bytes(parameter.shape, self._plan.target)
+            first = 0 if begins is None else step_of.get(begins.name, 0)
+            # A copy of the copy may be made as late as it is used.
+            late = [user for each in readers if each.opcode == Opcode.COPY for user in each.users]
+            last = max([step_of.get(each.name, len(steps.totals) - 1) for each in (*readers, *late)], default=0)
+            has_copy = begins is not None and begins.opcode == Opcode.COPY and parameter.users == (begins,)
+            is_copied = begins is not None and not is_free and not may_be_last
+            found.append(_Collision(size, first, last, is_copied, may_be_last, has_copy))
+        return found
 
     def _pair(self, output: tuple[int, ...], number: int) -> tuple[HloInstruction, HloInstruction]:
         """A parameter, and the instruction that makes the output that takes its memory."""
@@ -311,6 +325,22 @@ def _needs_no_copy(parameter: HloInstruction, made: HloInstruction) -> bool:
     return _is_free_before(made, parameter, parameter.users, keeps_positions)
 
 
+def _may_be_last(
+    made: HloInstruction,
+    parameter: HloInstruction,
+    readers: set[HloInstruction],
+    after: dict[HloInstruction, set[HloInstruction]],
+) -> bool:
+    """Whether an instruction can be executed after all readers of a parameter, but for itself if it is likely to
+    compute in its memory. libtpu orders them so. The order goes into `after`: an instruction → what it comes after."""
+    others = readers - {made}
+    others.update([user for each in others if each.kind.row.begins_asynchronously for user in each.users])
+    if not _computes_in(made, _fetched(parameter, readers), _is_likely_in_place) or made in _all_before(others, after):
+        return False
+    after.setdefault(made, set()).update(others)
+    return True
+
+
 def _is_likely_in_place(made: HloInstruction, operands: Sequence[int]) -> bool:
     """Whether an instruction is expected to compute in the memory of these operands. A copy is not needed then, and
     compilers for TPUs let the elementwise part of an output fusion do so."""
@@ -327,21 +357,45 @@ def _is_free_before(
 ) -> bool:
     """Whether these users of a parameter come before an instruction in any order that operands allow, but for the
     instruction itself if it computes in the parameter's memory. Not every compiler lets a sort do that."""
-    fetched = {parameter}  # the parameter, and what is it in another memory space, which the compiler decides last
+    fetched = _fetched(parameter, users)
+    if not _computes_in(made, fetched, is_in_place):
+        return False
+    before = _all_before([made], {})
+    return before.issuperset(user for each in fetched for user in each.users) and before.issuperset(users)
+
+
+def _fetched(parameter: HloInstruction, users: Iterable[HloInstruction]) -> set[HloInstruction]:
+    """A parameter, and what is it in another memory space, which the compiler decides last."""
+    fetched = {parameter}
     pending = [*users]
     while pending:
         user = pending.pop()
         if user.opcode in (Opcode.COPY_START, Opcode.COPY_DONE) and user not in fetched:
             fetched.add(user)
             pending += user.users
+    return fetched
+
+
+def _computes_in(
+    made: HloInstruction,
+    fetched: set[HloInstruction],
+    is_in_place: Callable[[HloInstruction, Sequence[int]], bool],
+) -> bool:
+    """Whether an instruction reads none of these values, or computes in their memory."""
     read = [number for number, operand in enumerate(made.operands) if behind_bitcasts(operand) in fetched]
-    if read and (made.opcode == Opcode.SORT or not is_in_place(made, read)):
-        return False
-    before: set[HloInstruction] = {made}
-    pending = [*made.operands, *made.control_predecessors]
+    return not read or (made.opcode != Opcode.SORT and is_in_place(made, read))
+
+
+def _all_before(
+    instructions: Iterable[HloInstruction], after: Mapping[HloInstruction, Iterable[HloInstruction]]
+) -> set[HloInstruction]:
+    """These instructions and all that come before them: by operands, by control predecessors, and by `after`."""
+    before = set(instructions)
+    pending = [*before]
     while pending:
         instruction = pending.pop()
-        if instruction not in before:
-            before.add(instruction)
-            pending += [*instruction.operands, *instruction.control_predecessors]
-    return before.issuperset(user for each in fetched for user in each.users) and before.issuperset(users)
+        for each in (*instruction.operands, *instruction.control_predecessors, *after.get(instruction, ())):
+            if each not in before:
+                before.add(each)
+                pending.append(each)
+    return before

@@ -35,28 +35,39 @@ def test_an_argument_that_can_be_donated():
 
 
 def test_an_argument_is_named_as_jax_takes_it():
-    text = """a = f32[64,64] parameter(0), metadata={op_name="%s"}
-    b = f32[64,64] parameter(1), metadata={op_name="%s"} ROOT r = f32[64,64] sine(b)"""
-    for names, how in (
-        (("x", "w"), "donate_argnames='w'"),
-        (("args[0]", "args[1]"), "donate_argnums=1"),
-        (("x", "args[1]"), "donate_argnums=…"),
+    """What a name leaves open is said: whether it is that of a list or of `*args`, of a dictionary or of `**kwargs`."""
+    text = """a = f32[32,64] parameter(0), metadata={op_name="%s"}
+    b = f32[64,64] parameter(1), metadata={op_name="%s"} c = f32[4] parameter(2), metadata={op_name="%s"}
+    ROOT r = f32[64,64] sine(b)"""
+    by_position = "; if f takes {} by position only: donate_argnums"
+    for names, name, otherwise in (
+        (("x", "w", "z"), "w", by_position),
+        (("x", "w.m", "z"), "w", by_position),
+        (
+            ("args[0]", "args[1]", "z"),
+            "args",
+            "; if f takes {} by position only, or as *args: donate_argnums of args[1]",
+        ),
+        (("x", "w[1]", "a"), "w", "; if f takes {} by position only, or as *w: donate_argnums of w[1]"),
+        (("w[0]", "w[1]", "w[2]"), "w", "; if f takes {} by position only, or as *w: donate_argnums of w[1]"),
+        (("x", "kw['m']", "z"), "kw", by_position + "; if as **kw: donate_argnames='m'"),
+        (("x", "kw['m']", "b"), "kw", by_position),  # JAX sorts what is passed by keyword
     ):
         found = memory(f"HloModule m, is_scheduled=true\nENTRY e {{\n{text % names}\n}}").suggest()
-        texts = [each.text for each in found if each.parameters == (1,)]
-        assert [each.partition(" with")[0] for each in texts] == [f"jax.jit(f, {how})"], names
+        (told,) = [each.text for each in found if each.parameters == (1,)]
+        assert told.startswith(f"jax.jit(f, donate_argnames='{name}')"), names
+        assert told.partition("; ")[2] == otherwise.format(name).partition("; ")[2], names
 
 
 def test_a_donation_that_needs_a_copy_is_not_exact():
-    """The kernel reads what it would overwrite: XLA writes elsewhere, which saves memory where the peak is before, and
-    nothing where it is there."""
-    text = """p = f32[64,64] parameter(0) b = f32[64,64,8] broadcast(p), dimensions={0,1} n = f32[64,64,8] exponential(b)
-    s = f32[64,64,2] slice(n), slice={[0:64], [0:64], [3:5]}
-    ROOT d = f32[64,64] custom-call(s, p), custom_call_target="kernel\""""
-    assert "donate" not in changes(
-        'p = f32[64,64] parameter(0) ROOT d = f32[64,64] custom-call(p), custom_call_target="kernel"'
-    )
-    found = changes(text)["donate"]
+    """Nothing orders the kernel, which reads the argument, before what overwrites it: XLA copies the argument for the
+    kernel. That saves memory where the peak comes later, and nothing where the kernel runs at the peak."""
+    kernel = 'k = f32[64] custom-call(p), custom_call_target="kernel"'
+    text = """p = f32[64,64] parameter(0) x = f32[] parameter(1) %s
+    n = f32[64,64,8] broadcast(x), dimensions={} %s
+    d = f32[64,64] custom-call(n), custom_call_target="other" ROOT t = (f32[64,64], f32[64]) tuple(d, k)"""
+    assert "donate" not in changes(text % ("", kernel))
+    found = changes(text % (kernel, ""))["donate"]
     assert not found.is_exact
     assert found.saved_bytes == 16384
     assert found.lower_bytes <= found.new_peak_bytes < found.upper_bytes

@@ -156,7 +156,10 @@ ENTRY e {
   ROOT r = (f32[64]{0}, f32[64]{0}, f32[32]{0}) tuple(a, b, c)
 }"""
     (row,) = [row for row in xs.summary(text).rows if row.fix is not None]
-    assert row.fix == "jax.jit(f, donate_argnames=('p', 's')): outputs take the memory of 3 arrays, 640 B"
+    assert row.fix == (
+        "jax.jit(f, donate_argnames=('p', 's')): outputs take the memory of 3 arrays, 640 B; if f takes one of these by "
+        "position only: donate_argnums"
+    )
     donated = text.replace(
         "is_scheduled=true", "is_scheduled=true, input_output_alias={ {0}: (0, {}), {1}: (1, {}), {2}: (2, {}) }"
     )
