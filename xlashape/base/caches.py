@@ -136,6 +136,21 @@ class BoundedCache(Generic[_K, _V]):
 
         return call
 
+    def results_by_argument(self, function: Callable[[_K], _V]) -> Callable[[_K], _V]:
+        """The function of one argument, with its results kept by the argument. A decorator."""
+
+        @wraps(function)
+        def call(argument: _K) -> _V:
+            found = self._young.get(argument)
+            if found is None:
+                found = self.get(argument)
+            if found is None:
+                found = function(argument)
+                self.put(argument, found)
+            return found
+
+        return call
+
     def clear(self) -> None:
         """Removes all entries."""
         with self._lock:

@@ -415,13 +415,10 @@ def _kept(
     return KeptAnswer(length, sets, (), tuple([sets.get(number, NOT_ACCESSED) for number in range(length)]))
 
 
+@sets_of_rows.results_by_argument
 def _set_of_row(row: Row) -> OperandIndexingSet:
     """The set of a row without runtime variables; equal rows share it."""
-    known = sets_of_rows.get(row)
-    if known is None:
-        known = OperandIndexingSet([_without_runtime(access) for access in row])
-        sets_of_rows.put(row, known)
-    return known
+    return OperandIndexingSet([_without_runtime(access) for access in row])
 
 
 def _without_runtime(access: Access) -> OperandIndexing:

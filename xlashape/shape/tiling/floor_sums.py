@@ -251,35 +251,21 @@ _to_position: BoundedCache[Shape, _ToPosition] = BoundedCache("xlashape.shape: i
 _to_index: BoundedCache[Shape, _ToIndex] = BoundedCache("xlashape.shape: position to index", 8 << 20, _weight)
 
 
-def position_sums(shape: Shape) -> tuple[tuple[int, ...], FloorSums]:
+@_to_position.results_by_argument
+def position_sums(shape: Shape) -> _ToPosition:
     """The array's sizes, and the sums index → position."""
-    compiled = _to_position.get(shape)
-    if compiled is None:
-        compiled = _compile_position(shape)
-        _to_position.put(shape, compiled)
-    return compiled
-
-
-def index_sums(shape: Shape) -> tuple[Geometry, FloorSums, tuple[tuple[int, int], ...]]:
-    """The array's geometry, the sums position → (index…, further values…), and conditions (output, size).
-
-    There is an element at a position where each of these outputs is below its size.
-    """
-    compiled = _to_index.get(shape)
-    if compiled is None:
-        compiled = _compile_index(shape)
-        _to_index.put(shape, compiled)
-    return compiled
-
-
-def _compile_position(shape: Shape) -> _ToPosition:
     array = geometry(shape)
     if not array.elements:
         return array.dimensions, FloorSums(len(array.dimensions), (), ((),))
     return array.dimensions, trace(array.dimensions, lambda index: [physical_position(shape, index)])
 
 
-def _compile_index(shape: Shape) -> _ToIndex:
+@_to_index.results_by_argument
+def index_sums(shape: Shape) -> _ToIndex:
+    """The array's geometry, the sums position → (index…, further values…), and conditions (output, size).
+
+    There is an element at a position where each of these outputs is below its size.
+    """
     sizes: list[int] = []
 
     def formula(position: Sequence[Any]) -> list[Any]:

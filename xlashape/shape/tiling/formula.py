@@ -82,6 +82,7 @@ def _weight(shape: Shape, array: Geometry) -> int:
 _geometries: BoundedCache[Shape, Geometry] = BoundedCache("xlashape.shape: geometry of buffers", 8 << 20, _weight)
 
 
+@_geometries.results_by_argument
 def geometry(shape: Shape) -> Geometry:
     """The sizes of an array in memory. An array without a layout has the default one.
 
@@ -91,14 +92,6 @@ def geometry(shape: Shape) -> Geometry:
     >>> geometry(Shape.parse("f32[3,5]{1,0:T(2,2)}")).physical
     (2, 3, 2, 2)
     """
-    array = _geometries.get(shape)
-    if array is None:
-        array = _geometry(shape)
-        _geometries.put(shape, array)
-    return array
-
-
-def _geometry(shape: Shape) -> Geometry:
     array = array_of(shape)
     dimensions = array.dimensions
     if UNBOUNDED_SIZE in dimensions:
