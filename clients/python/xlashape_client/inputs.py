@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, XlashapeError, is_a
 from xlashape.hlo import HloModule
 from xlashape.hlo.files.convert import no_such_file, text_or_proto
-from xlashape.hlo.files.detect_format import holds_text
 from xlashape.hlo.files.dumps import no_single_module, split_choice
 from xlashape.hlo.files.module_of import is_path
 from xlashape.proto import coerce, v1, xla
@@ -183,11 +182,6 @@ def _read(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
     return text_or_proto(content, name, choice=choice)
-
-
-def is_text(content: bytes) -> bool:
-    """Whether a module's content is HLO text."""
-    return holds_text(content)
 
 
 def one_row(numbers: Iterable[int], what: str) -> list[int]:

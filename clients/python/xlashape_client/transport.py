@@ -15,8 +15,9 @@ from google.protobuf.message import Message
 
 from xlashape.errors import InvalidArgumentError, NotFoundError, is_a
 from xlashape.hlo.files.convert import decode_text
+from xlashape.hlo.files.detect_format import holds_text
 from xlashape.proto import parse, v1
-from xlashape_client.inputs import AnyModule, ModuleSource, content_of, is_in_file, is_text, message_of
+from xlashape_client.inputs import AnyModule, ModuleSource, content_of, is_in_file, message_of
 
 M = TypeVar("M", bound=Message)
 T = TypeVar("T")
@@ -173,7 +174,7 @@ class Transport(ABC):
             except NotFoundError:
                 await self.store(content, digest, timeout)
             return v1.ModuleInput(name=name)
-        if is_text(content):
+        if holds_text(content):
             return v1.ModuleInput(text=decode_text(content).text)
         return v1.ModuleInput(serialized=content)
 
