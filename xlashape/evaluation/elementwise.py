@@ -20,35 +20,24 @@ from xlashape.hlo import HloInstruction
 from xlashape.hlo.literal.data import to_numpy
 from xlashape.shape import PrimitiveType, Shape
 
-UNARY: Final[dict[str, Callable[[FloatDomain, Array], Array]]] = {
-    "abs": lambda d, x: d.abs(x),
-    "exp2": lambda d, x: d.exp2(x),
-    "exponential": lambda d, x: d.exponential(x),
-    "exponential-minus-one": lambda d, x: d.exponential_minus_one(x),
-    "log": lambda d, x: d.log(x),
-    "log-plus-one": lambda d, x: d.log_plus_one(x),
-    "log2": lambda d, x: d.log2(x),
-    "logistic": lambda d, x: d.logistic(x),
-    "cosh": lambda d, x: d.cosh(x),
-    "negate": lambda d, x: d.negate(x),
-    "rsqrt": lambda d, x: d.rsqrt(x),
-    "sign": lambda d, x: d.sign(x),
-    "sinh": lambda d, x: d.sinh(x),
-    "sqrt": lambda d, x: d.sqrt(x),
-    "tan": lambda d, x: d.tan(x),
-    "tanh": lambda d, x: d.tanh(x),
-}
-BINARY: Final[dict[str, Callable[[FloatDomain, Array, Array], Array]]] = {
-    "add": lambda d, a, b: d.add(a, b),
-    "atan2": lambda d, a, b: d.atan2(a, b),
-    "divide": lambda d, a, b: d.divide(a, b),
-    "maximum": lambda d, a, b: d.maximum(a, b),
-    "minimum": lambda d, a, b: d.minimum(a, b),
-    "multiply": lambda d, a, b: d.multiply(a, b),
-    "power": lambda d, a, b: d.power(a, b),
-    "remainder": lambda d, a, b: d.remainder(a, b),
-    "subtract": lambda d, a, b: d.subtract(a, b),
-}
+
+def _operation(opcode: str) -> Callable[..., Array]:
+    """The operation of a domain that has the name of an opcode, as a function of the domain and of arrays."""
+    name = opcode.replace("-", "_")
+
+    def operation(domain: FloatDomain, *args: Array) -> Array:
+        return getattr(domain, name)(*args)
+
+    return operation
+
+
+_UNARY = (
+    "abs", "cosh", "exp2", "exponential", "exponential-minus-one", "log", "log-plus-one", "log2", "logistic", "negate",
+    "rsqrt", "sign", "sinh", "sqrt", "tan", "tanh",
+)  # fmt: skip
+_BINARY = ("add", "atan2", "divide", "maximum", "minimum", "multiply", "power", "remainder", "subtract")
+UNARY: Final = {opcode: _operation(opcode) for opcode in _UNARY}
+BINARY: Final = {opcode: _operation(opcode) for opcode in _BINARY}
 
 
 def _times(d: FloatDomain, a: Array, b: Array) -> Array:
