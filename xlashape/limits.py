@@ -25,6 +25,7 @@ __all__ = [
     "at_most",
     "budget",
     "check",
+    "outermost_budget",
     "set_checkpoint",
     "spend",
 ]
@@ -166,6 +167,14 @@ def set_checkpoint(checkpoint: Callable[[], None] | None) -> None:
     that. `checkpoint` may wait, or raise an exception, which ends the analysis.
     """
     _thread.checkpoint = checkpoint
+
+
+def outermost_budget() -> Budget | None:
+    """The budget in force in this thread or asyncio task that encloses all others; None if there is none."""
+    found = _current.get()
+    while found is not None and found.outer is not None:
+        found = found.outer
+    return found
 
 
 def spend(steps: int = 1) -> None:

@@ -24,6 +24,7 @@ import click
 
 from xlashape.base.display import printable, printable_json
 from xlashape.errors import ParseError, XlashapeError
+from xlashape.limits import outermost_budget, set_checkpoint
 
 DELAY_SECONDS: Final = 1.0
 """Seconds that a command works before the bar appears."""
@@ -121,6 +122,23 @@ def progress(what: str, done: int | None = None, total: int | None = None) -> No
     """Says what the command is doing, and how far it is, if that is known."""
     if _bar is not None:
         _bar.update(what, done, total)
+
+
+@contextmanager
+def stepping(what: str) -> Generator[None, None, None]:
+    """Says while the block runs how many steps it took, of an analysis that may take so many at most."""
+
+    def look() -> None:
+        current = outermost_budget()
+        if current is not None and current.maximum is not None and current.subject:
+            progress(f"{what}, steps", current.steps, current.maximum)
+
+    progress(what)
+    set_checkpoint(look)
+    try:
+        yield
+    finally:
+        set_checkpoint(None)
 
 
 def clear() -> None:

@@ -25,7 +25,7 @@ from xlashape.cli.completing import complete_files, computation_names, instructi
 from xlashape.cli.connection import ServerAddress, connected, query_options
 from xlashape.cli.many import common_folder, jobs_option, many_columns, many_rows, stage_option
 from xlashape.cli.modules import loaded, naming
-from xlashape.cli.output import complain, echo, print_json, progress, terminal_width
+from xlashape.cli.output import complain, echo, print_json, progress, stepping, terminal_width
 from xlashape.cli.rows import examples, row_options, write_rows
 from xlashape.errors import DecodeError, InvalidArgumentError
 from xlashape.hlo.files.inputs import inputs, is_many
@@ -240,16 +240,16 @@ def _answers_of_pair(
     if len(names) == 1:
         if server is not None:
             raise click.UsageError("a directory is compared here: leave --server out, or name two modules")
-        progress(f"computing {report.name}")
-        return [report.run(Path(names[0]), **options)] * len(asked)
+        with stepping(f"computing {report.name}"):
+            return [report.run(Path(names[0]), **options)] * len(asked)
     if server is not None:
         with connected(server, timeout) as service:
             progress("asking the server")
             subjects = [sys.stdin.buffer.read() if each == "-" else each for each in names]
             return [_asked(service, report, subjects, options, each, timeout) for each in asked]
     modules = [loaded(each, server, timeout) for each in names]
-    progress(f"computing {report.name}")
-    return [report.run(*modules, **options)] * len(asked)
+    with stepping(f"computing {report.name}"):
+        return [report.run(*modules, **options)] * len(asked)
 
 
 @contextmanager

@@ -41,7 +41,9 @@ def joined(grids: Sequence[Grid]) -> Grid:
     """The least grid that has all elements of grids."""
     return tuple(
         [
-            _sorted(np.concatenate(along), int(max(a[-1] for a in along if a.size)) + 1)
+            along[0]
+            if all(each is along[0] for each in along)
+            else _sorted(np.concatenate(along), int(max(a[-1] for a in along if a.size)) + 1)
             for along in zip(*grids, strict=True)
         ]
     )

@@ -9,6 +9,7 @@ import sys
 from importlib import resources
 
 from xlashape.cli import output
+from xlashape.limits import budget, spend
 
 MODULE = str(resources.files("xlashape.data").joinpath("attention.hlo.pb"))
 
@@ -91,3 +92,15 @@ def test_the_rate_and_the_time_that_is_left_are_told(monkeypatch):
         assert bar._rate() == ""
     finally:
         bar.end()
+
+
+def test_the_steps_of_an_analysis_are_counted_while_it_runs(monkeypatch):
+    told = []
+    monkeypatch.setattr(output, "progress", lambda *state: told.append(state))
+    with output.stepping("comparing"), budget(steps=1000, subject="two programs"):
+        for _ in range(3):
+            spend(300)
+    assert told == [("comparing",), *[("comparing, steps", done, 1000) for done in (300, 600, 900)]]
+    with budget(steps=1000, subject="another analysis"):
+        spend(300)
+    assert len(told) == 4

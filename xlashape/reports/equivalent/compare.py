@@ -20,10 +20,11 @@ from xlashape.evaluation.partial import Grid, every
 from xlashape.evaluation.run_module import DeviceCount, given, run_module
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.values.sharding import Sharding
-from xlashape.limits import budget, check
+from xlashape.limits import Budget, budget, check, spend
 from xlashape.reports.equivalent.draws import Draw, draws_for
 from xlashape.reports.equivalent.ledger import Ledger, digest_of
 from xlashape.reports.equivalent.outline import Outline
+from xlashape.reports.equivalent.parts import steps_of
 from xlashape.reports.equivalent.program import ComparedProgram
 from xlashape.reports.equivalent.sampled import Roots, SampledOutputs
 from xlashape.reports.equivalent.terms import Ran, Term, arguments_of, by_name, leaves_of
@@ -38,10 +39,12 @@ _STEPS: Final = 400_000
 """The most steps that one run with ordinary numbers takes: instructions, and elements and products of large ones."""
 _LARGE: Final = 1 << 23
 """Elements of all values: larger programs are evaluated in parts."""
-_MOST: Final = 1 << 32
-"""The most elements and products, of 64 each, that a part of a large program is computed from with ordinary numbers."""
+_STEPS_OF_LARGE: Final = 60_000_000
+"""The most steps that the comparison of two large programs takes; a step is about a microsecond."""
+_CHEAPEST: Final = 8
+"""Outputs of large programs among which the one is chosen that takes least."""
 _MOST_IN_FIELD: Final = 1 << 25
-"""As _MOST, in the field."""
+"""The most elements and products, of 64 each, that a large program is computed from in the field."""
 _SHOWN: Final = 5
 """The most draws in which ordinary numbers are tried, of those whose elements differ."""
 _FURTHER: Final = (4, 6, 8)
@@ -228,7 +231,8 @@ class Comparison:
             if why is not None:
                 raise InvalidArgumentError(f"the modules cannot be compared: {why}", field="b")
         if self._outline is not None:
-            return self._compare_outlines(a, b, self._outline)
+            with budget(steps=_STEPS_OF_LARGE, subject="two large programs") as left:
+                return self._compare_outlines(a, b, self._outline, left)
         for kind, verdict in ((Roundings, EQUAL), (Field, OVER_REALS)):
             if self._outputs(a, kind, b) == self._outputs(b, kind, a):
                 return Verdict(verdict)
@@ -263,7 +267,7 @@ class Comparison:
             reasons = ["the modules differ as formulas, and agree on ordinary numbers: perhaps an approximation"]
         return Verdict(UNKNOWN, reasons=reasons, instruction=self._parting(a, b, parting) if draws else None)
 
-    def _compare_outlines(self, a: ComparedProgram, b: ComparedProgram, outline: Outline) -> Verdict:
+    def _compare_outlines(self, a: ComparedProgram, b: ComparedProgram, outline: Outline, left: Budget) -> Verdict:
         roots: list[list[int]] = []
         names: list[dict[tuple[str, int], int]] = []
         for program in (a, b):
@@ -282,6 +286,7 @@ class Comparison:
             return Verdict(EQUAL, is_sampled=outline.is_sampled)
         divided = (self._is_divided(a), self._is_divided(b))
         instruction: HloInstruction | None = None
+        reasons: list[str] = []
         try:
             if divided[0] != divided[1]:
                 if self._agree_on_samples(outline, (roots[0], roots[1]), divided):
@@ -292,14 +297,15 @@ class Comparison:
                 if unequal is None:
                     return Verdict(OVER_REALS, is_sampled=outline.is_sampled)
                 instruction = outline.values[unequal[1]].instruction
-            shown = (self._shown_in(outline, (roots[0], roots[1]), divided, draw) for draw in self.draws[:_TRIED])
+                reasons.append(outline.undecided(unequal))
+            shown = (self._shown_in(outline, (roots[0], roots[1]), divided, draw, left) for draw in self.draws[:_TRIED])
             found = next((each for each in shown if each is not None), None)
         except (UnsupportedError, LimitExceededError, MemoryError) as error:
-            return Verdict(UNKNOWN, [str(error)], instruction=instruction)
+            reasons = [*dict.fromkeys([*reasons, *outline.reasons, str(error)])]
+            return Verdict(UNKNOWN, reasons, instruction=instruction)
         if found is not None:
             return Verdict(DIFFERS, difference=found, instruction=instruction)
-        reasons = [*outline.reasons] or ["a part of a large program could not be shown to be equal"]
-        return Verdict(UNKNOWN, reasons, instruction=instruction)
+        return Verdict(UNKNOWN, [*dict.fromkeys([*reasons, *outline.reasons])], instruction=instruction)
 
     def _agree_on_samples(self, outline: Outline, roots: Roots, divided: tuple[bool, bool]) -> bool:
         """Whether a program and the divided form of it have the same elements in the field. They share no values that
@@ -367,9 +373,11 @@ class Comparison:
                 return Difference(output, place, values[0], values[1], list(inputs), device if count > 1 else None)
         return None
 
-    def _shown_in(self, outline: Outline, roots: Roots, divided: tuple[bool, bool], draw: Draw) -> Difference | None:
+    def _shown_in(
+        self, outline: Outline, roots: Roots, divided: tuple[bool, bool], draw: Draw, left: Budget
+    ) -> Difference | None:
         """As `_shown`, of some elements of the outputs that are not known to be equal: first of the output that takes
-        least, then of all."""
+        least, then of all. If that one takes about as long as all, of all, or of it where all take too long."""
         outputs = [
             output
             for output, pair in enumerate(zip(*roots, strict=True))
@@ -385,20 +393,28 @@ class Comparison:
         def sampled_of(outputs: list[int]) -> SampledOutputs:
             return SampledOutputs(outline, self.whole, roots, outputs, divided, self.devices, input_of, draw.seed)
 
-        tried = [sampled_of([min(outputs, key=lambda o: outline.from_parameters([r[o] for r in roots]).cost())])]
-        if len(outputs) > 1:
-            tried.append(sampled_of(outputs))
+        # Values are made of values with lower numbers, so outputs of low numbers take little.
+        low = sorted(outputs, key=lambda o: max(roots[0][o], roots[1][o]))[:_CHEAPEST]
+        least = min(low, key=lambda o: outline.from_parameters([r[o] for r in roots]).cost())
+        tried = [sampled_of([least]), sampled_of(outputs)]
+        steps = [steps_of(sampled.cost) for sampled in tried]
+        if 2 * steps[0] > steps[1]:
+            tried = tried[1:] if steps[1] <= _STEPS_OF_LARGE - left.steps else tried[:1]
         for sampled in tried:
-            check("elements of a run with ordinary numbers", sampled.cost, _MOST)
+            spend(steps_of(sampled.cost))
             runs: list[dict[int, list[Spread]]] = []
+            shown: Difference | None = None
             for rounds in (False, True):
                 domain = PlainNumbers(rounds=rounds)
                 runs.append(sampled.evaluated(domain, lambda p, d=domain: given(d, input_of(p), self.whole.inputs[p])))
-            for output, grid in sampled.grids.items():
-                spreads = [[run[output][side] for run in runs] for side in range(2)]
-                found = self._witness(output, spreads, grid, ())
-                if found is not None:
-                    return found._replace(inputs=[input_of(p) for p in range(len(self.whole.inputs))])
+                # What is no difference without roundings is none beside them.
+                spreads = {o: [[runs[0][o][side], runs[-1][o][side]] for side in range(2)] for o in sampled.grids}
+                witnesses = [self._witness(o, spreads[o], grid, ()) for o, grid in sampled.grids.items()]
+                shown = next((each for each in witnesses if each is not None), None)
+                if shown is None:
+                    break
+            if shown is not None:
+                return shown._replace(inputs=[input_of(p) for p in range(len(self.whole.inputs))])
         return None
 
     def _numbers(self, program: ComparedProgram, inputs: list[Array], *, rounds: bool) -> list[Spread]:

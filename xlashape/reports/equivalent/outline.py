@@ -8,7 +8,8 @@ are made of the pair are compared in its place. Values that were shown to be equ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from heapq import heapify, heappop, heappush
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -26,18 +27,23 @@ from xlashape.hlo.ops.operation import ReadPattern
 from xlashape.hlo.values.sharding import Sharding
 from xlashape.limits import budget, spend
 from xlashape.reports.equivalent.ledger import digest_of, random
-from xlashape.reports.equivalent.parts import OutlinedValue, Part
+from xlashape.reports.equivalent.parts import OutlinedValue, Part, computed_by, steps_of
 from xlashape.reports.equivalent.terms import Ran, Term, Terms, arguments_of, by_name, leaves_of
 from xlashape.shape import Shape
 
-_WIDER: Final = 3
-"""How often more of a region is computed."""
+_FEW: Final = 64
+_ROUNDS: Final = ((0, _FEW), (1, _FEW), (0, None), (1, None), (2, None))
+"""How often more of a region is computed, and the most values of a region. Large ones come last: most belong to pairs
+of values that have nothing to do with each other, and may not matter any more.
+"""
 _ENOUGH: Final = 1 << 12
 """Elements of which one draw is enough: the chance that all agree by accident is small."""
 _OF_SCALARS: Final = 6
 """Draws, where a part takes a scalar integer of the parameters: each draw has one value of it."""
-_STEPS: Final = 40_000
-"""The most steps that the comparison of two modules takes."""
+_STEPS: Final = 10_000_000
+"""The most steps that the comparison of two modules takes; a step is about a microsecond."""
+_STEPS_OF_PART: Final = 60_000
+"""The most instructions that a part runs in a draw: iterations of loops times instructions."""
 _WHOLE: Final = 1 << 17
 """Elements and products of a region, of 64 each: of larger ones a sample of elements is evaluated."""
 _MOST: Final = 1 << 23
@@ -60,7 +66,10 @@ class Outline(Terms):
         self._numbers = FieldNumbers()
         self._same: dict[int, int] = {}
         """Value → the equal value that stands for it."""
-        self._forms: dict[tuple[Any, ...], bool] = {}
+        self._forms: dict[tuple[Any, ...], str] = {}
+        """What two values are computed from, as `_form` → why they are not known to be equal, "" where they are."""
+        self._why: dict[Pair, str] = {}
+        """Values that could not be shown to be equal → why."""
         self._loops: dict[tuple[Any, ...], dict[int, int]] = {}
         self.shardings: dict[int, Sharding | None] = {}
         """Parameter → how it is divided."""
@@ -72,7 +81,9 @@ class Outline(Terms):
     def parameter(self, number: int, shape: Shape, sharding: Sharding | None) -> int:
         """The value of an array of the parameters, or of the parts into which it is divided."""
         if (number, sharding) not in self._by_key:
-            value = self._by_key[number, sharding] = self._new(OutlinedValue(None, (), (), number, shape, False, b""))
+            value = self._by_key[number, sharding] = self._new(
+                OutlinedValue(None, (), (), number, shape, False, b"", 0)
+            )
             self.shardings[value] = sharding
         return self._by_key[number, sharding]
 
@@ -84,6 +95,7 @@ class Outline(Terms):
         flat = tuple([leaf for term in operands for leaf in leaves_of(term)])
         has_effect = instruction.kind.row.has_effect
         is_constant = not has_effect and all(self.values[leaf].is_constant for leaf in flat)
+        signature, computed = self.signature(instruction), computed_by(instruction)
         count = 0
 
         def term(shape: Shape) -> Term:
@@ -91,9 +103,8 @@ class Outline(Terms):
             if shape.is_tuple:
                 return tuple([term(part) for part in shape.tuple_shapes])
             count += 1
-            signature = self.signature(instruction)
             return self._new(
-                OutlinedValue(instruction, flat, tuple(operands), count - 1, shape, is_constant, signature)
+                OutlinedValue(instruction, flat, tuple(operands), count - 1, shape, is_constant, signature, computed)
             )
 
         return term(instruction.shape)
@@ -107,7 +118,31 @@ class Outline(Terms):
         are equal. `named` has pairs of the same name, which are probably equal."""
         roots = list(zip(one, other, strict=True))
         below: dict[tuple[int, int], list[tuple[int, int]] | None] = {}
-        pending = [*roots, *named]
+        # Of the same name may also be values that have nothing to do with each other.
+        corresponding = self._corresponding(roots, below)
+        self._corresponding(named, below)
+        # Values are made of values with lower numbers: these have been compared.
+        pairs = sorted(below)
+        try:
+            with budget(steps=_STEPS, subject="a large program"):
+                for wider, most in _ROUNDS:
+                    pairs = self._failed(pairs, below, wider, most)
+                    if all(self.are_same(x, y) for x, y in roots):
+                        return None
+        except LimitExceededError as error:
+            self.reasons.setdefault(error.message)
+        told = [pair for pair in corresponding if self._opcode(pair[0]) is self._opcode(pair[1]) is not None]
+        return next((pair for pair in [*told, *roots] if not self.are_same(*pair)), roots[0])
+
+    def _opcode(self, value: int) -> Any:
+        instruction = self.values[value].instruction
+        return None if instruction is None else instruction.opcode
+
+    def _corresponding(self, pending: Iterable[Pair], below: dict[Pair, list[Pair] | None]) -> list[Pair]:
+        """The pairs, and those of operands of pairs of the same operation, in the order of their values. They are added
+        to `below`: each with those that it follows from, None for one that does not follow from others."""
+        found: list[Pair] = []
+        pending = list(pending)
         while pending:
             pair = pending.pop()
             a, b = (self.values[i] for i in pair)
@@ -116,38 +151,40 @@ class Outline(Terms):
             alike = a.signature == b.signature != b"" and a.leaf == b.leaf and len(a.operands) == len(b.operands)
             operands = list(zip(a.operands, b.operands, strict=False))
             below[pair] = operands if alike else None
+            found.append(pair)
             if alike or _are_calls(a, b):
                 pending += operands
-        # Values are made of values with lower numbers: these have been compared.
-        pairs = sorted(below)
-        try:
-            with budget(steps=_STEPS, subject="a large program"):
-                for wider in range(_WIDER):
-                    pairs = self._failed(pairs, below, wider)
-                    if all(self.are_same(x, y) for x, y in roots):
-                        return None
-        except LimitExceededError as error:
-            self.reasons.setdefault(error.message)
-        return next((pair for pair in pairs if not self.are_same(*pair)), roots[0])
+        return sorted(found)
 
     def _failed(
         self,
         pairs: Iterable[tuple[int, int]],
         below: Mapping[tuple[int, int], Sequence[tuple[int, int]] | None],
         wider: int,
+        most: int | None,
     ) -> list[tuple[int, int]]:
         """The pairs that could not be shown to be equal. All others are one value from there on."""
         failed: list[tuple[int, int]] = []
         for pair in pairs:
             operands = below[pair]
             is_same = operands is not None and all(self.are_same(x, y) for x, y in operands)
-            if is_same or self._are_equal(*pair, wider):
+            if is_same or self._are_equal(*pair, wider, most):
                 # The lower number stands for both, so that values are made of lower ones.
                 low, high = sorted(map(self._find, pair))
-                self._same[high] = low
+                if low != high:  # earlier pairs may have made them one
+                    self._same[high] = low
             else:
                 failed.append(pair)
         return failed
+
+    def undecided(self, pair: Pair) -> str:
+        """Which two values could not be shown to be equal, and why."""
+        one, other = (self.values[value] for value in pair)
+        names = [made.instruction.name if made.instruction else "a parameter" for made in (one, other)]
+        why = self._why.get((self._find(pair[0]), self._find(pair[1])), "")
+        if _are_calls(one, other):
+            why = f"they are loops or branches, with {len(one.operands)} and {len(other.operands)} arrays"
+        return f"{names[0]} and {names[1]} could not be shown to be equal" + (f": {why}" if why else "")
 
     def are_same(self, one: int, other: int) -> bool:
         """Whether two values are known to be equal."""
@@ -155,29 +192,36 @@ class Outline(Terms):
 
     def from_parameters(self, goals: Iterable[int]) -> Part:
         """The computation of values from parameters alone."""
-        return Part(self.values, goals, lambda value: self.values[value].instruction is None, lambda value: value)
+        return Part.below(self.values, goals, lambda value: self.values[value].instruction is None, lambda value: value)
 
     def _find(self, value: int) -> int:
-        while value in self._same:
-            value = self._same[value]
+        same = self._same
+        while (lower := same.get(value)) is not None:
+            same[value] = same.get(lower, lower)
+            value = lower
         return value
 
     def _operands(self, value: int) -> list[int]:
         """What a value is made of, where equal values are one."""
         return [self._find(operand) for operand in self.values[value].operands]
 
-    def _are_equal(self, one: int, other: int, wider: int) -> bool:
+    def _are_equal(self, one: int, other: int, wider: int, most: int | None) -> bool:
         one, other = self._find(one), self._find(other)
         if one == other or self._calls_agree(self.values[one], self.values[other]):
             return True
-        shared = self._made_of(one) & self._made_of(other)
-        spend(1 + len(shared) // 64)
+        opened: set[int] = set()
+        part = self._part(one, other, opened, most)
         for _ in range(wider):
-            shared -= self._part((one, other), shared).edge
-        key = self._form((one, other), shared)
+            if part is not None:
+                opened |= part.edge
+                part = self._part(one, other, opened, most)
+        if part is None:
+            return False
+        key = self._form((one, other), part.region)
         if key not in self._forms:
-            self._forms[key] = self._agree(one, other, shared)
-        return self._forms[key]
+            self._forms[key] = self._difference(one, other, part)
+        self._why[one, other] = self._forms[key]
+        return not self._forms[key]
 
     # -- loops and branches ------------------------------------------------------------------------
 
@@ -214,7 +258,8 @@ class Outline(Terms):
         for side, body in enumerate(bodies):
             shapes = [leaf for parameter in body.parameters for leaf in parameter.shape.leaves()]
             state = [
-                self._new(OutlinedValue(None, (), (), number, shape, False, b"")) for number, shape in enumerate(shapes)
+                self._new(OutlinedValue(None, (), (), number, shape, False, b"", 0))
+                for number, shape in enumerate(shapes)
             ]
             after = leaves_of(self.run(body, arguments_of(body, state), []))
             states.append([start if x == y else x for x, y, start in zip(state, after, starts[side], strict=True)])
@@ -256,30 +301,69 @@ class Outline(Terms):
         self.unequal(first, second, alike)
         return list(map(self.are_same, first, second))
 
-    def _made_of(self, value: int) -> set[int]:
-        """The value and all that it is made of."""
-        found, pending = {value}, [value]
-        while pending:
-            for operand in self._operands(pending.pop()):
-                if operand not in found:
-                    found.add(operand)
-                    pending.append(operand)
-        return found
+    def _part(self, one: int, other: int, opened: Set[int], most: int | None) -> Part | None:
+        """What two values are computed from: down to the nearest values that both are made of, but for those that are
+        `opened`, which are computed too. Integers, predicates, constants, and what only moves elements are computed.
+        None for more than `most` values.
 
-    def _is_cut(self, value: int, shared: set[int]) -> bool:
-        """Whether a value is drawn. Integers, predicates, constants, and what only moves elements are computed."""
-        made = self.values[value]
-        if made.instruction is None:
-            return True
+        Values are looked at in descending order, so after all that is made of them. What is made of a value that is
+        given is looked at for as long as something is to be computed that it may have been made of too.
+        """
+        values = self.values
+        reached = {one: 1}
+        reached[other] = reached.get(other, 0) | 2
+        needed = {value for value in reached if values[value].instruction is not None}
+        region, edge = set[int](), set[int]()
+        pending = [-value for value in needed]
+        heapify(pending)
+        count = len(needed)
+        """How many values of `needed` are pending."""
+        while count and (most is None or len(region) <= most):
+            value = -heappop(pending)
+            made, side, is_needed = values[value], reached[value], value in needed
+            if is_needed:
+                count -= 1
+                if side == 3 and value not in opened and self._may_be_given(made):
+                    edge.add(value)
+                    is_needed = False
+                else:
+                    region.add(value)
+            for operand in self._operands(value):
+                under = values[operand]
+                if under.instruction is None:
+                    continue
+                if under.is_constant:
+                    if is_needed:
+                        self._add_constant(operand, region)
+                    continue
+                if operand not in reached:
+                    reached[operand] = 0
+                    heappush(pending, -operand)
+                reached[operand] |= side
+                if is_needed and operand not in needed:
+                    needed.add(operand)
+                    count += 1
+        spend(4 * len(reached))
+        return None if count else Part(values, region, edge, self._find)
+
+    def _add_constant(self, value: int, region: set[int]) -> None:
+        """Adds a constant and all that it is made of."""
+        pending = [value]
+        while pending:
+            value = pending.pop()
+            if value not in region:
+                region.add(value)
+                pending += self._operands(value)
+
+    @staticmethod
+    def _may_be_given(made: OutlinedValue) -> bool:
+        """Whether a value can be drawn: not an integer, a predicate, or what only moves elements."""
+        assert made.instruction is not None
         if len(made.operands) == 1 and made.instruction.kind.row.reads in (ReadPattern.EACH_ONCE, ReadPattern.ONE):
             return False
-        is_float = made.shape.is_array and (is_real(made.shape.element_type) or made.shape.element_type.is_complex)
-        return value in shared and is_float and not made.is_constant
+        return made.shape.is_array and (is_real(made.shape.element_type) or made.shape.element_type.is_complex)
 
-    def _part(self, goals: Iterable[int], shared: set[int]) -> Part:
-        return Part(self.values, goals, lambda value: self._is_cut(value, shared), self._find)
-
-    def _form(self, goals: tuple[int, int], shared: set[int]) -> tuple[Any, ...]:
+    def _form(self, goals: tuple[int, int], region: Set[int]) -> tuple[Any, ...]:
         """What is computed, in the order of its values: the layers of a model have equal forms."""
         places: dict[int, int] = {}
         form: list[Any] = []
@@ -289,7 +373,7 @@ class Outline(Terms):
             made = self.values[value]
             if value in places:
                 pending.pop()
-            elif self._is_cut(value, shared):
+            elif value not in region:
                 places[value] = len(places)
                 form.append((made.shape.element_type, made.shape.dimensions))
             elif missing := [i for i in self._operands(value) if i not in places]:
@@ -299,9 +383,10 @@ class Outline(Terms):
                 form.append((made.signature, made.leaf, *[places[i] for i in self._operands(value)]))
         return (*form, *[places[goal] for goal in goals])
 
-    def _agree(self, one: int, other: int, shared: set[int]) -> bool:
-        """Whether two values are equal. A part that cannot be evaluated is not known to be."""
-        part, goal = self._part((one, other), shared), every(self.values[one].shape)
+    def _difference(self, one: int, other: int, part: Part) -> str:
+        """Why two values are not known to be equal; "" where they are."""
+        spend(32 * len(part.region))
+        goal = every(self.values[one].shape)
         try:
             with np.errstate(all="ignore"):
                 if part.cost() > _WHOLE:
@@ -315,15 +400,20 @@ class Outline(Terms):
                     self.is_sampled = True
                 goals = {one: goal, other: goal}
                 grids = part.needed(goals)
-                if part.cost(grids) > _MOST:
-                    return False
+                cost = part.cost(grids)
+                if cost > _MOST:
+                    return f"{cost:,} elements are computed for them, of {_MOST:,} allowed"
                 draws = 1 if size(goal) >= _ENOUGH else 2
                 if any(self._is_scalar_integer(value) for value in grids):
                     draws = _OF_SCALARS
-                return all(self._agree_in(part, goals, grids, draw) for draw in range(draws))
+                for draw in range(draws):
+                    spend(steps_of(cost))
+                    if not self._agree_in(part, goals, grids, draw):
+                        return "they differ for some values of what both are made of"
+                return ""
         except (UnsupportedError, LimitExceededError) as error:
             self.reasons.setdefault(error.message)
-            return False
+            return error.message
 
     def _is_scalar_integer(self, value: int) -> bool:
         """Whether a value is a parameter of which a draw has one integer alone."""
@@ -336,7 +426,8 @@ class Outline(Terms):
 
     def _agree_in(self, part: Part, goals: Mapping[int, Grid], grids: Mapping[int, Grid], draw: int) -> bool:
         domain = self.field(draw)
-        found = part.evaluated(self._machine(domain), goals, grids, lambda v, g: self._drawn(v, g, draw))
+        with budget(steps=_STEPS_OF_PART, subject="a part of a large program"):
+            found = part.evaluated(self._machine(domain), goals, grids, lambda v, g: self._drawn(v, g, draw))
         return len({tuple([digest_of(domain, x) for x in spread]) for spread in found.values()}) == 1
 
     def _machine(self, domain: Field) -> Machine:

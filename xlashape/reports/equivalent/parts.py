@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, NamedTuple, cast
 
@@ -13,7 +13,8 @@ from xlashape.evaluation.partial import Grid, apply_at, every, joined, reads, si
 from xlashape.hlo import HloInstruction, Opcode
 from xlashape.hlo.literal import to_numpy
 from xlashape.indexing.walk.repeated.trip_count import trip_count
-from xlashape.reports.cost.arithmetic import NOTHING, arithmetic_of
+from xlashape.limits import spend
+from xlashape.reports.cost.arithmetic import NOTHING, arithmetic_of, elements
 from xlashape.reports.equivalent.terms import Term
 from xlashape.shape import Shape
 
@@ -25,6 +26,8 @@ _SAMPLE: Final = 1 << 10
 
 _NARROW: Final = 1 << 14
 """Elements, at most, of integers of which some are evaluated to choose a sample."""
+_STEPS_TO_READ: Final = 60
+"""Steps, of about a microsecond, in which it is found what elements of an operand are read."""
 _CHOOSING: Final = 1 << 17
 """Elements and products, of 64 each, that may be evaluated for that."""
 
@@ -43,24 +46,34 @@ class OutlinedValue(NamedTuple):
     is_constant: bool
     """Whether it depends on no parameter."""
     signature: bytes
+    computed: int
+    """What `computed_by` says of the instruction."""
 
-    def cost(self, grid: Grid) -> int:
-        """The elements at a grid; 64 products of a sum count as one."""
+    def cost(self, grid: Grid | None = None) -> int:
+        """The elements at a grid, or all; 64 products of a sum count as one."""
         assert self.instruction is not None
-        shape = self.instruction.shape
-        computed = _computed(self.instruction)
-        if not shape.is_array:  # all arrays of a tuple are computed together
-            return size(grid) + computed // max(len(self.operands), 1)
-        return size(grid) + computed * size(grid) // max(size(every(shape)), 1)
+        whole = elements(self.shape)
+        count = whole if grid is None else size(grid)
+        if not self.instruction.shape.is_array:  # all arrays of a tuple are computed together
+            return count + self.computed // max(len(self.operands), 1)
+        return count + self.computed * count // max(whole, 1)
 
 
-def _computed(instruction: HloInstruction) -> int:
+def steps_of(cost: int) -> int:
+    """The steps, of about a microsecond, in which so many elements are computed."""
+    return cost // 24
+
+
+def computed_by(instruction: HloInstruction) -> int:
     """What an instruction computes beside its elements: sums of products, and what its loop or branches compute."""
-    products = arithmetic_of(instruction, lambda _: NOTHING, as_xla=False).flops // 128
     if instruction.opcode not in (Opcode.WHILE, Opcode.CONDITIONAL):
-        return products
+        # Asked for each value, of which most are alike.
+        key = computed_by, *[operand.kind for operand in instruction.operands]
+        return instruction.kind.fact(
+            key, lambda _: arithmetic_of(instruction, lambda _: NOTHING, as_xla=False).flops // 128
+        )
     each = [
-        _computed(inner) + (size(every(inner.shape)) if inner.shape.is_array else 0)
+        computed_by(inner) + (elements(inner.shape) if inner.shape.is_array else 0)
         for computation in instruction.called_computations
         for inner in computation.instructions
     ]
@@ -74,41 +87,44 @@ class Part:
     """The values that goals are made of, down to those that are given."""
 
     def __init__(
-        self,
-        values: Sequence[OutlinedValue],
-        goals: Iterable[int],
-        is_given: Callable[[int], bool],
-        found: Callable[[int], int],
+        self, values: Sequence[OutlinedValue], region: Set[int], edge: Set[int], found: Callable[[int], int]
     ) -> None:
         """`found` says which value stands for a value."""
         self._values = values
         self._found = found
-        self.region: set[int] = set()
+        self.region = region
         """What is computed."""
-        self.edge: set[int] = set()
+        self.edge = edge
         """What is given, and could be computed too."""
-        pending = list(goals)
+
+    @classmethod
+    def below(
+        cls,
+        values: Sequence[OutlinedValue],
+        goals: Iterable[int],
+        is_given: Callable[[int], bool],
+        found: Callable[[int], int],
+    ) -> Part:
+        """What goals are made of down to values that are given."""
+        region, edge, pending = set[int](), set[int](), list(goals)
         while pending:
             value = pending.pop()
             if is_given(value):
                 if values[value].instruction is not None:
-                    self.edge.add(value)
-            elif value not in self.region:
-                self.region.add(value)
-                pending += self._operands(value)
+                    edge.add(value)
+            elif value not in region:
+                region.add(value)
+                pending += [found(operand) for operand in values[value].operands]
+        return cls(values, region, edge, found)
 
     def _operands(self, value: int) -> list[int]:
         return [self._found(operand) for operand in self._values[value].operands]
 
     def cost(self, grids: Mapping[int, Grid] | None = None) -> int:
         """The elements that are computed, at grids or all."""
-        values = self.region if grids is None else self.region.intersection(grids)
-        return sum(
-            [
-                self._values[value].cost(every(self._values[value].shape) if grids is None else grids[value])
-                for value in values
-            ]
-        )
+        if grids is None:
+            return sum([self._values[value].cost() for value in self.region])
+        return sum([self._values[value].cost(grid) for value, grid in grids.items() if value in self.region])
 
     def sample(self, grid: Grid, seed: int, chosen: Iterable[int] = ()) -> Grid:
         """Some of the elements: the first and last along each dimension, those at indices that the data choose, those
@@ -146,7 +162,7 @@ class Part:
         numbers: list[int] = []
         for number in rng.permutation(len(sources)):
             value, vector_dim = list(sources.items())[int(number)]
-            part = Part(self._values, [value], lambda v: v not in self.region, self._found)
+            part = Part.below(self._values, [value], lambda v: v not in self.region, self._found)
             if len(numbers) >= 2 * _ALONG or part.cost() > _CHOOSING:
                 continue
             goals = {value: every(self._values[value].shape)}
@@ -160,7 +176,7 @@ class Part:
     def _narrow(self, value: int) -> int | None:
         """What a value repeats or moves, if that is small and no constant."""
         while not (made := self._values[value]).is_constant:
-            if size(every(made.shape)) <= _NARROW:
+            if elements(made.shape) <= _NARROW:
                 return value
             if made.instruction is None or made.instruction.opcode not in (
                 Opcode.BROADCAST, Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.CONVERT, Opcode.COPY,
@@ -176,15 +192,21 @@ class Part:
         heapify(pending)
         while pending:
             value = -heappop(pending)
-            if value not in self.region or (pending and pending[0] == -value):
+            if value not in self.region:
                 continue
             instruction = self._values[value].instruction
             assert instruction is not None
             operands = self._operands(value)
+            spend(_STEPS_TO_READ * len(operands))
             read = reads(instruction, found[value]) or [every(self._values[o].shape) for o in operands]
             for operand, more in zip(operands, read, strict=True):
-                found[operand] = joined([found[operand], more]) if operand in found else more
-                heappush(pending, -operand)
+                known, whole = found.get(operand), elements(self._values[operand].shape)
+                if known is None or size(more) == whole:
+                    found[operand] = more
+                elif size(known) < whole:
+                    found[operand] = joined([known, more])
+                if known is None:
+                    heappush(pending, -operand)
         return found
 
     def evaluated(

@@ -9,6 +9,7 @@ import pytest
 from equivalent_programs import after, before, mutated, rows, texts
 
 from xlashape.evaluation.run_module import evaluate, module_of
+from xlashape.limits import budget
 from xlashape.reports.equivalent import compare, equivalent
 from xlashape.reports.equivalent.compare import ComparedProgram, Comparison
 
@@ -175,3 +176,54 @@ def test_integers_are_drawn_at_corners() -> None:
         assert equivalent(text, text).is_equal
         assert not equivalent(text, text.replace("LT", "LE")).is_equal
         assert not equivalent(text, text.replace("(1000)", "(999)")).is_equal
+
+
+def test_values_that_have_become_one_on_another_way_are_compared_again() -> None:
+    """The two values of either program have the names of each other's."""
+    a = """ENTRY e { x = f32[8] parameter(0)  y = f32[8] parameter(1)  s = f32[8] add(x, y)  t = f32[8] add(y, x)
+  ROOT r = f32[8] subtract(s, t) }"""
+    b = a.replace("s = f32[8] add(x, y)", "s = f32[8] add(y, x)").replace(
+        "t = f32[8] add(y, x)", "t = f32[8] add(x, y)"
+    )
+    assert equivalent(a, b).verdict == "equal over the reals"
+
+
+def _layers(first: str, second: str, count: int = 24) -> str:
+    """A chain of layers that multiply and add in one of two orders."""
+    lines = ["x0 = f32[8] parameter(0)", "w = f32[8] parameter(1)"]
+    for i in range(count):
+        lines += [f"m{i} = f32[8] {first.format(x=f'x{i}')}", f"x{i + 1} = f32[8] {second.format(m=f'm{i}')}"]
+    return "ENTRY e {\n" + "\n".join(lines) + f"\nROOT r = f32[8] tanh(x{count})\n}}"
+
+
+ONE: Final = _layers("multiply({x}, w)", "add({m}, w)")
+OTHER: Final = _layers("multiply(w, {x})", "add(w, {m})")
+
+
+def test_the_work_for_a_layer_does_not_grow_with_the_layers_before_it() -> None:
+    steps: list[int] = []
+    for count in (40, 160):
+        with budget() as spent:
+            one = _layers("multiply({x}, w)", "add({m}, w)", count)
+            assert equivalent(one, _layers("multiply(w, {x})", "add(w, {m})", count)).is_equal
+        steps.append(spent.steps)
+    assert steps[1] < 5 * steps[0], steps
+
+
+def test_a_comparison_that_takes_too_long_ends_with_what_it_did_not_decide(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert equivalent(ONE, OTHER).verdict == "equal over the reals"
+    monkeypatch.setattr(compare, "_STEPS_OF_LARGE", 1000)
+    found = equivalent(ONE, OTHER)
+    assert found.verdict == "unknown" and found.instruction is not None
+    assert found.reasons[0] == "x24 and x24 could not be shown to be equal"
+    assert any("took more than 1000 steps" in reason for reason in found.reasons)
+
+
+def test_an_unknown_verdict_names_the_values_that_part() -> None:
+    """An approximation that ordinary numbers do not tell from the function, and the field does."""
+    text = """ENTRY e { x = f32[8] parameter(0)  z = f32[8] multiply(x, x)  t = f32[8] tanh(z)  c = f32[] constant(1)
+  b = f32[8] broadcast(c), dimensions={}  ROOT r = f32[8] multiply(t, b) }"""
+    found = equivalent(text, text.replace("constant(1)", "constant(1.00001)"))
+    assert found.verdict == "unknown"
+    (reason,) = found.reasons
+    assert reason == "c and c could not be shown to be equal: they differ for some values of what both are made of"
