@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from xlashape.hlo.module import HloModule
 
 _SUMS: Final = (
-    Column("element_bytes", ColumnKind.INTEGER, "the sum of the bytes of their elements", "bytes", rank=3),
+    Column("element_bytes", ColumnKind.INTEGER, "the sum of the bytes of their elements", "bytes", rank=3, heading="without padding"),
     Column("bytes", ColumnKind.INTEGER, "the sum of their bytes, padding included", "bytes", rank=1),
     Column("padding_bytes", ColumnKind.INTEGER, "the sum of their bytes that are not elements", "bytes", rank=2),
-    Column("count", ColumnKind.INTEGER, "the number of buffers that are summed", rank=3),
+    Column("count", ColumnKind.INTEGER, "the number of buffers that are summed", rank=3, heading="buffers"),
 )  # fmt: skip
 
 REPORT: Final = Report(
@@ -43,11 +43,11 @@ REPORT: Final = Report(
         Column("peak_bytes", ColumnKind.INTEGER, "of a module: the most bytes that live at once; not set where that is not known", "bytes"),
         Column("peak_is_estimate", ColumnKind.BOOLEAN, "whether the peak was estimated, since the module has no buffer assignment"),
         _SUMS[3],
-        Column("of_count", ColumnKind.INTEGER, "the number of all buffers, among which filters chose"),
+        Column("of_count", ColumnKind.INTEGER, "the number of all buffers, among which filters chose", heading="of buffers"),
         *[each._replace(rank=0) for each in _SUMS[:3]],
         Column("padding_share", ColumnKind.NUMBER, "padding ÷ buffers", "fraction"),
-        Column("shared_count", ColumnKind.INTEGER, "the instructions of a module whose results share the buffers of others"),
-        Column("fused_count", ColumnKind.INTEGER, "the instructions of a module that are fused or applied to elements, and have no buffers"),
+        Column("shared_count", ColumnKind.INTEGER, "the instructions of a module whose results share the buffers of others", heading="share a buffer"),
+        Column("fused_count", ColumnKind.INTEGER, "the instructions of a module that are fused or applied to elements, and have no buffers", heading="fused"),
         NOTES,
     ),
     sections=(by_section("buffers", _SUMS, ("source", "op_name", "opcode", "computation", "shape", "layer", "each_layer")),),

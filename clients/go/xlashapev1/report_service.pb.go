@@ -11493,7 +11493,8 @@ type ReadsRow struct {
 	OpName *string `protobuf:"bytes,32,opt,name=op_name,json=opName,proto3,oneof" json:"op_name,omitempty"`
 	// Why it is not known how the instruction reads.
 	Error *string `protobuf:"bytes,33,opt,name=error,proto3,oneof" json:"error,omitempty"`
-	// What mends a read that fetches in vain or again; empty where nothing is known to.
+	// What to write in JAX so that a read fetches less in vain or again: another layout of an argument or a result; empty
+	// where XLA alone decides.
 	Mend          *string `protobuf:"bytes,34,opt,name=mend,proto3,oneof" json:"mend,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -4217,7 +4217,8 @@ pub struct ReadsRow {
     /// Why it is not known how the instruction reads.
     #[prost(string, optional, tag = "33")]
     pub error: ::core::option::Option<::prost::alloc::string::String>,
-    /// What mends a read that fetches in vain or again; empty where nothing is known to.
+    /// What to write in JAX so that a read fetches less in vain or again: another layout of an argument or a result; empty
+    /// where XLA alone decides.
     #[prost(string, optional, tag = "34")]
     pub mend: ::core::option::Option<::prost::alloc::string::String>,
 }

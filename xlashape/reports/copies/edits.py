@@ -249,7 +249,7 @@ def _by_input(flow: Flow, mover: Mover, ends: Ends, chain: _Chain) -> Removal | 
         if any(_is_gradient_of_convolution(user) for user in users):
             return None
         return _and_donation(flow, mover, ends, (_input_order(parameter, order, users),), is_exact)
-    return _and_donation(flow, mover, ends, (_input_layout(parameter, order),), is_exact)
+    return _and_donation(flow, mover, ends, (input_layout(parameter, order),), is_exact)
 
 
 def _wanted_of_source(mover: Mover, ends: Ends, chain: _Chain) -> tuple[int, ...] | None:
@@ -302,20 +302,22 @@ def _by_output(flow: Flow, ends: Ends, chain: _Chain) -> Removal | None:
     if chain.transposes:
         is_exact = is_exact and is_default(shape) and not chain.reshapes and not use.bitcasts
         return Removal((_output_order(use.at, order, [made.instruction]),), is_exact)
-    return Removal((_output_layout(use.at, order),), is_exact)
+    return Removal((output_layout(use.at, order),), is_exact)
 
 
 def _name(parameter: HloInstruction) -> str:
     return parameter.metadata.op_name or parameter.name
 
 
-def _input_layout(parameter: HloInstruction, order: tuple[int, ...]) -> Edit:
+def input_layout(parameter: HloInstruction, order: tuple[int, ...]) -> Edit:
+    """The edit that gives an argument this order in memory, minor to major."""
     major_to_minor = tuple(reversed(order))
     text = f"in_shardings of {_name(parameter)}: Format(Layout({major_to_minor}), sharding)"
     return Edit("input-layout", parameter.number, None, major_to_minor, text)
 
 
-def _output_layout(index: tuple[int, ...], order: tuple[int, ...]) -> Edit:
+def output_layout(index: tuple[int, ...], order: tuple[int, ...]) -> Edit:
+    """The edit that gives the result of this index this order in memory, minor to major."""
     major_to_minor = tuple(reversed(order))
     text = f"out_shardings of {output_text(index)}: Format(Layout({major_to_minor}), sharding)"
     return Edit("output-layout", None, index, major_to_minor, text)

@@ -44,7 +44,7 @@ _UNITS: Final = (
     Column("segments", ColumnKind.NUMBER, "on a GPU: segments of memory that a warp of outputs touches in one read, on average", rank=1),
     Column("tiles", ColumnKind.NUMBER, "on a TPU: tiles of the operand that a tile of the output touches in one read, on average", rank=1),
     Column("lines", ColumnKind.NUMBER, "on a CPU: cache lines that a vector of outputs touches in one read, on average", rank=1),
-    Column("ideal", ColumnKind.NUMBER, "how many it would touch if the elements that it reads were contiguous", rank=3),
+    Column("ideal", ColumnKind.NUMBER, "how many it would touch if the elements that it reads were contiguous", rank=3, heading="at best"),
 )  # fmt: skip
 
 _ACCESS_COLUMNS: Final = (
@@ -70,8 +70,8 @@ _WRITE_COLUMNS: Final = (
 )
 
 _SUMS: Final = (
-    Column("wasted_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched in vain in one run of the program", "bytes", rank=1, heading="wasted"),
-    Column("again_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream elements that lie apart", "bytes", rank=1, heading="again, up to"),
+    Column("wasted_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched in vain in one run of the program", "bytes", rank=1, heading="fetched unused"),
+    Column("again_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream elements that lie apart", "bytes", rank=1, heading="fetched again, up to"),
     Column("distinct_bytes", ColumnKind.INTEGER, "the sum of the bytes of the elements that are read in one run of the program", "bytes", rank=2, heading="read"),
     Column("instructions", ColumnKind.INTEGER, "instructions that read arrays from memory", rank=3),
     Column("operands", ColumnKind.INTEGER, "operands that they read; for each output once", rank=4),
@@ -88,7 +88,7 @@ REPORT: Final = Report(
         Column("access", ColumnKind.TEXTS, "how the elements are read", rank=3, choices=vocabularies.ACCESSES),
         Column("part_read", ColumnKind.NUMBER, "elements that are read ÷ elements of the operand", "fraction", rank=2),
         Column("is_upper_bound", ColumnKind.BOOLEAN, "whether fewer may be read: which ones is known at run time only, or not at all, as for a custom call"),
-        Column("times", ColumnKind.NUMBER, "how often each element is read that is read, on average", rank=3),
+        Column("times", ColumnKind.NUMBER, "how often each element is read that is read, on average", rank=3, heading="times each"),
         Column("reused_along", ColumnKind.TEXTS, "dimensions of the output along which the same elements are read again, with their sizes"),
         *_UNITS,
         Column("is_coalesced", ColumnKind.BOOLEAN, "on a GPU: whether a warp touches no more than twice the ideal number of segments"),
@@ -99,18 +99,18 @@ REPORT: Final = Report(
         Column("padding_bytes", ColumnKind.INTEGER, "how many of them are padding", "bytes"),
         Column("distinct_bytes", ColumnKind.INTEGER, "the bytes of the elements that are read at least once", "bytes"),
         Column("least_bytes", ColumnKind.INTEGER, "the bytes of the segments, tiles or lines with these elements: what is fetched if all reuse is caught", "bytes"),
-        Column("most_bytes", ColumnKind.INTEGER, "what is fetched if no reuse is caught, and every warp, tile or vector fetches anew", "bytes", rank=5),
+        Column("most_bytes", ColumnKind.INTEGER, "what is fetched if no reuse is caught, and every warp, tile or vector fetches anew", "bytes", rank=5, heading="at most"),
         Column("wasted_bytes", ColumnKind.INTEGER, "bytes that are fetched in vain whatever the emitter does: least_bytes − distinct_bytes; 0 where the elements lie in as few "
                "segments, tiles or lines as could hold them, and where outputs combine elements; empty where "
-                   "it is not known what is read", "bytes", rank=1, heading="wasted"),
+                   "it is not known what is read", "bytes", rank=1, heading="unused"),
         Column("again_bytes", ColumnKind.INTEGER, "bytes that are fetched again, at most, because neighbouring outputs stream elements that lie apart: most_bytes − what the reads take if "
-               "these elements are contiguous, or least_bytes where that is more; 0 for other ways of reading; empty where that is not known", "bytes", rank=1, heading="again"),
+               "these elements are contiguous, or least_bytes where that is more; 0 for other ways of reading; empty where that is not known", "bytes", rank=1, heading="refetched"),
         Column("knowledge", ColumnKind.TEXT, "how much is known of what is read", choices=vocabularies.KNOWLEDGE),
         Column("map", ColumnKind.TEXT, "from the index of an output to the index of the operand; several ways of reading are several lines"),
         Column("source", ColumnKind.TEXT, "the line of the program that the instruction comes from", rank=2),
         Column("op_name", ColumnKind.TEXT, "the operation of the program that it comes from"),
         Column("error", ColumnKind.TEXT, "why it is not known how the instruction reads"),
-        Column("mend", ColumnKind.TEXT, "what mends a read that fetches in vain or again; empty where nothing is known to", rank=1, heading="what mends it"),
+        Column("mend", ColumnKind.TEXT, "what to write in JAX so that a read fetches less in vain or again: another layout of an argument or a result; empty where XLA alone decides", rank=1, heading="what mends it"),
     ),
     totals=(
         Column("name", ColumnKind.TEXT, "the name of the module", heading="module"),
@@ -294,12 +294,14 @@ class Measured(NamedTuple):
     """How an output reads an operand."""
 
     columns: tuple[Any, ...]
-    """The columns of the operand's row from `access` to `mend`."""
+    """The columns of the operand's row from `access` to `map`."""
     ways: tuple[Way, ...]
     lost: int
     """The bytes that are fetched in vain or again."""
     distinct: int
     """The bytes of the elements that are read."""
+    mend: Any = None
+    """What mends the read: a Mend of `mends.py`, or None."""
 
 
 class OperandRead(NamedTuple):

@@ -30,7 +30,7 @@ from xlashape.reports.program import early_notes, loop_notes, program
 from xlashape.reports.reads.answer import Alike, Lanes, Measured, OperandRead, Read, Reads, Way, units_touched
 from xlashape.reports.reads.consumers import CACHED, UNKNOWN, consumer_of, deciding_opcodes
 from xlashape.reports.reads.devices import Device, device_of, place_in_tile
-from xlashape.reports.reads.mends import mend_of
+from xlashape.reports.reads.mends import Mend, mend_of
 from xlashape.reports.reads.units import units_of, units_of_all
 from xlashape.shape import Shape, Target
 from xlashape.shape.tiling.padding import physical_bytes, stored_bits
@@ -260,6 +260,7 @@ class _Finder:
                     operands[number].name,
                     opcode,
                     *measured.columns,
+                    measured.mend and measured.mend.text(instruction, operands[number], output),
                     source,
                     op_name,
                     None,
@@ -369,18 +370,19 @@ class _Finder:
             again,
             maps.knowledge.value if len(maps) else Knowledge.EXACT.value,
             "\n".join([way.access.map.to_text() for way in ways]) or "not read",
-            self._mend(ways, maps, output, arrays, (wasted or 0) + (again or 0), opcodes) if mended else None,
         )
-        return Measured(columns, ways, (wasted or 0) + (again or 0), distinct or 0)
+        lost = (wasted or 0) + (again or 0)
+        mend = self._mend(ways, maps, output, arrays, lost, opcodes) if mended else None
+        return Measured(columns, ways, lost, distinct or 0, mend)
 
     def _mend(
         self, ways: Sequence[Way], maps: OperandIndexingSet, output: Shape, arrays: Sequence[Shape], lost: int,
         opcodes: frozenset[str],
-    ) -> str | None:  # fmt: skip
+    ) -> Mend | None:  # fmt: skip
         """What mends the read of an operand, if it is one array, and `lost` bytes are fetched in vain or again."""
 
-        def lost_by(operand: Shape) -> int:
-            return self._measured(maps, output, operand, opcodes, False, mended=False).lost
+        def lost_by(operand: Shape, result: Shape) -> int:
+            return self._measured(maps, result, operand, opcodes, False, mended=False).lost
 
         if not lost or len(arrays) != 1:
             return None

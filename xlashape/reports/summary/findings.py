@@ -118,11 +118,11 @@ def of_reads(reads: Reads, traffic: int) -> list[Finding | Fine]:
     rows = [row for row in reads.reads if row.wasted_bytes and not _ELSEWHERE.search(row.operand_shape or "")]
     share = sum(map(_wasted, rows)) / traffic if traffic else 0.0
     found: list[Finding] = []
-    for group in _groups(rows, lambda row: row.mend or "", _wasted)[:_MOST_OF_A_KIND]:
-        count = counted(len(group.rows), "read")
+    for group in _groups(rows, lambda _: "", _wasted):
+        count, most = counted(len(group.rows), "read"), group.rows[0]
         text = f"{short_bytes(int(group.cost))} fetched in vain beside it in {count}, {reads.unit} counted"
-        if group.name:
-            text += f"; {group.rows[0].instruction} alone would fetch less with {group.rows[0].mend}"
+        if most.mend:
+            text += f"; {most.instruction}, which fetches most of it, would fetch less with {most.mend}"
         found.append(_of_group(group, traffic, "traffic", "reads", text, None, "instruction"))
     return _or_fine(found, Fine("reads", f"{_percent(share)} of the bytes are fetched in vain"))
 

@@ -208,8 +208,24 @@ ENTRY e { p = f32[64,64] parameter(0) q = f32[96,64] parameter(1) one = f32[64,9
     report = xs.reads(text, target="cpu")
     assert [(row.instruction, row.operand) for row in report] == [("two", 0), ("two", 2), ("two", 1), ("one", 0)]
     assert report[3].again_bytes > report[0].again_bytes and report[2].mend is None
-    assert report[0].mend == report[3].mend == "the operand as {0,1}, or the result in its order"
-    assert "again, up to" in report.headline() and "wasted" in report.headline()
+    assert report[0].mend == "in_shardings of p: Format(Layout((1, 0)), sharding)"
+    assert report[3].mend == (
+        "in_shardings of q: Format(Layout((1, 0)), sharding), or "
+        "out_shardings of output {0}: Format(Layout((1, 0)), sharding)"
+    )
+    assert "fetched again, up to" in report.headline() and "fetched unused" in report.headline()
+
+
+def test_only_layouts_that_a_program_may_choose_are_advised() -> None:
+    """Not those of arrays inside, and not those of arguments whose memory a result takes."""
+    copies = "c = f32[64,96]{0,1} copy(p) n = f32[64,96]{0,1} negate(c) ROOT r = f32[64,96]{1,0} copy(n)"
+    text = f"HloModule m, is_scheduled=true ENTRY e {{ p = f32[64,96]{{1,0}} parameter(0) {copies} }}"
+    mends = {row.instruction: row.mend for row in xs.reads(text, target="cpu")}
+    layout = "Format(Layout((1, 0)), sharding)"
+    assert mends["c"] == f"in_shardings of p: {layout}" and mends["n"] is None
+    assert mends["r"] == f"out_shardings of the output: {layout}"
+    donated = text.replace("is_scheduled", "input_output_alias={ {}: (0, {}, may-alias) }, is_scheduled")
+    assert all(row.mend is None for row in xs.reads(donated, target="cpu"))
 
 
 def fetched(positions: np.ndarray, element: int, group: int, unit: int) -> tuple[int, int, int]:
@@ -269,8 +285,9 @@ def test_what_is_fetched_again_is_what_enumeration_counts(target: str, kind: str
         row = rows[f"z{number}"]
         assert (row.least_bytes, row.most_bytes) == (least, max(least, most)), (dimensions, layout, name)
         assert row.again_bytes == max(0, max(least, most) - max(least, contiguous)), (dimensions, layout, name)
-        if row.mend is not None and row.mend.startswith("the operand as {"):
-            mended.append((dimensions, [int(each) for each in row.mend[16 : row.mend.index("}")].split(",")], name))
+        if row.mend is not None and row.mend.startswith("in_shardings of "):
+            order = row.mend.partition("Layout((")[2].partition(")")[0]
+            mended.append((dimensions, [int(each) for each in order.split(",")][::-1], name))
             lost.append(row.wasted_bytes + row.again_bytes)
     better = {row.instruction: row for row in xs.reads(module_of(mended, kind), target=target)}
     left = [better[f"z{number}"].wasted_bytes + better[f"z{number}"].again_bytes for number in range(len(mended))]
@@ -462,10 +479,10 @@ def test_rows_are_those_of_the_reports_on_maps() -> None:
 def test_a_read_is_a_sentence_and_the_report_a_table_of_the_worst() -> None:
     report = xs.reads(TEXT)
     assert str(report).splitlines()[:4] == [
-        "module        m",
-        "target        tpu",
-        "known by      layouts with tiles of 128 lanes",
-        "counted       tiles of the operand that a tile of the output reads",
+        "module                m",
+        "target                tpu",
+        "known by              layouts with tiles of 128 lanes",
+        "counted               tiles of the operand that a tile of the output reads",
     ]
     row = next(row for row in report if row.operand_name == "p")
     assert (row.source, row.op_name) == ("train.py:73", "jit(f)/add")
@@ -483,7 +500,7 @@ def test_many_rows_are_cut_in_the_text_alone() -> None:
     report = xs.reads(f"ENTRY e {{ n0 = f32[4] parameter(0) {lines} }}")
     assert len(report) == 100 and str(report).endswith("80 more rows are not shown.")
     empty = xs.reads("ENTRY e { ROOT n0 = f32[4] parameter(0) }")
-    assert len(empty) == 0 and "instructions  0" in str(empty)
+    assert len(empty) == 0 and "instructions          0" in str(empty)
 
 
 def test_an_instruction_that_is_refused_is_a_row_that_says_so() -> None:
@@ -576,7 +593,7 @@ def test_filters_take_the_names_of_columns() -> None:
 def test_judging_columns_stay_in_80_columns(target: str, unit: str) -> None:
     table = xs.reads(ATTENTION, target=target).to_text(width=80).split("\n\n")[1].splitlines()
     assert max(map(len, table)) <= 80
-    assert table[1].split() == ["instruction", "reads", "read", unit, "bytes", "wasted", "again", "source"]
+    assert table[1].split() == ["instruction", "reads", "read", unit, "bytes", "unused", "refetched", "source"]
     assert table[0].split() == ["part"] and any("…" in line for line in table)
 
 

@@ -6278,7 +6278,8 @@ export type ReadsRow = Message<"xlashape.v1.ReadsRow"> & {
   error?: string | undefined;
 
   /**
-   * What mends a read that fetches in vain or again; empty where nothing is known to.
+   * What to write in JAX so that a read fetches less in vain or again: another layout of an argument or a result; empty
+   * where XLA alone decides.
    *
    * @generated from field: optional string mend = 34;
    */
