@@ -13,13 +13,11 @@ is killed and started again.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
 import signal
 import socket
-import stat
 import sys
 import tempfile
 import threading
@@ -36,7 +34,7 @@ from xlashape_server import auth
 from xlashape_server.callers import allow_descriptors, bound_socket
 from xlashape_server.config import FIELDS, Config
 from xlashape_server.process import StopSignals, configure, set_level, tell
-from xlashape_server.store import ScratchDirectory, Store, remove_orphans
+from xlashape_server.store import Store
 from xlashape_server.worker_process import WorkerProcess
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ class Server:
         self.config = self._given = config or Config()
         self._workers: list[WorkerProcess] = []
         self._port_holders: list[socket.socket] = []
-        self._scratch: ScratchDirectory | None = None
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._metrics: Endpoint | None = None
         self._stopping = threading.Event()
         self._lock = threading.Lock()
@@ -82,13 +80,6 @@ class Server:
         """The process ids of the workers that are running."""
         return [worker.pid for worker in self._workers if worker.pid]
 
-    @property
-    def connections(self) -> dict[int, int]:
-        """Process id of each worker → how many connections it had when it last reported, a fifth of a second ago or
-        little more; 0 on systems that do not report sockets.
-        """
-        return {worker.pid: worker.connections for worker in self._workers if worker.pid}
-
     def start(self) -> Server:
         """Starts the workers, and returns once every worker answers. UnavailableError if a package is not installed,
         the address is taken or a worker cannot start. InvalidArgumentError if a file of the settings cannot be used.
@@ -97,28 +88,21 @@ class Server:
         allow_descriptors()
         memory = self.config.worker_memory()
         config = replace(self.config, max_worker_memory=memory)
-        if config.unix_path is not None:
-            _free_socket(config.unix_path)
-        else:
-            holder, port = _reserved_port(config.address, config.host_and_port())
-            self._port_holders.append(holder)
-            config = config.with_port(port)
         try:
-            if config.http:
-                holder, port = _reserved_port(config.http, config.http_host_and_port())
-                self._port_holders.append(holder)
-                config = replace(config, http=f"{config.http.rpartition(':')[0]}:{port}")
+            for name in ("http",) if config.unix_path else ("address", "http"):
+                if getattr(config, name):
+                    holder, port = _reserved_port(config, name)
+                    self._port_holders.append(holder)
+                    config = config.with_port(name, port)
             if not config.store_directory:
-                remove_orphans()
-                self._scratch = ScratchDirectory()
-                config = replace(config, store_directory=str(self._scratch.path))
+                self._scratch = tempfile.TemporaryDirectory(prefix="xlashape-store-", ignore_cleanup_errors=True)
+                config = replace(config, store_directory=self._scratch.name, store_is_durable=False)
             self.config = config
             store = Store.of(config)
             self._evict(store)
-            inherited = () if self._scratch is None else (self._scratch.lock,)
             cpus = config.cores()
             self._workers = [
-                WorkerProcess(i, config, cpus[i % len(cpus)] if cpus else None, self._stopping, inherited)
+                WorkerProcess(i, config, cpus[i % len(cpus)] if cpus else None, self._stopping)
                 for i in range(config.worker_count())
             ]
             self._serve_metrics(store)
@@ -140,10 +124,10 @@ class Server:
 
     def stop(self, grace: float | None = None) -> None:
         """Stops the workers: they take no more calls, and end once the calls in flight have ended, after `grace`
-        seconds at the latest. By default `grace` is `grace_seconds` and `drain_seconds` of the settings together.
+        seconds at the latest. By default `grace` is `grace_seconds` of the settings.
         """
         self._stopping.set()
-        seconds = self.config.grace_seconds + self.config.drain_seconds if grace is None else grace
+        seconds = self.config.grace_seconds if grace is None else grace
         for worker in self._workers:
             worker.ask_to_stop()
         end = time.monotonic() + seconds + (2.0 if seconds else 0.0)
@@ -157,10 +141,10 @@ class Server:
         for holder in holders:
             holder.close()
         if scratch is not None:
-            scratch.remove()
-        if self.config.unix_path is not None and self._workers:
-            with contextlib.suppress(OSError):
-                Path(self.config.unix_path).unlink()
+            scratch.cleanup()
+        path = Path(self.config.unix_path or os.devnull)
+        if path.is_socket():
+            path.unlink(missing_ok=True)
 
     def read_again(self, config: Config) -> None:
         """Takes over from new settings what can change while the server runs, which is `log_level`, and logs which
@@ -176,14 +160,6 @@ class Server:
             _log.warning("these settings have changed and need a restart: %s", ", ".join(others))
         _log.info("the settings were read again; the log level is %s", config.log_level)
 
-    def write_stacks(self) -> None:
-        """Has each worker that answers calls write the stacks of its threads to the log."""
-        for worker in self._workers:
-            pid = worker.pid
-            if pid and worker.handles_signals:  # SIGUSR1 would end a worker that does not handle signals yet
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGUSR1)
-
     def _serve_metrics(self, store: Store) -> None:
         """Serves metrics at their address, if one is set, from before the workers start until the server has
         stopped.
@@ -194,11 +170,10 @@ class Server:
 
         metrics = ServerMetrics(self.config, self._workers, store)
         try:
-            self._metrics = Endpoint(metrics.registry, *self.config.metrics_host_and_port())
+            self._metrics = Endpoint(metrics.registry, *self.config.host_and_port("metrics"))
         except OSError as error:
             raise OSError(f"cannot listen on {self.config.metrics}: {error.strerror or error}") from error
-        host = self.config.metrics.rpartition(":")[0]
-        self.config = replace(self.config, metrics=f"{host}:{self._metrics.port}")
+        self.config = self.config.with_port("metrics", self._metrics.port)
         threading.Thread(target=metrics.measure, args=(self._stopping.wait,), name="store usage", daemon=True).start()
 
     def _watch(self) -> None:
@@ -238,34 +213,22 @@ def _check(config: Config) -> None:
     require("server", "a server")
     if config.http:
         require("web", "HTTP")
-    if config.store:
-        require("store", "a store in a bucket")
     if config.metrics:
         require("telemetry", "an address for metrics")
-    config.check_files()
     auth.check(config)
 
 
 def check(config: Config) -> None:
-    """Checks whether a server could start with these settings: packages, certificates, tokens, the store's directory
-    and its bucket. Raises the error with which the start would end. The addresses are not checked, since a server may
+    """Checks whether a server could start with these settings: packages, certificates, tokens and the store's
+    directory. Raises the error with which the start would end. The addresses are not checked, since a server may
     have them.
     """
     _check(config)
-    if not config.store_directory:
-        with tempfile.TemporaryDirectory(prefix="xlashape-") as directory:
-            _check_store(replace(config, store_directory=directory))
-    else:
-        _check_store(config)
-
-
-def _check_store(config: Config) -> None:
-    try:
-        store = Store.of(config, config.store)
-    except OSError as error:
-        raise UnavailableError(f"the store cannot be used: {error}") from error
-    store.check()
-    store.check_shared()
+    with tempfile.TemporaryDirectory(prefix="xlashape-") as directory:
+        try:
+            Store.of(config if config.store_directory else replace(config, store_directory=directory)).check()
+        except OSError as error:
+            raise UnavailableError(f"the store cannot be used: {error}") from error
 
 
 def serve(
@@ -274,8 +237,7 @@ def serve(
     read_again: Callable[[], Config] | None = None,
 ) -> int:
     """Serves until SIGTERM or SIGINT, then stops with grace; a second signal stops at once, and so does one before the
-    server answers. SIGUSR1 has the workers write their stacks. With `read_again`, SIGHUP reads the settings by it.
-    Returns the exit code.
+    server answers. With `read_again`, SIGHUP reads the settings by it. Returns the exit code.
 
     `announce` is called once the server answers. Without it, one line of JSON goes to standard output:
     {"event": "serving", "address": "127.0.0.1:50051", "workers": 2, "pid": 4711, "store": "/var/lib/xlashape"}.
@@ -290,7 +252,7 @@ def serve(
         except XlashapeError as error:
             _log.error("the settings cannot be used, so the old ones stay: %s", error.message)
 
-    with StopSignals({signal.SIGUSR1: server.write_stacks, signal.SIGHUP: reload}) as signals:
+    with StopSignals({signal.SIGHUP: reload}) as signals:
         try:
             if not _started(server, signals):
                 return 0
@@ -301,7 +263,7 @@ def serve(
                     "address": server.address,
                     "workers": len(server.worker_pids),
                     "pid": os.getpid(),
-                    "store": config.store or server.config.store_directory,
+                    "store": server.config.store_directory,
                 }
                 if config.http:
                     line["http"] = server.http_address
@@ -360,52 +322,27 @@ def _say_where_data_goes(config: Config, server: Server) -> None:
     authentication.
     """
     directory, hours = server.config.store_directory, config.store_age_seconds / 3600
-    if config.store:
-        _log.info(
-            "modules are kept in %s, and in the cache %s for %g hours after their last use",
-            config.store,
-            directory,
-            hours,
-        )
-    else:
-        until = "also when the server stops" if config.store_directory else "until the server stops"
-        _log.info("modules are kept in %s, %s, for %g hours after their last use", directory, until, hours)
-    addresses = {"address": server.address, "http": server.http_address, "metrics": server.metrics_address}
-    for setting, exposure in config.exposures():
-        _log.warning("%s: %s", addresses[setting], exposure)
+    until = "also when the server stops" if config.store_directory else "until the server stops"
+    _log.info("modules are kept in %s, %s, for %g hours after their last use", directory, until, hours)
+    for name in ("address", "http", "metrics"):
+        protects = (config.tls_certificate and (config.auth or config.tls_client_ca)) and name != "metrics"
+        if not config.is_loopback(name) and not protects:
+            address = getattr(server.config, name)
+            _log.warning("%s: other machines reach this address, which lacks TLS or asks nobody who they are", address)
 
 
-def _free_socket(path: str) -> None:
-    """Removes the socket that a killed server left at `path`. UnavailableError if a server answers there, or the path
-    is not a socket.
-    """
-    try:
-        if not stat.S_ISSOCK(Path(path).lstat().st_mode):
-            raise UnavailableError(f"cannot listen on unix:{path}: the path exists and is not a socket")
-        with socket.socket(socket.AF_UNIX) as probe:
-            probe.settimeout(5)
-            probe.connect(path)
-        raise UnavailableError(f"cannot listen on unix:{path}: another server answers there")
-    except FileNotFoundError:
-        pass
-    except ConnectionRefusedError:
-        with contextlib.suppress(FileNotFoundError):
-            Path(path).unlink()
-    except OSError as error:
-        raise UnavailableError(f"cannot listen on unix:{path}: {error.strerror or error}") from error
-
-
-def _reserved_port(address_text: str, host_and_port: tuple[str, int]) -> tuple[socket.socket, int]:
-    """A socket that is bound to the address, and its port. The socket never listens: it reserves the port while workers
-    end and start.
+def _reserved_port(config: Config, name: str) -> tuple[socket.socket, int]:
+    """A socket that is bound to the address in the setting `name`, and its port. The socket never listens: it reserves
+    the port while workers end and start.
 
     With SO_REUSEPORT alone, a second server of the same user could bind the same port unnoticed. So a socket without
     SO_REUSEPORT is bound first, which fails if the port is taken, and closed again.
     """
     reuses, shares = (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1), (socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    host, port = config.host_and_port(name)
     try:
-        bound_socket(*host_and_port, reuses).close()
-        bound = bound_socket(*host_and_port, reuses, shares)
+        bound_socket(host, port, reuses).close()
+        bound = bound_socket(host, port, reuses, shares)
     except OSError as error:
-        raise UnavailableError(f"cannot listen on {address_text}: {error.strerror or error}") from error
+        raise UnavailableError(f"cannot listen on {getattr(config, name)}: {error.strerror or error}") from error
     return bound, bound.getsockname()[1]

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import ssl
 import threading
 import time
@@ -41,12 +40,6 @@ T = TypeVar("T")
 _log = logging.getLogger("xlashape_server.tls")
 
 _CHECK_SECONDS = 1.0  # seconds between checks for changed files
-_MARKS = {
-    "tls_certificate": b"CERTIFICATE-----",
-    "tls_key": b"PRIVATE KEY-----",
-    "tls_client_ca": b"CERTIFICATE-----",
-}
-"""Setting → what its file in PEM has."""
 
 
 def check(config: Config) -> None:
@@ -59,31 +52,33 @@ def check(config: Config) -> None:
 
 
 def _check_certificates(config: Config) -> None:
-    if not config.tls_certificate:
-        return
+    """InvalidArgumentError if the certificates cannot be used."""
+    if config.tls_certificate:
+        _tls_context(config)
+
+
+def _tls_context(config: Config) -> ssl.SSLContext:
+    """TLS with the certificates of the settings. InvalidArgumentError, which names the setting."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    for name, mark in _MARKS.items():
-        path: str = getattr(config, name)
-        if path and not os.access(path, os.R_OK):
-            raise InvalidArgumentError(f"{name}: {path!r} cannot be read", field=name)
-        if path and mark not in Path(path).read_bytes():
-            raise InvalidArgumentError(f"{name}: {path!r} has no {mark.decode().strip('-').lower()} in PEM", field=name)
     certificate, key, authority = config.tls_certificate, config.tls_key, config.tls_client_ca
-    name, text = "tls_certificate", f"{certificate!r} and {key!r}"
+    for name, path in (("tls_certificate", certificate), ("tls_key", key), ("tls_client_ca", authority)):
+        kind = "private key" if name == "tls_key" else "certificate"
+        try:
+            if path and f"{kind.upper()}-----".encode() not in Path(path).read_bytes():
+                raise InvalidArgumentError(f"{name}: {path!r} has no {kind} in PEM", field=name)
+        except OSError as error:
+            raise InvalidArgumentError(f"{name}: {path!r} cannot be read: {error.strerror}", field=name) from None
+    name, text = "tls_certificate", f"{certificate!r} cannot be used with {key!r}"
     try:
-        # Without a password callback, OpenSSL would ask on the terminal.
-        context.load_cert_chain(certificate, key, password=_no_password)
+        # An empty password fits no encrypted key. Without one OpenSSL would ask on the terminal.
+        context.load_cert_chain(certificate, key, password="")
+        name, text = "tls_client_ca", f"{authority!r} cannot be used"
         if authority:
-            name, text = "tls_client_ca", repr(authority)
             context.load_verify_locations(authority)
-    except _EncryptedKey:
-        text = f"tls_key: the key in {key!r} is encrypted; expected one without a password"
-        raise InvalidArgumentError(text, field="tls_key") from None
-    except (ssl.SSLError, OSError) as error:
-        if "MISMATCH" in str(error):
-            text = f"tls_key: the key in {key!r} does not belong to the certificate in {certificate!r}"
-            raise InvalidArgumentError(text, field="tls_key") from None
-        raise InvalidArgumentError(f"{name}: {text} cannot be used: {error}", field=name) from None
+            context.verify_mode = ssl.CERT_REQUIRED
+    except (ssl.SSLError, OSError, ValueError) as error:
+        raise InvalidArgumentError(f"{name}: {text}: {error}", field=name) from None
+    return context
 
 
 def server_credentials(config: Config) -> grpc.ServerCredentials:
@@ -127,14 +122,9 @@ class _FollowingContext(ssl.SSLContext):
 
 
 def _http_context(config: Config) -> ssl.SSLContext:
-    _check_certificates(config)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = _tls_context(config)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    context.load_cert_chain(config.tls_certificate, config.tls_key, password=_no_password)
-    if config.tls_client_ca:
-        context.load_verify_locations(config.tls_client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 
@@ -189,14 +179,6 @@ class ChangingFiles:
 
 def _files(config: Config) -> ChangingFiles:
     return ChangingFiles("certificates", config.tls_certificate, config.tls_key, config.tls_client_ca)
-
-
-class _EncryptedKey(Exception):
-    pass
-
-
-def _no_password() -> str:
-    raise _EncryptedKey
 
 
 _MAX_TOKEN_BYTES = 8192

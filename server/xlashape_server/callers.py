@@ -1,12 +1,8 @@
-"""Callers, how many places one caller may hold, how many connections, and which hosts it may name. A place is the right
-to have one call in progress.
+"""Callers, how many places one caller may hold, and which hosts it may name. A place is the right to have one call in
+progress.
 
 An IPv6 address counts as its network, the first 64 bits, since whoever has one address of a network has all. Behind a
 proxy all callers have its address, and the proxy bounds each.
-
-gRPC accepts connections by itself, and Python code hears of a connection only when a call begins. So a thread looks at
-the sockets of the process, and shuts the connections that a caller has beyond its share. Under TLS, a connection takes
-some 300 KB after its first bytes.
 
 A request over HTTP names a host. A page can make its own name lead to this machine after it was loaded (DNS rebinding),
 and then its browser takes the server for the page's own. So a server that only this machine reaches answers to its own
@@ -18,48 +14,26 @@ from __future__ import annotations
 
 import contextlib
 import ipaddress
-import logging
-import os
 import socket
-import stat
 import sys
 import threading
-from pathlib import Path
-from typing import NamedTuple
+from collections import Counter
 
 from xlashape.base.caches import cached
 from xlashape.errors import LimitExceededError
 
-_log = logging.getLogger("xlashape_server.worker")
-
 _MOST_DESCRIPTORS = 1 << 20
-_FEW = 64  # with so few sockets in the process, no connections are closed
-
-
-class Caller(NamedTuple):
-    """A caller: its `address` without a port, which all of its connections share, and one `connection`, which no other
-    caller of the worker has.
-    """
-
-    address: str
-    connection: str
 
 
 @cached(max_bytes=1 << 20, entry_bytes=512)
-def caller_at(peer: str) -> Caller:
-    """The caller at an address as grpc writes it. All callers at a unix socket count as one caller with one connection.
+def address_of(peer: str) -> str:
+    """The address, without a port, of a caller whom grpc names `peer`. All callers at a unix socket have one address.
 
-    >>> caller_at("ipv4:192.0.2.7:50123")
-    Caller(address='ipv4:192.0.2.7', connection='ipv4:192.0.2.7:50123')
-    >>> caller_at("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:50123").address
-    'ipv6:2001:db8:1:2::/64'
-    >>> caller_at("unix:").address
-    'unix:'
+    >>> address_of("ipv4:192.0.2.7:50123"), address_of("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:50123"), address_of("unix:")
+    ('ipv4:192.0.2.7', 'ipv6:2001:db8:1:2::/64', 'unix:')
     """
     host, colon, port = peer.rpartition(":")
-    if not (colon and port.isdigit()):
-        return Caller(peer, peer)
-    return Caller(_network(host), peer)
+    return _network(host) if colon and port.isdigit() else peer
 
 
 def peer_of(host: str, port: int) -> str:
@@ -95,32 +69,30 @@ class Places:
         self.maximum = maximum
         self._per_address = max(1, int(maximum * share))
         self._lock = threading.Lock()
-        self._by_address: dict[str, int] = {}
+        self._by_address: Counter[str] = Counter()
         self.taken = 0
         """How many places are taken."""
 
-    def take(self, caller: Caller) -> None:
-        """Takes a place for the caller. LimitExceededError if none is free, or its address holds its share."""
+    def take(self, address: str) -> None:
+        """Takes a place for a caller. LimitExceededError if none is free, or its address holds its share."""
         with self._lock:
-            held = self._by_address.get(caller.address, 0)
+            held = self._by_address[address]
             if self.taken < self.maximum and held < self._per_address:
                 self.taken += 1
-                self._by_address[caller.address] = held + 1
+                self._by_address[address] = held + 1
                 return
         kind = self.limit.replace("_", " ")
         who = f"this caller has its share of {self.maximum}" if held >= self._per_address else f"{self.maximum} are"
         text = f"{kind}: {who} under way, and more are not taken; try again"
         raise LimitExceededError(text, limit=self.limit, maximum=self.maximum)
 
-    def give_back(self, caller: Caller) -> None:
+    def give_back(self, address: str) -> None:
         """Frees a place that `take` gave."""
         with self._lock:
             self.taken -= 1
-            left = self._by_address[caller.address] - 1
-            if left:
-                self._by_address[caller.address] = left
-            else:
-                del self._by_address[caller.address]
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
 
 
 # -- connections -------------------------------------------------------------------------------
@@ -153,93 +125,6 @@ def bound_socket(host: str, port: int, *options: tuple[int, int, int]) -> socket
         made.close()
         raise
     return made
-
-
-def open_sockets() -> int:
-    """The number of sockets of this process; 0 on systems that do not report it."""
-    count = 0
-    for number in _descriptors():
-        with contextlib.suppress(OSError):
-            count += stat.S_ISSOCK(os.fstat(number).st_mode)
-    return count
-
-
-def _descriptors() -> list[int]:
-    """The descriptors of the open files and sockets of this process; none on systems that do not report them."""
-    try:
-        return [int(path.name) for path in Path("/proc/self/fd").iterdir()]
-    except OSError:
-        return []
-
-
-class Crowd:
-    """Closes connections of callers that have too many. At each of `ports`, a caller may have its `share` of `maximum`
-    connections; the newest beyond that are closed.
-    """
-
-    def __init__(self, ports: tuple[int, ...], maximum: int, share: float) -> None:
-        self._ports = ports
-        self._most = max(1, int(maximum * share))
-        self._since: dict[tuple[int, str], int] = {}
-        self._looks = 0
-
-    def thin(self, count: int) -> int:
-        """Looks at the connections and closes those that are too many. Returns how many it has closed. `count` is the
-        number of sockets of the process; if they are few, nothing is done.
-        """
-        if count <= min(_FEW, self._most):
-            self._since.clear()
-            return 0
-        self._looks += 1
-        by_caller: dict[tuple[int, str], list[tuple[int, int, str]]] = {}
-        since: dict[tuple[int, str], int] = {}
-        for number in _descriptors():
-            port, peer = self._ends(number)
-            if port:
-                key = (number, peer)
-                since[key] = self._since.get(key, self._looks)
-                by_caller.setdefault((port, caller_at(peer).address), []).append((since[key], number, peer))
-        self._since = since
-        closed = 0
-        for (_, address), found in by_caller.items():
-            if len(found) > self._most:
-                found.sort()
-                closed += sum(self._shut(number, peer) for _, number, peer in found[self._most :])
-                facts = {"caller": address, "connections": len(found), "allowed": self._most}
-                _log.warning("closed connections of a caller", extra={"facts": facts})
-        return closed
-
-    def _ends(self, number: int) -> tuple[int, str]:
-        """The port of a descriptor, and the other end as gRPC writes it, if it is a connection to one of the ports;
-        otherwise 0 and an empty text.
-        """
-        try:
-            if not stat.S_ISSOCK(os.fstat(number).st_mode):
-                return 0, ""
-            with socket.socket(fileno=os.dup(number)) as found:
-                if found.family not in (socket.AF_INET, socket.AF_INET6):
-                    return 0, ""
-                own = found.getsockname()[1]
-                if own not in self._ports:
-                    return 0, ""
-                host, port = found.getpeername()[:2]
-        except OSError:  # the socket listens, or was closed meanwhile
-            return 0, ""
-        return own, peer_of(host, port)
-
-    def _shut(self, number: int, peer: str) -> bool:
-        """Shuts the connection to `peer` down, upon which its owner closes it. Returns False if the descriptor belongs
-        to another connection by now; that one stays.
-        """
-        try:
-            with socket.socket(fileno=os.dup(number)) as found:
-                host, port = found.getpeername()[:2]
-                if not peer.endswith(f":{port}") or host not in peer:
-                    return False
-                found.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return False
-        return True
 
 
 # -- hosts -------------------------------------------------------------------------------------

@@ -9,8 +9,7 @@ front has gone. They leave SIGTERM to the front, whose calls in progress need th
 A channel is a pair of sockets, and memory that both processes share:
 
     frame     kind, whether the payload is in the shared memory, number, seconds, size of the payload; then the payload
-    memory    a page, which says whether the call is cancelled, and has counts of the child; then the payload of a long
-              frame
+    memory    a page, which says whether the call is cancelled; then the payload of a long frame
 
 A child has one call at a time, so one place for a payload serves both directions. A frame of 500 bytes takes 9 µs by a
 socket that keeps the bounds of messages (SOCK_SEQPACKET), and one of 8 MB 0.5 ms by the memory; pipes take 1.5 to 20.
@@ -59,8 +58,6 @@ _INLINE = 64 << 10  # bytes of a payload that goes over the socket
 _PAGE = mmap.PAGESIZE
 _DESCRIPTOR = array.array("i").itemsize
 _CANCELLED, _CURRENT = b"\1", b"\0"
-_COUNTS = struct.Struct("<3Q")
-_COUNTS_AT = 8
 _SIZE = struct.Struct("<I")
 
 
@@ -160,15 +157,6 @@ class Channel:
         """Whether the call that is under way was cancelled."""
         return self._memory[:1] == _CANCELLED
 
-    @property
-    def counts(self) -> tuple[int, ...]:
-        """Three numbers that the other end may read at any time."""
-        return _COUNTS.unpack_from(self._memory, _COUNTS_AT)
-
-    @counts.setter
-    def counts(self, numbers: tuple[int, ...]) -> None:
-        _COUNTS.pack_into(self._memory, _COUNTS_AT, *numbers)
-
     def close(self) -> None:
         """Closes this end."""
         self._connection.close()
@@ -241,7 +229,7 @@ def main() -> None:
     start = json.loads(control.recv(1 << 16))
     config = Config.from_json(json.dumps(start["config"]))
     # Children log faults alone, which all levels show.
-    configure("error", os.fdopen(os.dup(start["log"]), "w", encoding="utf-8"), **start["facts"])
+    configure("error", **start["facts"])
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_IGN)  # ended children need no farewell
     _warm(config)
@@ -294,8 +282,7 @@ def _serve(channel: Channel, config: Config) -> None:
     os.nice(_NICE)
     most = _limited(config.worker_memory())
     gc.set_threshold(*_COLLECTIONS)
-    store = Store.of(config, config.store)
-    modules = Modules(config, store)
+    modules = Modules(config, Store.of(config))
     answered = rpcs(config, modules)
     handlers: list[Handler] = [rpc.handler for rpc in answered]
     handlers += [partial(_in_json, rpc) for rpc in answered]
@@ -311,7 +298,6 @@ def _serve(channel: Channel, config: Config) -> None:
         signal.setitimer(signal.ITIMER_REAL, frame.seconds + _MARGIN_SECONDS)
         kind, answer = _outcome(channel, frame, handlers[frame.number])
         signal.setitimer(signal.ITIMER_REAL, 0)
-        channel.counts = store.evicted["age"], store.evicted["space"], store.damaged
         channel.send(kind, answer)
         del frame, answer
         if kind is ChannelKind.MEMORY or _used_bytes() > _FULL * most:

@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 from google.rpc import status_pb2
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError, UnavailableError, XlashapeError
-from xlashape_server.callers import Caller
 from xlashape_server.child import Channel, ChannelKind, mapped, shared_file, socket_pair
 from xlashape_server.config import Config
 from xlashape_server.modules import MOST_MODULES
@@ -36,7 +35,7 @@ from xlashape_server.store import digests_in, faults
 _log = logging.getLogger("xlashape_server.children")
 
 _MOST = 8  # children of a front
-_OF_ADDRESS, _OF_CONNECTION = 7, 6  # of them that compute for one caller
+_OF_ADDRESS, _OF_CONNECTION = 7, 6  # of them that compute for one address, and for one of its connections
 _WAIT_SECONDS = 0.05  # how long a call waits for the child that has its module, or for any, before one is forked
 _STARTS = 3  # attempts to start the first child, since processes that start may be killed too
 _START_SECONDS = 60.0  # the most seconds for a zygote to import, or a child to be forked
@@ -56,7 +55,7 @@ REASONS = ("killed", "late", "memory")
 
 class Question(NamedTuple):
     """What a child is asked. `number` is that of the RPC, `about` the digests of the modules, `key` names the content
-    of the question, `caller` is the address of the caller. `file` has the messages of a stream of requests. `is_over`
+    of the question, `caller` is its address and connection. `file` has the messages of a stream of requests. `is_over`
     says whether the caller has gone.
     """
 
@@ -66,7 +65,7 @@ class Question(NamedTuple):
     is_over: Callable[[], bool]
     key: bytes = b""
     about: tuple[str, ...] = ()
-    caller: Caller = Caller("", "")
+    caller: tuple[str, str] = ("", "")
     file: int = -1
 
 
@@ -105,13 +104,12 @@ class _Child:
         self.address = ""
         self.modules: OrderedDict[str, None] = OrderedDict()
         self.is_closed = self.gives_way = False
-        self.counts: tuple[int, ...] = (0, 0, 0)
         self._inherited = self._resident_bytes()
 
     def ask(self, question: Question, end: float) -> bytes:
         """The answer, which must be there at the time `end` of time.monotonic()."""
         channel, is_told = self.channel, 0.0
-        self.calls, self.began, self.address = self.calls + 1, time.monotonic(), question.caller.address
+        self.calls, self.began, self.address = self.calls + 1, time.monotonic(), question.caller[0]
         try:
             channel.begin()
             seconds = max(0.001, end - time.monotonic())
@@ -172,11 +170,11 @@ class _Child:
 
 class Children:
     """The children of a front. `cores` are those that they may run on; empty: those of the front. `facts` are in each
-    line of their log, whose descriptor is `log`.
+    line of their log.
     """
 
-    def __init__(self, config: Config, log: int = 2, cores: frozenset[int] = frozenset(), **facts: Any) -> None:
-        self._config, self._log, self._cores, self._facts = config, log, cores, facts
+    def __init__(self, config: Config, cores: frozenset[int] = frozenset(), **facts: Any) -> None:
+        self._config, self._cores, self._facts = config, cores, facts
         self._most_bytes = config.max_body_bytes
         self._changed = threading.Condition()
         self._idle: list[_Child] = []
@@ -190,10 +188,6 @@ class Children:
         self._is_stopped = False
         self.ended: Counter[str] = Counter()
         """How many children have ended, by reason: one of `REASONS`."""
-        self.store_counts = [0, 0, 0]
-        """How many modules the children have removed from the store for their age, and for space, and how many files
-        they have found damaged.
-        """
 
     def start(self) -> None:
         """Starts the zygote and the first child. UnavailableError if they cannot start."""
@@ -313,7 +307,7 @@ class Children:
 
     def _has_to_wait(self, question: Question) -> bool:
         """Whether there is too little memory for a call beside another of its address."""
-        return self._is_tight and self._busy[question.caller.address] > 0
+        return self._is_tight and self._busy[question.caller[0]] > 0
 
     def _start_another(self) -> None:
         """Forks another child in a thread, unless there are as many as may be. Call it under the lock."""
@@ -346,12 +340,6 @@ class Children:
                 if not self._all and not self._starting:
                     self._start_another()
             else:
-                counts = child.channel.counts
-                self.store_counts = [
-                    total + now - before
-                    for total, now, before in zip(self.store_counts, counts, child.counts, strict=True)
-                ]
-                child.counts = counts
                 child.idle_since = time.monotonic()
                 self._idle.append(child)
             self._changed.notify()
@@ -437,14 +425,14 @@ class Children:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _BOOTSTRAP, str(other.fileno()), json.dumps(sys.path)],
                 stdin=subprocess.DEVNULL,
-                pass_fds=(other.fileno(), self._log),
+                pass_fds=(other.fileno(),),
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             )
         self._zygote = process, own
         if self._cores:
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(process.pid, self._cores)
-        start = {"config": json.loads(self._config.to_json()), "log": self._log, "facts": self._facts}
+        start = {"config": json.loads(self._config.to_json()), "facts": self._facts}
         own.send(json.dumps(start).encode())
         own.settimeout(_START_SECONDS)
         if own.recv(16) != b"ready":

@@ -1,8 +1,9 @@
 """The settings of a server: each is a field of `Config` with a default that is safe on a shared machine, and with a
 meaning that help and documentation show. Fields without such a meaning are bounds, which no installation sets.
 
-Settings come from a file in TOML, variables XLASHAPE_… and options of the command line. Options override variables, and
-variables override the file. All three use the names of the fields of `Config`, and take the same values:
+Settings come from a file in TOML, variables XLASHAPE_… and options of the command line (`settings_of`). Options
+override variables, and variables override the file. All three use the names of the fields of `Config`, and take the
+same values:
 
     store_bytes = "2GiB"        in the file: numbers, strings and booleans; bytes and seconds also as strings with units
     XLASHAPE_STORE_BYTES=2GiB   in the environment
@@ -15,7 +16,6 @@ variables override the file. All three use the names of the fields of `Config`, 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import math
 import os
@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from xlashape.errors import InvalidArgumentError
 from xlashape_server.callers import is_loopback
@@ -47,16 +47,15 @@ def _setting(default: T, meaning: str) -> T:
 class Config:
     """The settings of a server. Raises InvalidArgumentError, which names the setting, for a value that is not allowed.
 
-    >>> Config(address="127.0.0.1:0", workers=2).with_port(50051).address
+    >>> Config(address="127.0.0.1:0", workers=2).with_port("address", 50051).address
     '127.0.0.1:50051'
     """
 
     address: str = _setting(
         "127.0.0.1:50051",
         "HOST:PORT or [IPv6]:PORT; port 0 picks a free port. Or unix:PATH, a socket in the file system, which one "
-        "worker serves.",
+        "worker serves, and whose permissions follow the umask.",
     )
-    socket_mode: str = _setting("0600", "Who may connect to a unix: address, as permissions of the file in octal.")
     http: str = _setting(
         "",
         "HOST:PORT where RPCs are answered over HTTP/1.1 too (Connect with JSON or proto), with the page, for browsers "
@@ -76,7 +75,7 @@ class Config:
         "Whether each worker is bound to one core, where the system supports that and there is no quota of processor "
         "time.",
     )
-    log_level: str = _setting("info", "debug (a line for each call), info (for some), warning or error.")
+    log_level: str = _setting("info", "debug (a line for each call), info, warning or error.")
 
     tls_certificate: str = _setting(
         "", "File of the certificate chain in PEM. With `tls_key`, the server speaks TLS only."
@@ -93,19 +92,11 @@ class Config:
         "File in TOML that says who may ask, by bearer tokens. Empty: everybody may do everything.",
     )
 
-    max_concurrent_calls: int = _setting(
-        2048,
-        "Calls in one worker, including those that wait and those whose caller is slow; further calls are refused.",
-    )
     max_worker_memory: int = _setting(
         0,
         "Bytes of memory of one worker; calls that would need more are refused. 0: three quarters of its part of what "
         "the control group or the machine has, beyond 96 MiB of its own; at most 2 GiB.",
     )
-    max_request_bytes: int = _setting(
-        16 * MIB, "Bytes of one request message over gRPC, and a quarter of those over HTTP. Uploads are streams."
-    )
-    max_module_bytes: int = _setting(256 * MIB, "Bytes of one module, uploaded or inline.")
     max_call_seconds: float = _setting(120.0, "Seconds that one call may take, even if its deadline is later.")
 
     store_directory: str = _setting(
@@ -113,25 +104,20 @@ class Config:
         "Directory where modules are kept, also over restarts. Empty: a temporary directory, removed when the server "
         "stops.",
     )
-    store: str = _setting(
-        "",
-        "Bucket that servers share modules in: s3://BUCKET/PREFIX, gs://…, az://… or file:/DIRECTORY. The directory is "
-        "then a cache in front of it.",
-    )
     store_bytes: int = _setting(
         2048 * MIB, "Bytes of all modules together; the least recently used are removed to make room."
     )
     store_age_seconds: float = _setting(24 * 3600.0, "Seconds after its last use that a module is removed.")
 
     grace_seconds: float = _setting(30.0, "Seconds that calls in flight may take to finish when the server stops.")
-    drain_seconds: float = _setting(
-        0.0, "Seconds between reporting NOT_SERVING and refusing calls, for load balancers that poll."
-    )
-
     # -- bounds: no settings. The command line lifts some where it answers without a server, and tests lower them.
 
-    log_calls_per_second: float = 10.0
-    """Lines about calls that succeeded, of one worker at the level info."""
+    max_concurrent_calls: int = 2048
+    """Calls in one worker, including those that wait and those whose caller is slow; further calls are refused."""
+    max_request_bytes: int = 16 * MIB
+    """Bytes of one request message over gRPC, and a quarter of those over HTTP. Uploads are streams."""
+    max_module_bytes: int = 256 * MIB
+    """Bytes of one module, uploaded or inline."""
     max_concurrent_uploads: int = 128
     """Uploads in one worker, each of which is a call too."""
     max_reflection_streams: int = 64
@@ -160,37 +146,29 @@ class Config:
     """Life of a connection, give or take a tenth, so that clients spread over workers again."""
     keepalive_seconds: float = 60.0
     """Time without traffic after which a client is asked for a sign of life."""
+    store_is_durable: bool = True
+    """Whether an upload is on the disk before it is acknowledged. The server's own temporary directory needs none."""
     watchdog_seconds: float = 5.0
     """Time without a sign of life after which a worker is replaced. 0: never, such as under a debugger."""
 
     def __post_init__(self) -> None:
-        path = self.unix_path
-        if path is None:
+        if not self.unix_path:
             self.host_and_port()
-        elif not 0 < len(os.fsencode(path)) <= _MAX_UNIX_PATH_BYTES or "\0" in path:
-            raise _wrong("address", f"expected unix: and a path of 1 to {_MAX_UNIX_PATH_BYTES} bytes", self.address)
         elif self.workers > 1:
             raise InvalidArgumentError(
                 f"workers: processes cannot share {self.address}; one worker serves it", field="workers"
             )
-        if self.http:
-            self.http_host_and_port()
-        if self.metrics:
-            self.metrics_host_and_port()
+        for name in ("http", "metrics"):
+            if getattr(self, name):
+                self.host_and_port(name)
         if self.log_level not in _LOG_LEVELS:
             raise _wrong("log_level", f"expected one of {', '.join(_LOG_LEVELS)}", self.log_level)
-        if not _MODE.fullmatch(self.socket_mode):
-            raise _wrong("socket_mode", "expected permissions in octal such as 0660", self.socket_mode)
-        if self.store and not _BUCKET.fullmatch(self.store):
-            raise _wrong("store", "expected s3://BUCKET/PREFIX, gs://…, az://… or file:/DIRECTORY", self.store)
         for name, minimum in _MINIMUM.items():
             value = getattr(self, name)
             if name == "max_worker_memory" and value:
                 minimum = _LEAST_MEMORY
             if not minimum <= value < float("inf"):
                 raise _wrong(name, f"expected a number from {minimum} on", value)
-        if self.max_request_bytes > _MAX_MESSAGE_BYTES:
-            raise _wrong("max_request_bytes", f"expected at most {_MAX_MESSAGE_BYTES} bytes", self.max_request_bytes)
         if bool(self.tls_certificate) != bool(self.tls_key):
             name = "tls_key" if self.tls_certificate else "tls_certificate"
             raise InvalidArgumentError("TLS needs both, a certificate and a key", field=name)
@@ -198,59 +176,40 @@ class Config:
             raise InvalidArgumentError("tls_client_ca: clients have certificates under TLS only", field="tls_client_ca")
 
     @property
-    def unix_path(self) -> str | None:
-        """The path of a unix: address; None for another address."""
-        return self.address[len(_UNIX) :] if self.address.startswith(_UNIX) else None
+    def unix_path(self) -> str:
+        """The path of a unix: address; empty for another address."""
+        return self.address[len(_UNIX) :] if self.address.startswith(_UNIX) else ""
 
-    @property
-    def is_loopback(self) -> bool:
-        """Whether only callers on this machine can reach `address` and `http`."""
-        if self.http and not is_loopback(self.http_host_and_port()[0]):
-            return False
-        return self.unix_path is not None or is_loopback(self.host_and_port()[0])
-
-    def exposures(self) -> list[tuple[str, str]]:
-        """What unauthenticated callers from other machines can do because of these settings, as pairs: the setting with
-        the address that they reach, and a sentence.
-
-        >>> [setting for setting, _ in Config(address="127.0.0.1:0", metrics="0.0.0.0:9464").exposures()]
-        ['metrics']
-        """
-        found: list[tuple[str, str]] = []
-        if not self.is_loopback:
-            setting = "address" if self.unix_path is None and not is_loopback(self.host_and_port()[0]) else "http"
-            if not self.tls_certificate:
-                found.append((setting, _NO_TLS))
-            if not self.tls_client_ca and not self.auth:
-                found.append((setting, _NO_AUTH))
-        if self.metrics and not is_loopback(self.metrics_host_and_port()[0]):
-            found.append(("metrics", _OPEN_METRICS))
-        return found
+    def is_loopback(self, name: str = "address") -> bool:
+        """Whether only callers on this machine can reach the address in the setting `name`, or it is empty."""
+        address = getattr(self, name)
+        return not address or address.startswith(_UNIX) or is_loopback(self.host_and_port(name)[0])
 
     @property
     def max_body_bytes(self) -> int:
         """Bytes of one request message over HTTP."""
         return 4 * self.max_request_bytes
 
-    def host_and_port(self) -> tuple[str, int]:
-        """Host and port of `address`, without the brackets of IPv6. InvalidArgumentError for a unix: address."""
-        return _host_and_port(self.address, "address", "HOST:PORT or unix:PATH")
+    def host_and_port(self, name: str = "address") -> tuple[str, int]:
+        """Host and port of the address in the setting `name`, without the brackets of IPv6. InvalidArgumentError for an
+        address of another form.
+        """
+        address: str = getattr(self, name)
+        host, colon, port = address.rpartition(":")
+        bracketed = host.startswith("[") and host.endswith("]")
+        is_port = port.isascii() and port.isdigit() and int(port[:6]) <= 65535
+        if not (colon and host and is_port) or (":" in host and not bracketed):
+            expected = "HOST:PORT or unix:PATH" if name == "address" else "HOST:PORT"
+            raise _wrong(name, f"expected {expected}", address)
+        return (host[1:-1] if bracketed else host), int(port)
 
-    def http_host_and_port(self) -> tuple[str, int]:
-        """Host and port of the setting `http`, as in `host_and_port`."""
-        return _host_and_port(self.http, "http", "HOST:PORT")
-
-    def metrics_host_and_port(self) -> tuple[str, int]:
-        """Host and port of the setting `metrics`, as in `host_and_port`."""
-        return _host_and_port(self.metrics, "metrics", "HOST:PORT")
-
-    def with_port(self, port: int) -> Config:
-        """The same settings with another port."""
-        return dataclasses.replace(self, address=f"{self.address.rpartition(':')[0]}:{port}")
+    def with_port(self, name: str, port: int) -> Config:
+        """The same settings with another port in the setting `name`."""
+        return dataclasses.replace(self, **{name: f"{getattr(self, name).rpartition(':')[0]}:{port}"})
 
     def worker_count(self) -> int:
         """How many processes to start."""
-        if self.workers or self.unix_path is not None:
+        if self.workers or self.unix_path:
             return self.workers or 1
         if sys.platform != "linux":
             return 1
@@ -275,19 +234,6 @@ class Config:
         allowed = sorted(os.sched_getaffinity(0))
         return allowed if _processor_quota() >= len(allowed) else []
 
-    def check_files(self) -> None:
-        """Raises InvalidArgumentError for the first file of the settings that cannot be read, or if `store_directory`
-        is not a directory.
-        """
-        for name in ("tls_certificate", "tls_key", "tls_client_ca", "auth"):
-            path = getattr(self, name)
-            if path and not os.access(path, os.R_OK):
-                raise InvalidArgumentError(f"{name}: {path!r} cannot be read", field=name)
-        if self.store_directory and Path(self.store_directory).exists() and not Path(self.store_directory).is_dir():
-            raise InvalidArgumentError(
-                f"store_directory: {self.store_directory!r} is not a directory", field="store_directory"
-            )
-
     def to_json(self) -> str:
         """The settings as one line of JSON; the inverse of `from_json`."""
         return json.dumps(dataclasses.asdict(self))
@@ -304,48 +250,29 @@ def _wrong(name: str, text: str, found: object) -> InvalidArgumentError:
     return InvalidArgumentError(f"{name}: {text}, found {shown}", field=name)
 
 
-def _host_and_port(address: str, name: str, expected: str) -> tuple[str, int]:
-    """Host and port of the address in the setting `name`. InvalidArgumentError if it is not of the `expected` form."""
-    host, colon, port = address.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    is_port = port.isascii() and port.isdigit() and int(port[:6]) <= 65535
-    if not (colon and host and is_port) or (":" in host and not bracketed):
-        raise _wrong(name, f"expected {expected}", address)
-    return (host[1:-1] if bracketed else host), int(port)
-
-
-def _of_groups(controller: str, file: str, *files_v1: str) -> Iterator[str]:
-    """The content of a file of the control group that this process is in, and of each group around it: of the file of
-    cgroup v2, and of those of cgroup v1, joined, in the groups of a controller. In a container under cgroup v1 the
-    path of the group is that outside, and its files are at the root.
-    """
+def _of_groups(file: str) -> Iterator[str]:
+    """The content of a file of the control group that this process is in, and of each group around it."""
     with suppress(OSError):
-        for line in _GROUP.read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers and controller not in controllers.split(","):
-                continue
-            root, own = _GROUPS / (controller if controllers else ""), Path(path.strip("/"))
-            for folder in (own, *own.parents):
-                with suppress(OSError):
-                    yield " ".join(
-                        [(root / folder / name).read_text() for name in (files_v1 if controllers else (file,))]
-                    )
+        own = Path(_GROUP.read_text().partition("::")[2].strip().strip("/"))
+        for folder in (own, *own.parents):
+            with suppress(OSError):
+                yield (_GROUPS / folder / file).read_text()
 
 
 def _processor_quota() -> float:
     """The processor quota of this process's control groups, in cores; infinite without a quota."""
     found = [math.inf]
-    for text in _of_groups("cpu", "cpu.max", "cpu.cfs_quota_us", "cpu.cfs_period_us"):
-        with suppress(ValueError, ZeroDivisionError):
+    for text in _of_groups("cpu.max"):
+        with suppress(ValueError, ZeroDivisionError):  # "max" stands for no quota
             quota, period = map(int, text.split())
-            found.append(quota / period if quota > 0 else math.inf)  # -1 stands for no quota
+            found.append(quota / period)
     return min(found)
 
 
 def _group_memory() -> float:
     """The bytes that this process's control groups may have together; infinite without a limit."""
     found = [math.inf]
-    for text in _of_groups("memory", "memory.max", "memory.limit_in_bytes"):
+    for text in _of_groups("memory.max"):
         with suppress(ValueError):
             found.append(int(text))
     return min(found)
@@ -364,38 +291,18 @@ def _machine_memory() -> float:
         return math.inf
 
 
-_NO_TLS = (
-    "without TLS, modules and answers can be read and changed on the network; tls_certificate and tls_key turn TLS on"
-)
-_NO_AUTH = (
-    "callers are not authenticated: anyone who reaches this address may upload, read and delete modules; auth names "
-    "those who may, tls_client_ca asks for certificates"
-)
-_OPEN_METRICS = (
-    "metrics are shown without TLS to anyone who reaches this address; they name no caller and no module, but say how "
-    "the server is used: let only those who watch reach it"
-)
 _GROUP, _GROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 _LEAST_MEMORY, _MOST_MEMORY = 128 * MIB, 2048 * MIB  # of one worker
 _OWN_MEMORY = 96 * MIB  # of the processes of one worker, before they answer a call
 _WORKER_MEMORY = 512 * MIB  # for each worker, where their number is not set
 _UNIX = "unix:"
-_MAX_UNIX_PATH_BYTES = 107 if sys.platform == "linux" else 103  # the room for a path in the system's sockaddr_un
-_BUCKET = re.compile(r"(s3|gs|az)://[A-Za-z0-9][\w.-]*(/[^?#\s]*)?|file:(//)?/[^\0]+")
-_MODE = re.compile(r"0?[0-7]{3}")
-_MAX_MESSAGE_BYTES = (1 << 31) - 1 - MIB
-
 _MINIMUM: dict[str, float] = {
     "workers": 0,
-    "max_concurrent_calls": 1,
     "max_worker_memory": 0,
-    "max_request_bytes": 1024,
-    "max_module_bytes": 1,
     "max_call_seconds": 0.001,
     "store_bytes": 1,
     "store_age_seconds": 0.001,
     "grace_seconds": 0,
-    "drain_seconds": 0,
 }
 
 
@@ -413,69 +320,39 @@ _QUANTITY = re.compile(r"([+-]?(?:\d+(?:_\d+)*(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
-class Settings(NamedTuple):
-    """Some settings by name, and the source of each: the name of a file, a variable or an option."""
-
-    values: dict[str, Any]
-    sources: dict[str, str]
-
-    def then(self, later: Settings) -> Settings:
-        """These settings together with `later`, which override them."""
-        return Settings({**self.values, **later.values}, {**self.sources, **later.sources})
-
-
-def of_file(path: str) -> Settings:
-    """The settings in a file. InvalidArgumentError names the file and the setting."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InvalidArgumentError(f"{path}: cannot be read: {reason}", field="config") from None
-    try:
-        table = parsed_toml(text)
-    except ValueError as error:
-        raise InvalidArgumentError(f"{path}: not TOML: {error}", field="config") from None
-    found: dict[str, Any] = {}
-    for name, value in table.items():
-        if name not in FIELDS:
-            near = difflib.get_close_matches(name, FIELDS, 1)
-            hint = f"; did you mean {near[0]}?" if near else ""
-            raise InvalidArgumentError(f"{path}: there is no setting {name!r}{hint}", field=name)
-        try:
-            found[name] = read_value(name, value)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{path}: {error.message}", field=name) from None
-    return Settings(found, dict.fromkeys(found, path))
-
-
-def of_environment(environment: Mapping[str, str]) -> Settings:
-    """The settings in the variables XLASHAPE_…; other variables are ignored."""
-    found: dict[str, Any] = {}
-    sources: dict[str, str] = {}
+def settings_of(file: str | None, environment: Mapping[str, str], options: Mapping[str, str | None]) -> Config:
+    """The settings of a file in TOML, of the variables XLASHAPE_… and of options; None stands for no file, and for an
+    option that is not given. Later ones count. InvalidArgumentError names the setting and where it stands.
+    """
+    places = {} if file is None else {name: (value, file) for name, value in _read(file).items()}
     for name in FIELDS:
         variable = PREFIX + name.upper()
         if variable in environment:
-            try:
-                found[name] = read_value(name, environment[variable])
-            except InvalidArgumentError as error:
-                raise InvalidArgumentError(f"{variable}: {error.message}", field=name) from None
-            sources[name] = variable
-    return Settings(found, sources)
+            places[name] = environment[variable], variable
+        if options.get(name) is not None:
+            places[name] = options[name], ""
+    values: dict[str, Any] = {}
+    for name, (value, place) in places.items():
+        try:
+            values[name] = read_value(name, value)
+        except InvalidArgumentError as error:
+            message = f"{place}: {error.message}" if place else error.message
+            raise InvalidArgumentError(message, field=name) from None
+    return Config(**values)
 
 
-def similar_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Each variable that is probably a misspelled setting → the variable that was probably meant.
-
-    Kubernetes sets variables such as XLASHAPE_SERVICE_HOST in the pods beside a service of that name, so unknown
-    variables are ignored.
-    """
-    known = [PREFIX + name.upper() for name in FIELDS]
-    found: dict[str, str] = {}
-    for name in environment:
-        if name.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, known, 1, cutoff=0.88)
-            if near:
-                found[name] = near[0]
+def _read(path: str) -> dict[str, Any]:
+    """The content of a file of settings."""
+    try:
+        found = parsed_toml(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InvalidArgumentError(f"{path}: cannot be read: {reason}", field="config") from None
+    except ValueError as error:
+        raise InvalidArgumentError(f"{path}: not TOML: {error}", field="config") from None
+    for name in found:
+        if name not in FIELDS:
+            raise InvalidArgumentError(f"{path}: there is no setting {name!r}", field=name)
     return found
 
 
@@ -523,27 +400,6 @@ def _quantity(name: str, kind: type, text: str) -> int | float:
         if not number.is_integer():
             raise _wrong(name, f"expected {example}", text) from None
         return int(number)
-
-
-def printed(config: Config, sources: Mapping[str, str]) -> str:
-    """A TOML document with these settings, and a comment with the meaning and the source of each. `of_file` reads
-    it.
-    """
-    lines: list[str] = []
-    for name, setting in FIELDS.items():
-        source = sources.get(name)
-        lines.append(f"# {setting.metadata['help']}")
-        lines.append(f"# from {source}" if source else "# the default")
-        lines.append(f"{name} = {_toml_value(getattr(config, name))}")
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _toml_value(value: str | float) -> str:
-    if isinstance(value, str):
-        # A JSON string is a TOML string, except for the code point 127.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return json.dumps(value)
 
 
 def parsed_toml(text: str) -> dict[str, Any]:

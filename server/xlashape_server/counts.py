@@ -52,7 +52,6 @@ METRICS = {
         About("xlashape_calls_in_flight", "gauge", ("worker", "stage"), "Calls under way."),
         About("xlashape_calls_refused_total", "counter", ("limit",), "Calls that a limit refused."),
         About("xlashape_calls_cut_off_total", "counter", ("stage",), "Calls whose callers were too slow."),
-        About("xlashape_connections", "gauge", _WORKER, "Open connections of gRPC and HTTP."),
         About("xlashape_message_bytes", "gauge", _WORKER, "Bytes of large messages of calls under way."),
         About("xlashape_memory_limit_bytes", "gauge", (), "Memory that one worker may have (max_worker_memory)."),
         About("xlashape_children", "gauge", _WORKER, "Processes that compute for the worker."),
@@ -63,8 +62,6 @@ METRICS = {
         About("xlashape_store_bytes", "gauge", (), "Bytes of the modules in the store's directory."),
         About("xlashape_store_modules", "gauge", (), "Modules in the store's directory."),
         About("xlashape_store_limit_bytes", "gauge", (), "What they may take (store_bytes)."),
-        About("xlashape_store_evictions_total", "counter", ("reason",), "Modules removed: for age, or for space."),
-        About("xlashape_store_damaged_total", "counter", (), "Files of modules that were found damaged."),
         About("xlashape_workers", "gauge", (), "Workers that the server is to have."),
         About("xlashape_workers_answering", "gauge", (), "Workers that answer calls."),
         About("xlashape_worker_ready", "gauge", _WORKER, "1 where the worker reports ready, 0 where not."),
@@ -73,8 +70,6 @@ METRICS = {
         About(
             "xlashape_worker_cpu_seconds_total", "counter", _WORKER, "Processor time of the process, user and system."
         ),
-        About("xlashape_worker_threads", "gauge", _WORKER, "Threads of the process."),
-        About("xlashape_worker_open_fds", "gauge", _WORKER, "Open file descriptors of the process."),
         About("xlashape_build_info", "gauge", ("version", "python"), "1, with the versions of xlashape and Python."),
         About("xlashape_start_time_seconds", "gauge", (), "When the server started, in seconds since 1970."),
     )
@@ -82,7 +77,6 @@ METRICS = {
 """Name → metric, in the order of the documentation."""
 
 CALLS, DURATION, CPU = "xlashape_calls_total", "xlashape_call_duration_seconds", "xlashape_worker_cpu_seconds_total"
-EVICTIONS = "xlashape_store_evictions_total"
 SUM = "sum"
 """In keys of a histogram, what stands for the sum in place of the number of a bucket."""
 
@@ -112,7 +106,7 @@ class Recorder:
         }
         self._lock = threading.Lock()
         self._limits: set[str] = set()
-        self._followed: list[tuple[Key, Callable[[], float], float]] = []
+        self._followed: list[tuple[Key, Callable[[], float]]] = []
         self._gauges: dict[str, Callable[[], Any]] = {}
         self.follow(CPU, time.process_time)
 
@@ -123,7 +117,7 @@ class Recorder:
 
     def ended(self, method: str, code: int, seconds: float | None) -> None:
         """Counts a call that has ended with a code of google.rpc. `seconds` is how long it took; None if the call was
-        not admitted, or may last as long as its caller likes.
+        not admitted.
         """
         # Not at the top: the parent of workers imports this file, also where gRPC is missing, which it then says.
         from google.rpc import code_pb2
@@ -142,14 +136,9 @@ class Recorder:
         self._limits.add(limit)
         self.add("xlashape_calls_refused_total", limit or OTHER)
 
-    def cut_off(self, stage: str) -> None:
-        """Counts a call that was cut off in one of the `STAGES`."""
-        self.add("xlashape_calls_cut_off_total", stage)
-
     def follow(self, name: str, read: Callable[[], float], *labels: str) -> None:
-        """Has each `sample` add the amount by which the value of `read` has grown since the last one."""
-        self._followed.append(((name, *labels), read, 0))
-        self.add(name, *labels, by=0)
+        """Has each `sample` add the value of `read`, which never falls."""
+        self._followed.append(((name, *labels), read))
 
     def gauge(self, name: str, read: Callable[[], Any]) -> None:
         """Has `sample` report the value of `read` for the metric `name`: a number, or a dict of numbers by label."""
@@ -157,14 +146,12 @@ class Recorder:
 
     def sample(self) -> tuple[dict[str, Any], list[tuple[Key, float]]]:
         """The values of this moment by the names of their metrics, and all counts."""
-        for at, (key, read, before) in enumerate(self._followed):
-            now = read()
-            if now > before:
-                self.add(*key, by=now - before)
-                self._followed[at] = key, read, now
         found: dict[str, Any] = {}
         for name, read in self._gauges.items():
             with contextlib.suppress(RuntimeError):  # a dict grew while it was read; the next sample has the value
                 found[name] = read()
         with self._lock:
-            return found, [*self._counts.items()]
+            counts = self._counts.copy()
+        for key, read in self._followed:
+            counts[key] = counts.get(key, 0) + read()
+        return found, [*counts.items()]

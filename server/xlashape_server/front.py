@@ -188,7 +188,7 @@ class Front:
 
     def _question(self, number: int, call: Call, data: bytes, key: bytes, about: tuple[str, ...]) -> Question:
         seconds = call.deadline - time.monotonic()
-        return Question(number, data, seconds, lambda: call.is_over, key, about, call.caller)
+        return Question(number, data, seconds, lambda: call.is_over, key, about, (call.address, call.peer))
 
     def _are_there(self, digests: tuple[str, ...]) -> bool:
         """Whether the store has all of these modules. This counts as a use of them."""

@@ -22,12 +22,11 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import grpc
-from google.rpc import code_pb2
 from grpc._cython import cygrpc
 from grpc_status import rpc_status
 
 from xlashape.errors import DeadlineExceededError, XlashapeError
-from xlashape_server.callers import Places, caller_at
+from xlashape_server.callers import Places
 from xlashape_server.config import Config
 from xlashape_server.front import Front
 from xlashape_server.guard import Call, Guard
@@ -69,8 +68,8 @@ def add_services(
 ) -> None:
     """Registers `rpcs`. The threads of `server` are `small`; calls that are large or wait for children have others."""
     waiting = small.large = CallThreads(config.max_concurrent_calls + _REFUSING_THREADS, "module call")
-    guard.watch.also += [partial(each.end_waiting, config.max_receive_seconds) for each in (small, waiting)]
-    guard.watch.waiting += [small, waiting]
+    guard.also += [partial(each.end_waiting, config.max_receive_seconds) for each in (small, waiting)]
+    guard.waiting += [small, waiting]
     by_service: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {}
     for number, rpc in enumerate(rpcs):
         method = rpc.method
@@ -103,58 +102,22 @@ def add_methods(server: grpc.Server, service: str, methods: dict[str, grpc.RpcMe
         register(service, methods)
 
 
-def count_unknown_methods(server: grpc.Server, guard: Guard) -> None:
-    """Has the guard count calls of methods that do not exist. Call this after all methods were added: grpc asks
-    handlers in the order in which they were added.
-    """
-    last: Any = _Unknown(guard)
-    server.add_generic_rpc_handlers((last,))
-
-
-class _Unknown:
-    """A handler that has no methods. grpc asks it only for methods that no handler before it has."""
-
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> None:
-        del handler_call_details
-        self._guard.unknown_method()
-
-
 class GrpcCalls:
     """Wraps functions that answer calls in functions that grpc calls in `threads`; one method for each kind of RPC. A
-    call needs one of each kind of `places`, by default an ordinary one. A single request has at most `most` bytes. An
-    `endless` call may take as long as its caller likes.
+    call needs one of each kind of `places`, by default an ordinary one.
     """
 
-    def __init__(
-        self, guard: Guard, threads: CallThreads, *places: Places, most: int | None = None, endless: bool = False
-    ) -> None:
-        self.guard, self.threads, self.places, self.most, self.is_endless = guard, threads, places, most, endless
+    def __init__(self, guard: Guard, threads: CallThreads, *places: Places) -> None:
+        self.guard, self.threads, self.places = guard, threads, places
 
     def unary(self, name: str, answer: Callable[[Call, bytes], bytes]) -> Any:
         """From one request to one response."""
-        guard = self.guard
 
         def answered(data: bytes, context: Any) -> bytes:
             with _Answering(self, name, context) as call:
-                response = answer(call, guard.message(call, data, self.most))
+                response = answer(call, self.guard.message(call, data))
                 call.answered(len(response))
-                guard.log.add(
-                    name, "OK", call.caller.connection, time.monotonic() - call.started,
-                    request_bytes=len(data), response_bytes=len(response),
-                )  # fmt: skip
                 return response
-
-        return self._in_threads(answered)
-
-    def server_stream(self, name: str, answers: Callable[[Call, bytes], Iterable[bytes]]) -> Any:
-        """From one request to a stream of responses."""
-
-        def answered(data: bytes, context: Any) -> Iterator[bytes]:
-            with _Answering(self, name, context) as call:
-                yield from self._sent(call, answers(call, self.guard.message(call, data, self.most)))
 
         return self._in_threads(answered)
 
@@ -165,7 +128,6 @@ class GrpcCalls:
             with _Answering(self, name, context) as call, closing(received(requests, call.deadline)) as stream:
                 response = answer(call, self._messages(call, stream))
                 call.answered(len(response))
-                self.guard.log.add(name, "OK", call.caller.connection, time.monotonic() - call.started)
                 return response
 
         return self._in_threads(answered)
@@ -175,7 +137,13 @@ class GrpcCalls:
 
         def answered(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
             with _Answering(self, name, context) as call, closing(received(requests, call.deadline)) as stream:
-                yield from self._sent(call, answers(call, self._messages(call, stream)))
+                for response in answers(call, self._messages(call, stream)):
+                    call.sends(len(response))
+                    yield response
+                    if call.is_over:
+                        break
+                    call.sent()
+                call.answered(0)
 
         return self._in_threads(answered)
 
@@ -197,20 +165,6 @@ class GrpcCalls:
             is_first = False
             yield self.guard.message(call, data)
 
-    def _sent(self, call: Call, responses: Iterable[bytes]) -> Iterator[bytes]:
-        """The responses of a call, until its caller has gone."""
-        count = size = 0
-        for response in responses:
-            count, size = count + 1, size + len(response)
-            call.sends(len(response))
-            yield response
-            if call.is_over:
-                break
-            call.sent()
-        call.answered(0)
-        seconds = time.monotonic() - call.started
-        self.guard.log.add(call.name, "OK", call.caller.connection, seconds, responses=count, response_bytes=size)
-
 
 class _Answering:
     """One call, from its admission to the end of its work. An exception that is raised within the `with` block becomes
@@ -221,19 +175,17 @@ class _Answering:
 
     def __init__(self, calls: GrpcCalls, name: str, context: Any) -> None:
         self._guard, self._context = calls.guard, context
-        caller = caller_at(context.peer())
         try:
             self.call = self._guard.begin(
                 name,
-                caller,
+                context.peer(),
                 context.time_remaining(),
                 partial(_cut_off, self._guard, context),
                 calls.places or None,
-                endless=calls.is_endless,
                 headers=context.invocation_metadata,
             )
         except Exception as error:
-            self._end(name, None, caller.connection, error)
+            self._end(name, None, error)
         if not context.add_callback(self.call.transport_ended):
             self.call.transport_ended()
 
@@ -245,15 +197,13 @@ class _Answering:
         try:
             # An RpcError means that the caller went away before its request came, so no status is sent.
             if isinstance(error, Exception) and not isinstance(error, grpc.RpcError):
-                self._end(call.name, call, call.caller.connection, error)
+                self._end(call.name, call, error)
         finally:
             call.work_ended()
 
-    def _end(self, name: str, call: Call | None, connection: str, error: Exception) -> NoReturn:
+    def _end(self, name: str, call: Call | None, error: Exception) -> NoReturn:
         """Ends the call, which is None if it was not admitted, with the status of `error`."""
         status = self._guard.refusal(name, call, error)
-        seconds = None if call is None else time.monotonic() - call.started
-        self._guard.log.add(name, code_pb2.Code.Name(status.code), connection, seconds, error=status.message)
         if call is not None:
             call.sends(0)
         self._context.abort_with_status(rpc_status.to_status(status))

@@ -2,14 +2,13 @@
 They need the package prometheus_client, which the extra `telemetry` installs.
 
 The watching process, the parent of the workers, puts them together and answers in threads of its own, so it answers
-also while all workers are busy. Counts and values of the moment are those that the workers last reported. Memory,
-threads and descriptors of the workers' processes are read from /proc. A thread of its own measures the store, since a
+also while all workers are busy. Counts and values of the moment are those that the workers last reported. The memory
+of the workers' processes is read from /proc. A thread of its own measures the store, since a
 file system may not answer.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import platform
@@ -17,7 +16,6 @@ import socket
 import socketserver
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -32,7 +30,7 @@ from prometheus_client.registry import Collector
 from xlashape.base.version import __version__
 from xlashape_server.callers import may_name
 from xlashape_server.config import Config
-from xlashape_server.counts import BUCKETS, CPU, DURATION, EVICTIONS, METRICS, STAGES, SUM, Key, add_counts
+from xlashape_server.counts import BUCKETS, CPU, DURATION, METRICS, STAGES, SUM, Key, add_counts
 from xlashape_server.store import Store
 from xlashape_server.worker_process import WorkerProcess
 
@@ -40,11 +38,9 @@ _log = logging.getLogger("xlashape_server.metrics")
 
 PATH = "/metrics"
 
-_MAX_CONNECTIONS = 16  # connections at a time; a further one ends the oldest, so that slow clients keep nobody waiting
 _SECONDS = 10.0  # seconds that a client may take for each step of a request or of reading the answer
 _LOOK_SECONDS = 10.0  # seconds at least between two measurements of the store
 _LOOK_SHARE = 50  # the pause after a measurement is at least this many times the processor time of the measurement
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class ServerMetrics(Collector):
@@ -77,8 +73,7 @@ class ServerMetrics(Collector):
         found = {about.name: Metric(*_family(about.name)) for about in METRICS.values()}
         found[DURATION] = durations = HistogramMetricFamily(*_family(DURATION)[:2], labels=["method"])
         self._add_of_server(found)
-        # The watching process and the workers all remove modules, so their numbers are added.
-        totals: dict[Key, float] = {(EVICTIONS, reason): count for reason, count in self._store.evicted.items()}
+        totals: dict[Key, float] = {}
         for worker in self._workers:
             counts = worker.counts()
             found[CPU].add_sample(CPU, {"worker": str(worker.number)}, counts.pop((CPU,), 0.0))
@@ -121,15 +116,15 @@ class ServerMetrics(Collector):
         pid = worker.pid
         if not pid:
             return
-        add("xlashape_connections", worker.connections)
         for name, value in worker.gauges.items():
             if name == "xlashape_calls_in_flight":
                 for stage in STAGES:
                     add(name, value.get(stage, 0), stage=stage)
             else:
                 add(name, value)
-        for name, value in _of_process(pid).items():
-            add(name, value)
+        resident = _resident_bytes(pid)
+        if resident is not None:
+            add("xlashape_worker_resident_memory_bytes", resident)
 
 
 def _family(name: str) -> tuple[str, str, str]:
@@ -138,20 +133,12 @@ def _family(name: str) -> tuple[str, str, str]:
     return name.removesuffix("_total"), about.meaning, about.kind
 
 
-def _of_process(pid: int) -> dict[str, int]:
-    """Memory, threads and file descriptors of a process, by the names of their metrics; empty without /proc."""
-    folder = Path("/proc") / str(pid)
+def _resident_bytes(pid: int) -> int | None:
+    """The resident memory of a process; None without /proc."""
     try:
-        pages = int((folder / "statm").read_bytes().split()[1])
-        threads = int((folder / "stat").read_bytes().rpartition(b")")[2].split()[17])
-        descriptors = sum(1 for _ in (folder / "fd").iterdir())
-    except (OSError, ValueError, IndexError):
-        return {}
-    return {
-        "xlashape_worker_resident_memory_bytes": pages * _PAGE,
-        "xlashape_worker_threads": threads,
-        "xlashape_worker_open_fds": descriptors,
-    }
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None
 
 
 Environment = dict[str, Any]
@@ -206,8 +193,6 @@ class _Server(ThreadingWSGIServer):
 
     def __init__(self, family: int, address: tuple[str, int]) -> None:
         self.address_family = family
-        self._connections: OrderedDict[int, socket.socket] = OrderedDict()
-        self._lock = threading.Lock()
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
@@ -215,20 +200,6 @@ class _Server(ThreadingWSGIServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        with self._lock:
-            self._connections[id(request)] = request
-            if len(self._connections) > _MAX_CONNECTIONS:
-                _, oldest = self._connections.popitem(last=False)
-                with contextlib.suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        with self._lock:
-            self._connections.pop(id(request), None)
-        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         del request

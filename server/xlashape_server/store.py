@@ -1,4 +1,4 @@
-"""Modules by the SHA-256 of their content, in a directory that the workers share, and perhaps in a bucket behind it.
+"""Modules by the SHA-256 of their content, in a directory that the workers share.
 
     modules/3f/3fa9…    the file of a module
     refused             a file of as many bytes as the upload had that there was no room for last, but without blocks
@@ -28,17 +28,6 @@ the library:
     EROFS, EACCES, EPERM     UnavailableError                    the store is read-only
     ENOENT, ENOTDIR          UnavailableError                    the directory is gone
     any other                UnavailableError                    such as EIO and ESTALE
-
-With a bucket, any number of servers share its modules, and the directory is a cache. The object v2/3f/3fa9… is the file
-of a module. Its name is the digest of its content, so an object never changes, and a cache cannot hold other content
-than the bucket. An upload is acknowledged once the bucket has it. Objects are created and never overwritten: where two
-servers store the same content, the second finds the object and checks it.
-
-- Content that is read from the bucket is checked, then kept in the cache. If the check fails, the content is not used.
-  The object stays, since the fault may lie in the network; an upload of the same content repairs it.
-- A module in the cache is looked up in the bucket again after a minute, since another server may have deleted it. If
-  the bucket does not answer, the module of the cache is used.
-- Objects are not evicted from a bucket. A lifecycle rule of the bucket says how long they live.
 """
 
 from __future__ import annotations
@@ -51,14 +40,12 @@ import json
 import logging
 import os
 import re
-import shutil
-import stat
 import struct
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import IO, NamedTuple, TypeVar
+from typing import IO, NamedTuple
 
 from xlashape.errors import (
     FieldPath,
@@ -68,13 +55,9 @@ from xlashape.errors import (
     UnavailableError,
     XlashapeError,
 )
-from xlashape_server.bucket import Bucket
 from xlashape_server.config import Config
 
 _log = logging.getLogger("xlashape_server.store")
-
-_SCRATCH_PREFIX = "xlashape-store-"
-_OWNER = "owner"
 
 _NAME = re.compile(r"modules/([0-9a-f]{64})")
 _NAMED = re.compile(rb"modules/([0-9a-f]{64})")
@@ -83,9 +66,7 @@ _MARK = b"xlashape.v2\n"  # the end of each file: the version of its format
 BLOCK_BYTES = 1 << 20
 """The bytes of a block, a part of the content with a digest of its own."""
 _PROBE_BYTES = 4096  # bytes of the file by which `Store.check` sees whether the directory can be written
-_TRUST_SECONDS = 60.0  # seconds for which a cached module is used without asking the bucket
-_MAX_TRUSTED = 100_000  # modules whose facts, and last lookup in the bucket, are remembered
-_CHECK_SECONDS = 10.0  # seconds between checks that the bucket answers
+_MOST_FOUND = 100_000  # modules whose facts are remembered
 
 
 def fault(error: OSError) -> XlashapeError:
@@ -216,16 +197,11 @@ class Store:
     """Modules in `directory`. `max_bytes` bounds all modules together, without uploads that have not ended; `max_age`
     is in seconds since the last use.
 
-    With `is_durable`, acknowledged uploads survive a power failure, and each upload takes some milliseconds more. It is
-    ignored with a bucket. `bucket` is the address of a bucket, or empty; with a bucket, the directory is its cache.
-
-    OSError if the directory cannot be made. UnavailableError if the packages for a bucket are not installed, or its
-    credentials or region are missing in the environment.
+    With `is_durable`, acknowledged uploads survive a power failure, and each upload takes some milliseconds more.
+    OSError if the directory cannot be made.
     """
 
-    def __init__(
-        self, directory: str | Path, *, max_bytes: int, max_age: float, is_durable: bool = False, bucket: str = ""
-    ) -> None:
+    def __init__(self, directory: str | Path, *, max_bytes: int, max_age: float, is_durable: bool = False) -> None:
         self._root = Path(directory)
         self._modules = self._root / "modules"
         self.incoming = self._root / "incoming"
@@ -235,27 +211,19 @@ class Store:
         self._lock_path = self._root / "lock"
         self.max_bytes = max_bytes
         self.max_age = max_age
-        self.is_durable = is_durable and not bucket
-        self.evicted = {"age": 0, "space": 0}
-        """How many modules this process has evicted, because of their age or for space."""
-        self.damaged = 0
-        """How many damaged files this process has moved to `damaged`."""
+        self.is_durable = is_durable
         self._make_directories()
         self._device = self._root.stat().st_dev
-        self._bucket = Bucket(bucket) if bucket else None
-        self._trusted: dict[str, float] = {}  # digest → when the bucket was last found to have the module
         self._found: dict[str, tuple[str, int, Stored]] = {}  # digest → path and inode of the file, facts
-        self._checked_at = float("-inf")  # when the bucket last answered `check_shared`
 
     @classmethod
-    def of(cls, config: Config, bucket: str = "") -> Store:
-        """The store in `config.store_directory`, which must be set. `bucket` is an address, or empty."""
+    def of(cls, config: Config) -> Store:
+        """The store in `config.store_directory`, which must be set."""
         return cls(
             config.store_directory,
             max_bytes=config.store_bytes,
             max_age=config.store_age_seconds,
-            is_durable=not is_scratch(config.store_directory),
-            bucket=bucket,
+            is_durable=config.store_is_durable,
         )
 
     def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
@@ -263,13 +231,12 @@ class Store:
         module, or has removed it.
         """
         sha256 = self.digest_of(name, field=field)
-        if self._bucket is not None:
-            self._look_up(self._bucket, sha256)
         stored = self._touched(sha256)
         if stored is None:
-            stored = self._used(sha256, lambda module: module.stored, field)
+            with self._opened(sha256, field) as module:
+                stored = module.stored
             with contextlib.suppress(OSError):
-                if len(self._found) >= _MAX_TRUSTED:
+                if len(self._found) >= _MOST_FOUND:
                     self._found.clear()
                 path = self._path(sha256)
                 self._found[sha256] = str(path), path.stat().st_ino, stored
@@ -298,29 +265,15 @@ class Store:
     def read(
         self, name: str, *, offset: int = 0, limit: int | None = None, field: str | FieldPath | None = None
     ) -> bytes:
-        """The content from `offset` on, at most `limit` bytes. NotFoundError as in `find`.
-
-        Damaged content is never returned: the module is then copied from the bucket, or without a bucket there is a
-        NotFoundError.
-        """
-        return self._used(self.digest_of(name, field=field), lambda module: module.content(offset, limit), field)
+        """The content from `offset` on, at most `limit` bytes. NotFoundError as in `find`, and for damaged content."""
+        with self._opened(self.digest_of(name, field=field), field) as module:
+            return module.content(offset, limit)
 
     def delete(self, name: str, *, field: str | FieldPath | None = None) -> None:
-        """Removes a module. NotFoundError if the store does not have it. Other servers that share a bucket answer from
-        their caches for up to a minute.
-        """
+        """Removes a module. NotFoundError if the store does not have it."""
         sha256 = self.digest_of(name, field=field)
-        was_there = False
-        if self._bucket is not None:
-            was_there = self._bucket.has(_key(sha256))
-            self._bucket.delete(_key(sha256))
-            self._trusted.pop(sha256, None)
-        try:
-            with self._opened(sha256, field):
-                self._path(sha256).unlink()
-        except NotFoundError:
-            if not was_there:
-                raise
+        with self._opened(sha256, field):
+            self._path(sha256).unlink()
 
     def evict(self, room_for: int = 0) -> None:
         """Removes modules that are too old, then the least recently used ones until `room_for` more bytes fit. Also
@@ -328,11 +281,6 @@ class Store:
         """
         with self._locked():
             self._evict(room_for)
-
-    def total_bytes(self) -> int:
-        """Bytes of all modules together, as they count against `max_bytes`."""
-        with self._locked():
-            return self.usage()[1]
 
     def usage(self) -> tuple[int, int]:
         """How many modules there are, and their bytes. Does not wait for the lock. OSError if the directory cannot be
@@ -371,14 +319,6 @@ class Store:
                     file.truncate(size)  # the file has a hole, and takes no space
             raise
 
-    def check_shared(self) -> None:
-        """UnavailableError if there is a bucket and it does not answer. An answer counts for ten seconds, in which the
-        bucket is not asked again.
-        """
-        if self._bucket is not None and time.monotonic() - self._checked_at > _CHECK_SECONDS:
-            self._bucket.check()
-            self._checked_at = time.monotonic()
-
     def check_size(self, size: int) -> None:
         """LimitExceededError if a file of `size` bytes is larger than the whole store."""
         if size > self.max_bytes:
@@ -391,90 +331,20 @@ class Store:
 
     def keep(self, content: bytes, sha256: str, facts: dict[str, str | int]) -> tuple[Stored, bool]:
         """Stores `content`, whose digest is `sha256`, with `facts` about it. Returns the module, and whether the store
-        had it already. If there is a bucket, the object is in the bucket on return.
+        had it already.
         """
         created = time.time()
         encoded = json.dumps({"facts": facts, "created": created, "blocks": [*_blocks(content)]}).encode()
         footer = _FOOTER.pack(len(encoded), hashlib.sha256(encoded).digest(), _MARK)
         self.check_size(len(content) + len(encoded) + len(footer))
-        if self._bucket is None:
-            with contextlib.suppress(NotFoundError), self._opened(sha256) as module:
-                module.check()  # moves a damaged file away, so that this upload replaces it
-                return module.stored, True
+        with contextlib.suppress(NotFoundError), self._opened(sha256) as module:
+            module.check()  # moves a damaged file away, so that this upload replaces it
+            return module.stored, True
         with self.noting_space(len(content)), self._new_file() as file:
             file.writelines((content, encoded, footer))
             file.flush()
-            if self._bucket is None or self._create(self._bucket, file, sha256):
-                self._take_over(file, sha256)
-                return Stored(sha256, len(content), facts, created, created), False
-        return self._used(sha256, lambda module: module.stored), True
-
-    def _create(self, bucket: Bucket, file: IO[bytes], sha256: str) -> bool:
-        """Makes an object of a file. Returns False if the bucket had the same content already; the cache then has a
-        copy.
-        """
-        if not bucket.create(_key(sha256), Path(file.name)):
-            try:
-                if self._copy_here(bucket, sha256):
-                    return False
-            except DamagedError:
-                pass
-            bucket.replace(_key(sha256), Path(file.name))
-        self._trust(sha256)
-        return True
-
-    def _used(self, sha256: str, use: Callable[[ModuleFile], T], field: str | FieldPath | None = None) -> T:
-        """What `use` returns for the file of a module. A file that the directory does not have is first copied from the
-        bucket.
-        """
-        if self._bucket is None:
-            with self._opened(sha256, field) as module:
-                return use(module)
-        self._look_up(self._bucket, sha256)
-        with contextlib.suppress(NotFoundError), self._opened(sha256) as module:
-            return use(module)
-        try:
-            is_there = self._copy_here(self._bucket, sha256)
-        except DamagedError as damage:
-            raise UnavailableError(f"the object in the bucket is damaged: {damage}; upload the module again") from None
-        if not is_there:
-            raise self._missing(sha256, field)
-        with self._opened(sha256, field) as module:
-            return use(module)
-
-    def _look_up(self, bucket: Bucket, sha256: str) -> None:
-        """Removes a module from the cache if another server has deleted it from the bucket."""
-        if time.monotonic() - self._trusted.get(sha256, float("-inf")) < _TRUST_SECONDS:
-            return
-        path = self._path(sha256)
-        # If the bucket does not answer, the cached content is still right; only a deletion is noticed later.
-        with contextlib.suppress(UnavailableError), faults():
-            if path.exists():
-                if bucket.has(_key(sha256)):
-                    self._trust(sha256)
-                else:
-                    path.unlink(missing_ok=True)
-
-    def _copy_here(self, bucket: Bucket, sha256: str) -> bool:
-        """Copies an object to the cache. Returns False if there is no such object. DamagedError if the object is not
-        the content of that digest.
-        """
-        pieces = bucket.get(_key(sha256))
-        if pieces is None:
-            return False
-        with self._new_file() as file:
-            file.writelines(pieces)
-            file.flush()
-            ModuleFile(file, sha256).check()
             self._take_over(file, sha256)
-        self._trust(sha256)
-        return True
-
-    def _trust(self, sha256: str) -> None:
-        """Notes that the bucket has a module now, so that `_look_up` does not ask for it again soon."""
-        if len(self._trusted) >= _MAX_TRUSTED:
-            self._trusted.clear()
-        self._trusted[sha256] = time.monotonic()
+            return Stored(sha256, len(content), facts, created, created), False
 
     @contextlib.contextmanager
     def _new_file(self) -> Generator[IO[bytes]]:
@@ -541,7 +411,6 @@ class Store:
                     self._damaged.mkdir(mode=0o700, exist_ok=True)
                     path.replace(kept)
                     os.utime(kept)
-                    self.damaged += 1
                     _log.error("%s is damaged: %s; it was moved to %s", path, damage, kept)
         except XlashapeError as error:
             _log.error("%s is damaged: %s; it cannot be set aside: %s", path, damage, error)
@@ -574,13 +443,11 @@ class Store:
             for used, size, path in _files(paths)
         ]
         total = sum(size for *_, size, _ in files)
-        for is_young, is_module, _, size, path in sorted(files):
+        for is_young, _, _, size, path in sorted(files):
             if is_young and total + room_for <= self.max_bytes:
                 break
             path.unlink(missing_ok=True)
             total -= size
-            if is_module:
-                self.evicted["space" if is_young else "age"] += 1
         for path in self.incoming.iterdir():
             with contextlib.suppress(OSError), path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -628,13 +495,6 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[float, int, Path]]:
             yield status.st_mtime, status.st_size, path
 
 
-def _key(sha256: str) -> str:
-    """The key of a module in the bucket. It begins with the version of the format, so that servers with different
-    versions can share a bucket.
-    """
-    return f"v2/{sha256[:2]}/{sha256}"
-
-
 def _synchronize(folder: Path) -> None:
     """Writes the file names of a folder to the disk (fsync)."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -642,48 +502,3 @@ def _synchronize(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-class ScratchDirectory:
-    """A new temporary directory for the modules of one server, which removes it when it stops. OSError if it cannot be
-    made. The server and its workers keep a file `owner` in it locked: the system releases the lock when the last of
-    these processes has ended, and the next server then removes the directory of one that was killed.
-    """
-
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix=_SCRATCH_PREFIX))
-        # The file gets its name once it is locked, so that no other server finds it unlocked.
-        descriptor, name = tempfile.mkstemp(dir=self.path)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        Path(name).rename(self.path / _OWNER)
-        self.lock = descriptor
-        """The descriptor of the locked file. Child processes inherit it, and so the lock."""
-
-    def remove(self) -> None:
-        """Removes the directory."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            os.close(self.lock)
-
-
-def is_scratch(directory: str | Path) -> bool:
-    """Whether a directory is one of these temporary directories."""
-    return (Path(directory) / _OWNER).exists()
-
-
-def remove_orphans() -> None:
-    """Removes the temporary directories of servers that ended without removing them."""
-    for path in Path(tempfile.gettempdir()).glob(f"{_SCRATCH_PREFIX}*"):
-        try:
-            status = path.lstat()
-            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-                continue
-            with (path / _OWNER).open("rb") as owner:
-                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(path, ignore_errors=True)
-            _log.info("removed %s, which an earlier server left", path)
-        except OSError:
-            continue  # its server is running, or the directory is being made or was removed meanwhile
-
-
-T = TypeVar("T")

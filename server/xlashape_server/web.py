@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gzip
 import hashlib
 import json
 import logging
@@ -28,7 +27,6 @@ import socket
 import ssl
 import sys
 import threading
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -36,15 +34,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import uvicorn
-from google.rpc import code_pb2
 from h11 import LocalProtocolError
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape_server.auth import http_context
-from xlashape_server.callers import bound_socket, caller_at, may_name, peer_of
+from xlashape_server.callers import bound_socket, may_name, peer_of
 from xlashape_server.config import Config
-from xlashape_server.connect import MEDIA_TYPES, Form, Headers, accepts_gzip, failure, mistake_of, timeout_of
+from xlashape_server.connect import MEDIA_TYPES, Headers, check, failure, has_two_ends, timeout_of
 from xlashape_server.front import Front
 from xlashape_server.grpc_calls import CallThreads
 from xlashape_server.guard import Call, Guard
@@ -79,7 +76,7 @@ class Application:
     ) -> None:
         self.guard, self.front, self.threads, self.abort = guard, front, threads, abort
         self.max_body_bytes = config.max_body_bytes
-        self._host = config.http_host_and_port()[0]
+        self._host = config.host_and_port("http")[0]
         self._page = Page(FOLDER)
         self._numbers = {
             f"/{rpc.method.containing_service.full_name}/{rpc.method.name}": number
@@ -101,9 +98,9 @@ class Application:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         path: str = scope["path"]
         refuse = partial(_refuse, send)
-        mistake = mistake_of(scope["headers"], scope["query_string"], scope["http_version"])
-        if mistake:
-            return await refuse(400, "invalid_argument", mistake, (b"connection", b"close"))
+        if has_two_ends(scope["headers"], scope["http_version"]):
+            text = "content-length and transfer-encoding: expected one of them, and the second only in HTTP/1.1"
+            return await refuse(400, "invalid_argument", text, (b"connection", b"close"))
         if not may_name(headers.get("host"), self._host):
             return await refuse(421, "permission_denied", f"host: {headers['host'][:100]} is not a name of this server")
         page = self._page.answer(scope["method"], path, headers)
@@ -111,7 +108,6 @@ class Application:
             return await _send_answer(send, *page)
         number = self._numbers.get(path)
         if number is None:
-            self.guard.unknown_method()
             rpcs = "RPCs are at /PACKAGE.SERVICE/METHOD, such as /xlashape.v1.ShapeService/ByteSize"
             return await refuse(404, "unimplemented", f"there is no {path[:100]} over HTTP; {rpcs}")
         if scope["method"] != "POST":
@@ -122,7 +118,7 @@ class Application:
             text = f"content-type: expected {' or '.join(MEDIA_TYPES)}, found {kind[:100] or 'none'}"
             return await refuse(415, "invalid_argument", text, (b"accept-post", ", ".join(MEDIA_TYPES).encode()))
         client: tuple[str, int] = scope["client"] or ("", 0)
-        return await _Exchange(self, number, path.rpartition(".")[2], Form(kind, headers), client, receive, send).run()
+        return await _Exchange(self, number, path.rpartition(".")[2], kind, headers, client, receive, send).run()
 
 
 class _GoneError(Exception):
@@ -130,8 +126,8 @@ class _GoneError(Exception):
 
 
 class _Exchange:
-    """A request for the RPC `number` by `client`, and its answer in `form`. It holds a call of the guard from the
-    beginning of the request until the answer is sent, as the adapter of gRPC does.
+    """A request for the RPC `number` by `client`, and its answer, of the media type `kind`. It holds a call of the
+    guard from the beginning of the request until the answer is sent, as the adapter of gRPC does.
 
     Methods run on the event loop, with these exceptions: the thread that ends calls that last too long (`guard.Watch`)
     calls `_cut_off`; calls are answered in other threads, in `_answered`.
@@ -140,21 +136,22 @@ class _Exchange:
     _call: Call | None = None
     _lateness: XlashapeError | None = None
     _watcher: asyncio.Task[None] | None = None
-    _is_begun = _is_gone = _works = _is_logged = False
+    _is_begun = _is_gone = _works = False
 
     def __init__(
         self,
         application: Application,
         number: int,
         name: str,
-        form: Form,
+        kind: str,
+        headers: dict[str, str],
         client: tuple[str, int],
         receive: Receive,
         send: Send,
     ) -> None:
         self._application, self._guard = application, application.guard
-        self._number, self._name, self._form = number, name, form
-        self._caller = caller_at(peer_of(*client))
+        self._number, self._name, self._kind, self._headers = number, name, kind, headers
+        self._peer = peer_of(*client)
         self._abort = partial(application.abort, client)
         self._receive, self._send = receive, send
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
@@ -175,15 +172,15 @@ class _Exchange:
             self._end()
 
     async def _run(self) -> None:
-        headers, guard = self._form.headers, self._guard
-        seconds = timeout_of(headers)
-        self._call = call = guard.begin(self._name, self._caller, seconds, self._cut_off, headers=headers.items)
+        seconds = timeout_of(self._headers)
+        self._call = call = self._guard.begin(
+            self._name, self._peer, seconds, self._cut_off, headers=self._headers.items
+        )
         call.receives(is_first=True)
         if seconds is not None and seconds <= 0:
             raise DeadlineExceededError("the deadline passed before the request came")
         body = await self._body(call)
-        request_bytes = len(body)
-        self._form.check(body)
+        check(self._headers, body)
         self._works = True
         future = self._loop.run_in_executor(self._application.threads, self._answered, call, body)
         future.add_done_callback(_retrieved)
@@ -194,8 +191,7 @@ class _Exchange:
             await asyncio.wait((future,))
         answer = future.result()
         call.answered(len(answer))
-        self._log("OK", request_bytes=request_bytes, response_bytes=len(answer))
-        await self._write(200, self._form.head(), answer)
+        await self._write(200, [(b"content-type", self._kind.encode())], answer)
 
     async def _body(self, call: Call) -> bytes:
         """The whole body of the request. LimitExceededError if it is too long."""
@@ -221,8 +217,8 @@ class _Exchange:
         """The answer to a message. If the call is cut off, this still runs until it notices, and then ends its work."""
         try:
             message = self._guard.message(call, body, self._application.max_body_bytes)
-            answer = self._application.front.answer(self._number, call, message, is_json=self._form.is_json)
-            return self._form.written(answer)
+            is_json = self._kind.endswith("json")
+            return self._application.front.answer(self._number, call, message, is_json=is_json)
         finally:
             self._works = False
             if call.is_over:
@@ -264,9 +260,8 @@ class _Exchange:
             await self._send({"type": "http.response.body", "body": body[at:end], "more_body": end < len(body)})
 
     async def _refuse(self, error: Exception) -> None:
-        """Logs an error, and sends it."""
+        """Sends an error."""
         status = self._guard.refusal(self._name, self._call, error)
-        self._log(code_pb2.Code.Name(status.code), error=status.message)
         if self._call is not None:
             self._call.hold(0)
             self._call.sends(0)
@@ -275,18 +270,10 @@ class _Exchange:
             with contextlib.suppress(_GoneError):
                 await self._write(code, [*headers, *_of_refusal(code)], body)
 
-    def _log(self, code: str, **facts: object) -> None:
-        """Logs the exchange, unless it was logged already."""
-        if not self._is_logged:
-            self._is_logged = True
-            seconds = None if self._call is None else time.monotonic() - self._call.started
-            self._guard.log.add(self._name, code, self._caller.connection, seconds, transport="http", **facts)
-
     def _end(self) -> None:
         """Ends the exchange: the answer was sent, or cannot be sent any more."""
         if self._watcher is not None:
             self._watcher.cancel()
-        self._log("CANCELLED")
         if self._call is not None:
             if not self._call.is_over:
                 self._call.transport_ended()
@@ -346,14 +333,11 @@ _HEADERS: Final = (
     (b"cross-origin-resource-policy", b"same-origin"),
     # The browser asks each time, and gets 304 if nothing has changed: so it shows the page of a new server at once.
     (b"cache-control", b"no-cache"),
-    (b"vary", b"Accept-Encoding"),
 )
 
 
 class _File(NamedTuple):
     content: bytes
-    packed: bytes
-    """The content compressed with gzip."""
     kind: bytes
     tag: str
 
@@ -368,7 +352,7 @@ class Page:
             if kind is not None:
                 content = each.read_bytes()
                 tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-                self._files[f"/{each.name}"] = _File(content, gzip.compress(content, mtime=0), kind, tag)
+                self._files[f"/{each.name}"] = _File(content, kind, tag)
         if "/index.html" in self._files:
             self._files["/"] = self._files["/index.html"]
 
@@ -385,10 +369,7 @@ class Page:
         known = [each.strip().removeprefix("W/") for each in headers.get("if-none-match", "").split(",")]
         if file.tag in known or "*" in known:
             return 304, tagged, b""
-        typed = [(b"content-type", file.kind), *tagged]
-        if accepts_gzip(headers.get("accept-encoding", "")):
-            return 200, [(b"content-encoding", b"gzip"), *typed], file.packed
-        return 200, typed, file.content
+        return 200, [(b"content-type", file.kind), *tagged], file.content
 
 
 _BACKLOG = 512  # connections that the system keeps before uvicorn accepts them
@@ -510,7 +491,7 @@ def _bound(config: Config) -> socket.socket:
         # has ended.
         options.append((socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000 + round(2e3 * config.max_send_seconds)))
     try:
-        made = bound_socket(*config.http_host_and_port(), *options)
+        made = bound_socket(*config.host_and_port("http"), *options)
     except OSError as error:
         raise OSError(f"cannot listen on {config.http}: {error.strerror or error}") from error
     made.setblocking(False)

@@ -9,30 +9,25 @@ the worker stops as on SIGTERM.
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import gc
 import json
 import logging
 import os
-import signal
 import sys
 import threading
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import grpc
-from grpc_health.v1 import health_pb2
 
 from xlashape.proto import services
 from xlashape_server import auth
-from xlashape_server.callers import Crowd, open_sockets
 from xlashape_server.children import REASONS, Children
 from xlashape_server.config import Config
-from xlashape_server.counts import EVICTIONS, Recorder
+from xlashape_server.counts import Recorder
 from xlashape_server.front import Front
-from xlashape_server.grpc_calls import add_services, count_unknown_methods, server_options, small_threads
-from xlashape_server.grpc_services import CALLS, NAMES, READY, Health, enable_reflection, follow
+from xlashape_server.grpc_calls import add_services, server_options, small_threads
+from xlashape_server.grpc_services import NAMES, READY, SERVING, Health, enable_reflection, follow
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
@@ -45,8 +40,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("xlashape_server.worker")
 
 _LIFE_SECONDS = 0.2  # seconds between reports to the parent
-_MOST_UNREAD = 1 << 20  # bytes of reports that wait for the parent
-_MOST_LIFE_SECONDS = 2.0  # the most seconds between reports, where counting connections is slow
 _HANDSHAKE_SECONDS = 10.0  # seconds within which a new connection must be set up
 _KEEPALIVE_ANSWER_MS = 20_000  # milliseconds in which a client must answer a ping
 # The thresholds of gc.set_threshold: after so many new objects the youngest generation is collected, after so many of
@@ -55,9 +48,7 @@ _COLLECTIONS = (5000, 20, 20)
 _MIN_PING_INTERVAL_MS = 10_000  # milliseconds between two pings of a client; more frequent pings are refused
 
 
-def make_server(
-    config: Config, children: Children, recorder: Recorder | None = None
-) -> tuple[grpc.Server, Health, Listener | None]:
+def make_server(config: Config, children: Children, recorder: Recorder) -> tuple[grpc.Server, Health, Listener | None]:
     """A grpc server with every service and its health service, and a listener for HTTP if the settings have an address
     for HTTP. Both are bound to their addresses and not yet started. `config.store_directory` must be set.
 
@@ -66,22 +57,20 @@ def make_server(
     options = [*connection_options(config), *server_options(config)]
     threads = small_threads()
     server = grpc.server(threads, options=options)
-    store = Store.of(config, config.store)
+    store = Store.of(config)
     answered = rpcs(config, Modules(config, store))
-    guard = Guard(config)
+    guard = Guard(config, recorder)
     front = Front(config, answered, store, children)
-    guard.watch.also.append(children.look)
+    guard.also.append(children.look)
     add_services(server, answered, guard, front, threads, config)
     health = Health()
     for name in (*NAMES, *(service.full_name for service in services())):
-        health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        health.set(name, SERVING)
     follow(store, health.set)
     health.enable(server, guard)
     enable_reflection(server, guard)
-    if recorder is not None:
-        _record(recorder, guard, front, children, health)
-        count_unknown_methods(server, guard)
-    guard.watch.start()
+    _record(recorder, guard, front, children, health)
+    guard.start()
     _listen(server, config)
     http: Listener | None = None
     if config.http:
@@ -92,19 +81,15 @@ def make_server(
 
 
 def _record(recorder: Recorder, guard: Guard, front: Front, children: Children, health: Health) -> None:
-    """Has the guard count its calls, and has the recorder report values that other objects keep."""
-    guard.watch.recorder = recorder
-    recorder.gauge("xlashape_calls_in_flight", guard.watch.by_stage)
-    recorder.gauge("xlashape_message_bytes", lambda: guard.watch.room.taken)
+    """Has the recorder report values that other objects keep."""
+    recorder.gauge("xlashape_calls_in_flight", guard.by_stage)
+    recorder.gauge("xlashape_message_bytes", lambda: guard.message_bytes)
     recorder.gauge("xlashape_kept_answer_bytes", lambda: front.kept.usage().bytes)
     recorder.gauge("xlashape_children", lambda: len(children.pids))
     recorder.gauge("xlashape_worker_ready", lambda: int(health.serves(READY)))
     recorder.follow("xlashape_kept_answer_hits_total", lambda: front.hits)
     recorder.follow("xlashape_kept_answer_misses_total", lambda: front.misses)
-    for at, reason in enumerate(("age", "space")):
-        recorder.follow(EVICTIONS, lambda at=at: children.store_counts[at], reason)
-    recorder.follow("xlashape_store_damaged_total", lambda: children.store_counts[2] + front.store.damaged)
-    for each in guard.watch.waiting:
+    for each in guard.waiting:
         recorder.follow("xlashape_calls_cut_off_total", lambda each=each: each.ended, "receiving")
     for reason in REASONS:
         recorder.follow("xlashape_children_ended_total", lambda reason=reason: children.ended[reason], reason)
@@ -112,8 +97,6 @@ def _record(recorder: Recorder, guard: Guard, front: Front, children: Children, 
 
 def _listen(server: grpc.Server, config: Config) -> None:
     """Binds the address. OSError if that is not possible."""
-    # Clients cannot connect to a unix: address before its mode is set.
-    umask = os.umask(0o177) if config.unix_path is not None else None
     try:
         if config.tls_certificate:
             bound = server.add_secure_port(config.address, auth.server_credentials(config))
@@ -121,11 +104,7 @@ def _listen(server: grpc.Server, config: Config) -> None:
             bound = server.add_insecure_port(config.address)
     except RuntimeError as error:
         raise OSError(f"cannot listen on {config.address}: {error}") from error
-    finally:
-        if umask is not None:
-            os.umask(umask)
-    if config.unix_path is not None:
-        Path(config.unix_path).chmod(int(config.socket_mode, 8))
+    if config.unix_path:
         return
     port = config.host_and_port()[1]
     if not bound or (port and bound != port):
@@ -135,7 +114,7 @@ def _listen(server: grpc.Server, config: Config) -> None:
 def connection_options(config: Config) -> list[tuple[str, Any]]:
     """Options of gRPC that bound the life of a connection. gRPC itself varies the age by a tenth."""
     options: list[tuple[str, Any]] = [
-        ("grpc.so_reuseport", int(config.unix_path is None)),
+        ("grpc.so_reuseport", int(not config.unix_path)),
         ("grpc.keepalive_time_ms", round(config.keepalive_seconds * 1e3)),
         ("grpc.keepalive_timeout_ms", _KEEPALIVE_ANSWER_MS),
         ("grpc.http2.min_ping_interval_without_data_ms", _MIN_PING_INTERVAL_MS),
@@ -166,16 +145,13 @@ def run() -> int:
     if start_message is None:
         return 0
     config = Config.from_json(json.dumps(start_message["config"]))
-    worker, log = start_message["worker"], os.fdopen(start_message["log"], "w", encoding="utf-8")
-    configure(config.log_level, log, worker=worker, pid=os.getpid())
-    faulthandler.register(signal.SIGUSR1)  # writes the stacks of all threads to standard error
+    configure(config.log_level, worker=start_message["worker"], pid=os.getpid())
     with StopSignals() as signals:
         names = [f"{service.name}/{method.name}" for service in services() for method in service.methods]
-        recorder = Recorder([*names, *CALLS]) if config.metrics else None
-        return _serve(start_message, config, signals, recorder)
+        return _serve(start_message, config, signals, Recorder(names))
 
 
-def _serve(start: dict[str, Any], config: Config, signals: StopSignals, recorder: Recorder | None) -> int:
+def _serve(start: dict[str, Any], config: Config, signals: StopSignals, recorder: Recorder) -> int:
     cpu: int | None = start["cpu"]
     cores: frozenset[int] = frozenset()
     if cpu is not None and sys.platform == "linux":
@@ -184,8 +160,7 @@ def _serve(start: dict[str, Any], config: Config, signals: StopSignals, recorder
             os.sched_setaffinity(0, {cpu})
         except OSError as error:
             _log.warning("cannot stay on core %d: %s", cpu, error)
-    parent = Parent(sys.stdout)
-    children = Children(config, start["log"], cores, worker=start["worker"])
+    children = Children(config, cores, worker=start["worker"])
     try:
         children.start()
         server, health_servicer, http = make_server(config, children, recorder)
@@ -195,25 +170,16 @@ def _serve(start: dict[str, Any], config: Config, signals: StopSignals, recorder
             http.start()
     except Exception as error:
         _log.error("cannot start", exc_info=error)
-        parent.tell(event="failed", reason=str(error))
+        _tell(event="failed", reason=str(error))
         children.stop()
         return 1
     threading.Thread(target=_listen_to_parent, args=(signals,), daemon=True).start()
-    # The sockets other than connections of clients. They are counted before the parent hears that this worker is ready,
-    # so that no connection of a client is among them.
-    other_sockets = open_sockets()
-    parent.tell(event="ready")
+    _tell(event="ready")
     _log.debug("ready at %s", config.address)
-    ports = () if config.unix_path is not None else (config.host_and_port()[1],)
-    if config.http:
-        ports += (config.http_host_and_port()[1],)
-    crowd = Crowd(ports, config.max_connections, config.caller_share)
-    threading.Thread(target=_show_life, args=(parent, other_sockets, recorder, crowd), daemon=True).start()
+    threading.Thread(target=_show_life, args=(recorder if config.metrics else None,), daemon=True).start()
     signals.wait()
     health_servicer.enter_graceful_shutdown()
-    parent.tell(event="stopping")
-    if config.drain_seconds:
-        time.sleep(config.drain_seconds)
+    _tell(event="stopping")
     stopped = server.stop(config.grace_seconds)
     if http is not None:
         http.stop(config.grace_seconds)
@@ -234,39 +200,19 @@ def _tune_collector() -> None:
     gc.set_threshold(*_COLLECTIONS)
 
 
-class Parent:
-    """Writes lines to the parent. A parent that does not read, since it is stopped, does not block its workers."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._descriptor = stream.fileno()
-        os.set_blocking(self._descriptor, False)
-        self._unread = b""
-        self._lock = threading.Lock()
-
-    def tell(self, **event: Any) -> bool:
-        """Writes a line. False if the parent has not read for so long that the line is dropped."""
-        with self._lock:
-            is_taken = len(self._unread) < _MOST_UNREAD
-            if is_taken:
-                self._unread += json.dumps(event).encode() + b"\n"
-            with contextlib.suppress(OSError):
-                self._unread = self._unread[os.write(self._descriptor, self._unread) :]
-            return is_taken
+def _tell(**event: Any) -> None:
+    """Writes a line to the parent. A parent that is stopped does not read, and keeps the thread waiting."""
+    with contextlib.suppress(OSError):  # the parent has gone
+        sys.stdout.write(json.dumps(event) + "\n")
+        sys.stdout.flush()
 
 
-def _show_life(parent: Parent, other_sockets: int, recorder: Recorder | None, crowd: Crowd) -> None:
-    """Reports to the parent several times a second that this process runs, how many connections it has, and the values
-    of metrics. Has `crowd` close connections of a caller that has too many.
-    """
+def _show_life(recorder: Recorder | None) -> None:
+    """Reports to the parent several times a second that this process runs, and the values of metrics."""
     while True:
-        # Processor time of this thread, since time in which it waits says nothing about the cost of counting.
-        started = time.thread_time()
-        gauges, counts = ({}, []) if recorder is None else recorder.sample()
-        sockets = open_sockets()
-        parent.tell(event="alive", connections=max(0, sockets - other_sockets), gauges=gauges, counts=counts)
-        crowd.thin(sockets)
-        # With thousands of connections counting takes milliseconds, and is done less often.
-        time.sleep(min(max(_LIFE_SECONDS, 100 * (time.thread_time() - started)), _MOST_LIFE_SECONDS))
+        gauges, counts = recorder.sample() if recorder is not None else ({}, [])
+        _tell(event="alive", gauges=gauges, counts=counts)
+        time.sleep(_LIFE_SECONDS)
 
 
 def _listen_to_parent(signals: StopSignals) -> None:

@@ -6,12 +6,11 @@ lines of JSON to its standard output:
 
     {"event": "ready"}                         it answers calls
     {"event": "failed", "reason": "…"}         it cannot start
-    {"event": "alive", "connections": 3}       it runs; sent often; with metrics also "gauges": {"NAME": VALUE, …}
-                                               and "counts": [[["NAME", LABEL, …], VALUE], …]
+    {"event": "alive", "gauges": {}, "counts": []}   it runs; sent often; with metrics "gauges" is {"NAME": VALUE, …}
+                                               and "counts" [[["NAME", LABEL, …], VALUE], …]
     {"event": "stopping"}                      it takes no more calls
 
-Its log lines go directly to the standard error of the server. Other output on its standard error is read here
-(`process.OutputLines`).
+Its log goes to the standard error of the server.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ from xlashape.base import version
 from xlashape.errors import UnavailableError
 from xlashape_server.config import Config
 from xlashape_server.counts import Key, add_counts
-from xlashape_server.process import OutputLines
 
 _log = logging.getLogger("xlashape_server.app")
 
@@ -53,7 +51,8 @@ _BOOTSTRAP = (
 # glibc's allocator keeps large freed blocks for the next call. By default it gives each freed block of megabytes back,
 # and a new one comes in pages that the system clears while the thread has the interpreter's lock: 4 ms for 8 MB. There
 # is one heap, since further ones are given back only as a whole.
-_ALLOCATOR = {
+_ENVIRONMENT = {
+    "GRPC_VERBOSITY": "NONE",
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     "MALLOC_ARENA_MAX": "1",
@@ -69,10 +68,8 @@ class WorkerProcess:
         config: Config,
         cpu: int | None,
         stopping: threading.Event,
-        inherited: tuple[int, ...] = (),
     ) -> None:
         self.number = number
-        self.connections = 0
         self.restarts = 0
         """How often a process was started in the place of one that ended."""
         self.gauges: dict[str, Any] = {}
@@ -82,13 +79,12 @@ class WorkerProcess:
         self._config = config
         self._cpu = cpu
         self._stopping = stopping
-        self._inherited = inherited
         self._process: subprocess.Popen[str] | None = None
         self._start_time = 0.0
         self._lock = threading.Lock()
         self._started = threading.Event()  # set once the process is ready, cannot start, or has ended
         self._first_event: dict[str, Any] = {}
-        self._readers: list[threading.Thread] = []
+        self._reader: threading.Thread | None = None
         self._last_sign = 0.0
         self._said_stopping = False
 
@@ -101,12 +97,7 @@ class WorkerProcess:
     @property
     def is_ready(self) -> bool:
         """Whether the process has reported that it answers calls."""
-        return self.handles_signals and not self._said_stopping
-
-    @property
-    def handles_signals(self) -> bool:
-        """Whether the process has begun to answer calls, and so to handle signals. It may be stopping."""
-        return self.pid != 0 and self._first_event.get("event") == "ready"
+        return self.pid != 0 and self._first_event.get("event") == "ready" and not self._said_stopping
 
     def counts(self) -> dict[Key, float]:
         """What the process and those that it has replaced have counted, as they reported last."""
@@ -122,10 +113,9 @@ class WorkerProcess:
                 return
             self._start_time = time.monotonic()
             self._started.clear()
-            self._first_event, self._said_stopping, self.connections = {}, False, 0
+            self._first_event, self._said_stopping = {}, False
             add_counts(self._past_counts, self._counts)
             self.gauges, self._counts = {}, {}
-            log_descriptor = _standard_error()
             # A terminal sends SIGINT for Ctrl-C, and SIGHUP when it closes, to parent and children. Only the parent is
             # to handle them, so they are blocked in the child, which inherits the mask. (A session for each child
             # would do too, but Linux shares processor time by session.)
@@ -135,32 +125,24 @@ class WorkerProcess:
                     [sys.executable, "-I", "-c", _BOOTSTRAP, json.dumps(_import_path())],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
                     text=True,
                     errors="replace",
-                    env={**_ALLOCATOR, **os.environ},
-                    pass_fds=(log_descriptor, *self._inherited),
+                    env={**_ENVIRONMENT, **os.environ},
                 )
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-                os.close(log_descriptor)
         first = {
             "worker": self.number,
             "cpu": self._cpu,
-            "log": log_descriptor,
             "config": json.loads(self._config.to_json()),
         }
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # the process has ended already, which is noticed later
             process.stdin.write(json.dumps(first) + "\n")
             process.stdin.flush()
-        readers = [
-            threading.Thread(target=read, args=(process,), name=f"worker {self.number}", daemon=True)
-            for read in (self._read_events, self._read_output)
-        ]
-        for reader in readers:
-            reader.start()
-        self._readers = readers  # only now that they run: `end` joins them, perhaps in another thread
+        reader = threading.Thread(target=self._read_events, args=(process,), name=f"worker {self.number}", daemon=True)
+        reader.start()
+        self._reader = reader  # only now that it runs: `end` joins it, perhaps in another thread
 
     def await_ready(self) -> None:
         """Returns once the process answers calls. UnavailableError if it ended or takes too long."""
@@ -250,14 +232,14 @@ class WorkerProcess:
         self._close(process)
 
     def _close(self, process: subprocess.Popen[str]) -> None:
-        """Closes the standard input of a process that has ended, and waits until the readers have read the rest of its
-        output. They close the other pipes themselves.
+        """Closes the standard input of a process that has ended, and waits until the reader has read the rest of its
+        output.
         """
         if process.stdin is not None:
             with contextlib.suppress(OSError):
                 process.stdin.close()
-        for reader in self._readers:
-            reader.join(_END_SECONDS)
+        if self._reader is not None:
+            self._reader.join(_END_SECONDS)
 
     def _read_events(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
@@ -280,24 +262,8 @@ class WorkerProcess:
                 elif kind == "alive":
                     self.gauges = event.get("gauges", self.gauges)
                     self._counts = {tuple(key): count for key, count in event.get("counts", ())}
-                    self.connections = event["connections"]
         if process is self._process:
             self._started.set()
-
-    def _read_output(self, process: subprocess.Popen[str]) -> None:
-        assert process.stderr is not None
-        lines = OutputLines(self.number, process.pid)
-        with contextlib.suppress(OSError, ValueError), process.stderr:
-            for line in process.stderr:
-                lines.log(line)
-
-
-def _standard_error() -> int:
-    """A copy of the descriptor of standard error, for the log lines of a worker. The caller closes it."""
-    try:
-        return os.dup(2)
-    except OSError:
-        return os.open(os.devnull, os.O_WRONLY)
 
 
 def _import_path() -> list[str]:

@@ -37,7 +37,6 @@ from harness.questions import questions
 from xlashape.errors import XlashapeError
 from xlashape.limits import set_checkpoint
 from xlashape.proto import message_class
-from xlashape_server.callers import Caller
 from xlashape_server.config import Config
 from xlashape_server.conversions import json_to_proto, proto_to_json
 from xlashape_server.guard import Call, Guard
@@ -66,7 +65,7 @@ class Service:
         store = Store(folder, max_bytes=1 << 28, max_age=86_400)
         modules = Modules(config, store)
         self.guard = Guard(config)
-        self.guard.watch.start()
+        self.guard.start()
         self.rpcs: dict[str, Rpc] = {
             f"{rpc.method.containing_service.name}/{rpc.method.name}": rpc for rpc in rpcs(config, modules)
         }
@@ -74,8 +73,7 @@ class Service:
     def ask(self, name: str, requests: tuple[bytes, ...], *, is_json: bool) -> tuple[str, str]:
         """The code and the message with which a call ends. The message of INTERNAL is the exception's trace."""
         guard, rpc = self.guard, self.rpcs[name]
-        caller = Caller("fuzzer", "fuzzer:1")
-        call = guard.begin(name, caller, _SECONDS, _cannot_be_cut_off)
+        call = guard.begin(name, "fuzzer:1", _SECONDS, _cannot_be_cut_off)
         set_checkpoint(call.check)
         try:
             if rpc.method.client_streaming:

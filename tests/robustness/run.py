@@ -1,7 +1,7 @@
 """Runs a server under faults, and checks all its answers.
 
-    python tests/robustness/run.py                                  # every fault once, with a directory and with a bucket
-    python tests/robustness/run.py --store bucket --faults kill_worker bit_flips --rounds 5 --seed 7
+    python tests/robustness/run.py                                  # every fault once, without TLS and with it
+    python tests/robustness/run.py --transport tls --faults kill_worker --rounds 5 --seed 7
     python tests/robustness/run.py --soak 30                        # minutes without faults: memory, open files and threads stay flat
 
 The seed, which is printed, determines the order of faults and the requests of callers. tests/robustness/README.md
@@ -53,7 +53,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
-    parser.add_argument("--store", choices=["directory", "bucket", "both"], default="both")
+    parser.add_argument("--transport", choices=["plain", "tls", "both"], default="both")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="Default: another one each time.")
     parser.add_argument("--faults", nargs="*", metavar="NAME", help="Only these. Default: all.")
     parser.add_argument("--rounds", type=int, default=1, help="How often each fault comes.")
@@ -87,18 +87,18 @@ def main() -> int:
     print(f"seed {arguments.seed}", file=sys.stderr)
     if _groups_threads():
         print("kernel.sched_autogroup_enabled is on: Linux may delay everything (README.md)", file=sys.stderr)
-    stores = ["directory", "bucket"] if arguments.store == "both" else [arguments.store]
+    transports = ["plain", "tls"] if arguments.transport == "both" else [arguments.transport]
     began = time.monotonic()
     told: dict[str, dict[str, Any]] = {}
-    for number, store in enumerate(stores, 1):
-        until = began + number * arguments.at_most / len(stores)
-        told[store] = _run(store, arguments, until)
+    for number, transport in enumerate(transports, 1):
+        until = began + number * arguments.at_most / len(transports)
+        told[transport] = _run(transport, arguments, until)
     if arguments.json:
         print(json.dumps({"seed": arguments.seed, **told}))
     else:
         for name in ("measured", "skipped", "slow", "log", "violations", "failures"):
-            for store, found in told.items():
-                _show(store, name, found[name])
+            for transport, found in told.items():
+                _show(transport, name, found[name])
         print(f"seed {arguments.seed}", flush=True)
     found_bad = ["violations", "failures", *(["slow"] if arguments.strict else [])]
     return 1 if any(found[name] for found in told.values() for name in found_bad) else 0
@@ -120,42 +120,38 @@ def _end(signal_number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _show(store: str, name: str, found: list[str] | dict[str, Any]) -> None:
+def _show(transport: str, name: str, found: list[str] | dict[str, Any]) -> None:
     if isinstance(found, dict):
         for key, value in found.items():
-            print(f"{store}: {key}: {value}")
+            print(f"{transport}: {key}: {value}")
     elif found or name in ("violations", "failures"):
-        print(f"{store}: {len(found)} {name}")
+        print(f"{transport}: {len(found)} {name}")
         for each in found[:_MOST_SHOWN]:
             print(f"    {each}")
         if len(found) > _MOST_SHOWN:
             print(f"    and {len(found) - _MOST_SHOWN} more")
 
 
-def _run(store: str, arguments: argparse.Namespace, until: float) -> dict[str, Any]:
-    """Runs with one kind of store, and returns what was found. A failure of the harness is reported in the result and
-    not raised, so that earlier findings are not lost."""
+def _run(transport: str, arguments: argparse.Namespace, until: float) -> dict[str, Any]:
+    """Runs with one kind of transport, and returns what was found. A failure of the harness is reported in the result
+    and not raised, so that earlier findings are not lost."""
     told: dict[str, Any] = {"measured": {}, "skipped": [], "slow": [], "log": [], "violations": [], "failures": []}
     skipped = told["skipped"]
-    if store == "bucket":
-        missing = [name for name in ("moto", "obstore") if find_spec(name) is None]
-        if missing:
-            skipped.append(f"everything: {' and '.join(missing)} must be installed for a bucket")
-            return told
+    tls = transport == "tls"
+    if tls and shutil.which("openssl") is None:
+        skipped.append("everything: there is no openssl to make certificates")
+        return told
     scratch = Path(tempfile.mkdtemp(prefix="xlashape-robustness-"))
-    history = History(scratch / f"{store}.jsonl")
-    tls = store == "bucket" and shutil.which("openssl") is not None
-    if store == "bucket" and not tls:
-        skipped.append("swap_certificate: there is no openssl to make certificates")
+    history = History(scratch / f"{transport}.jsonl")
     report = Report()
     phase = "starting"
     if find_spec("prometheus_client") is None:
         skipped.append("metrics: prometheus_client must be installed to ask for them")
     try:
-        with Scene(scratch, history, arguments.seed, bucket=store == "bucket", tls=tls) as scene:
+        with Scene(scratch, history, arguments.seed, tls=tls) as scene:
             try:
                 scene.prepare()
-                plan = _plan(arguments, scene, tls=tls, bucket=store == "bucket", skipped=skipped)
+                plan = _plan(arguments, scene, tls=tls, skipped=skipped)
                 phase = "starting callers"
                 scene.start_callers(questions(arguments.seed, 12), arguments.pause)
                 r = random.Random(arguments.seed)
@@ -204,7 +200,7 @@ def _run(store: str, arguments: argparse.Namespace, until: float) -> dict[str, A
     return told
 
 
-def _plan(arguments: argparse.Namespace, scene: Scene, *, tls: bool, bucket: bool, skipped: list[str]) -> list[Kind]:
+def _plan(arguments: argparse.Namespace, scene: Scene, *, tls: bool, skipped: list[str]) -> list[Kind]:
     """The faults of a run, in their order."""
     if arguments.soak:
         return []
@@ -212,7 +208,7 @@ def _plan(arguments: argparse.Namespace, scene: Scene, *, tls: bool, bucket: boo
     def skip(name: str, reason: str) -> None:
         skipped.append(f"{name}: {reason}")
 
-    known = kinds(scene, bucket=bucket, tls=tls, skipped=skip)
+    known = kinds(scene, tls=tls, skipped=skip)
     plan = [kind for kind in known if arguments.faults is None or kind.name in arguments.faults] * arguments.rounds
     random.Random(arguments.seed).shuffle(plan)
     # Faults that remove modules come first, so that many modules are left to read at the end.

@@ -69,8 +69,8 @@ TEXT = """# TYPE xlashape_start_time_seconds gauge
 xlashape_start_time_seconds {started}
 # TYPE xlashape_calls_total counter
 xlashape_calls_total{{code="OK",method="ShapeService/ByteSize"}} {calls}
-# TYPE xlashape_connections gauge
-xlashape_connections{{worker="0"}} {connections}
+# TYPE xlashape_message_bytes gauge
+xlashape_message_bytes{{worker="0"}} {connections}
 """
 
 

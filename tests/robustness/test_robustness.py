@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,13 +37,13 @@ def run(script: str, *arguments: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("store", "faults"), [("directory", ("kill_worker", "slow_readers")), ("bucket", ("kill_server", "bucket_errors"))]
+    ("transport", "faults"),
+    [("plain", ("kill_worker", "slow_readers")), ("tls", ("kill_server", "swap_certificate"))],
 )
-def test_a_server_gets_over_faults(store: str, faults: tuple[str, ...]) -> None:
-    if store == "bucket":
-        pytest.importorskip("moto.server", reason="moto is not installed")
-        pytest.importorskip("obstore", reason="the extra `store` is not installed")
-    told = run("run.py", "--store", store, "--hold", "0.5", "--faults", *faults)[store]
+def test_a_server_gets_over_faults(transport: str, faults: tuple[str, ...]) -> None:
+    if transport == "tls" and shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    told = run("run.py", "--transport", transport, "--hold", "0.5", "--faults", *faults)[transport]
     assert told["violations"] == []
     measured = told["measured"]
     assert set(measured["seconds_to_normal"]) == set(faults)

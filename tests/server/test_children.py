@@ -16,7 +16,6 @@ import pytest
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError
 from xlashape.proto import v1
-from xlashape_server.callers import Caller
 from xlashape_server.child import Channel, ChannelKind, mapped, shared_file
 from xlashape_server.children import Children, Question, RefusedError
 from xlashape_server.config import Config
@@ -187,7 +186,7 @@ def test_while_memory_is_tight_an_address_has_one_call_at_a_time(
     ended: list[str] = []
 
     def ask(name: str, request: object, address: str) -> None:
-        children.ask(question("Verify", request, caller=Caller(address, f"{address}:{name}")))
+        children.ask(question("Verify", request, caller=(address, f"{address}:{name}")))
         ended.append(name)
 
     with ThreadPoolExecutor(3) as threads:

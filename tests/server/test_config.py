@@ -58,8 +58,6 @@ def test_wrong_addresses_are_refused(address: str) -> None:
         {"workers": -1},
         {"max_worker_memory": 1 << 20},
         {"log_level": "loud"},
-        {"max_request_bytes": 1 << 40},
-        {"max_request_bytes": 0},
         {"store_bytes": 0},
         {"store_age_seconds": 0},
         {"grace_seconds": -1},
@@ -83,15 +81,6 @@ def test_every_setting_is_bounded_or_checked() -> None:
     for name in numbers:
         with pytest.raises(InvalidArgumentError, match=name):
             Config(**{name: -5})
-
-
-def test_missing_files_are_named(tmp_path: Path) -> None:
-    config = Config(tls_certificate=str(tmp_path / "c"), tls_key=str(tmp_path / "k"))
-    with pytest.raises(InvalidArgumentError, match="tls_certificate: .* cannot be read"):
-        config.check_files()
-    (tmp_path / "f").touch()
-    with pytest.raises(InvalidArgumentError, match="store_directory: .* is not a directory"):
-        Config(store_directory=str(tmp_path / "f")).check_files()
 
 
 @pytest.mark.parametrize(
@@ -142,23 +131,6 @@ def test_the_smallest_limit_of_the_groups_around_a_process_counts(
     monkeypatch.setattr(config_module, "_GROUP", tmp_path / "group")
     monkeypatch.setattr(config_module, "_machine_memory", lambda: 64 * GIB)
     assert Config(workers=1).worker_memory() == 696 << 20
-
-
-def test_the_groups_of_the_first_version_are_read_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each controller has a tree of its own. A container sees its group at the root, and the path of its host."""
-    (tmp_path / "group").write_text("4:memory:/docker/1f\n3:cpu,cpuacct:/docker/1f\n0::/\n")
-    for name, content in (
-        ("memory/memory.limit_in_bytes", str(GIB)),
-        ("cpu/cpu.cfs_quota_us", "150000\n"),
-        ("cpu/cpu.cfs_period_us", "100000\n"),
-    ):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(content)
-    monkeypatch.setattr(config_module, "_GROUPS", tmp_path)
-    monkeypatch.setattr(config_module, "_GROUP", tmp_path / "group")
-    assert (config_module._group_memory(), config_module._processor_quota()) == (GIB, 1.5)
-    (tmp_path / "cpu/cpu.cfs_quota_us").write_text("-1\n")
-    assert config_module._processor_quota() == math.inf
 
 
 def test_workers_follow_the_quota_and_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ import xlashape
 from tests.support.server_processes import ServerProcess
 from xlashape.cli.scanning import scan
 from xlashape_server import Config
-from xlashape_server.config import of_file, read_value
+from xlashape_server.config import read_value, settings_of
 from xlashape_server.grpc_services import NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,10 +46,10 @@ PORTS = {port["name"]: port["containerPort"] for port in CONTAINER["ports"]}
 
 
 def settings(path: Path) -> Config:
-    return Config(**of_file(str(path)).values)
+    return settings_of(str(path), {}, {})
 
 
-@pytest.mark.parametrize("name", [*KUSTOMIZATION["resources"], "../autoscaling/autoscaler.yaml"])
+@pytest.mark.parametrize("name", KUSTOMIZATION["resources"])
 def test_objects_fit_the_schemas_of_kubernetes(name: str) -> None:
     validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
     for version in ("1.29", validate.latest_version()):
@@ -194,29 +194,19 @@ def test_what_selects_pods_selects_these() -> None:
     assert read_yaml("service.yaml")["spec"]["clusterIP"] == "None"
     assert read_yaml("disruption.yaml")["spec"]["selector"]["matchLabels"] == labels
     assert read_yaml("network.yaml")["spec"]["podSelector"]["matchLabels"] == labels
-    target = read_yaml("../autoscaling/autoscaler.yaml")["spec"]["scaleTargetRef"]
-    assert (target["kind"], target["name"]) == ("Deployment", DEPLOYMENT["metadata"]["name"])
     assert POD["serviceAccountName"] == read_yaml("serviceaccount.yaml")["metadata"]["name"]
 
 
-def test_there_is_one_pod_unless_pods_share_a_bucket() -> None:
-    config = settings(KUBERNETES / "xlashape.toml")
+def test_there_is_one_pod_which_alone_knows_its_modules() -> None:
     assert DEPLOYMENT["spec"]["replicas"] == 1
-    assert not config.store
-    assert "autoscaler.yaml" not in KUSTOMIZATION["resources"]
-    component = read_yaml("../autoscaling/kustomization.yaml")
-    assert component["resources"] == ["autoscaler.yaml"]
-    assert read_yaml("../autoscaling/autoscaler.yaml")["spec"]["minReplicas"] == 2
-    [patch] = yaml.safe_load(component["patches"][0]["patch"])
-    assert patch == {"op": "remove", "path": "/spec/replicas"}
 
 
 def test_each_address_has_a_port_that_others_reach() -> None:
     config = settings(KUBERNETES / "xlashape.toml")
     found = {
         "grpc": config.host_and_port()[1],
-        "http": config.http_host_and_port()[1],
-        "metrics": config.metrics_host_and_port()[1],
+        "http": config.host_and_port("http")[1],
+        "metrics": config.host_and_port("metrics")[1],
     }
     assert found == PORTS
     served = {port["targetPort"]: port["port"] for port in read_yaml("service.yaml")["spec"]["ports"]}
@@ -250,7 +240,7 @@ def test_probes_ask_for_names_that_the_server_knows() -> None:
 
 
 def test_prometheus_finds_the_address_of_metrics() -> None:
-    port = settings(KUBERNETES / "xlashape.toml").metrics_host_and_port()[1]
+    port = settings(KUBERNETES / "xlashape.toml").host_and_port("metrics")[1]
     annotations = DEPLOYMENT["spec"]["template"]["metadata"]["annotations"]
     assert (annotations["prometheus.io/scrape"], annotations["prometheus.io/path"]) == ("true", "/metrics")
     assert int(annotations["prometheus.io/port"]) == PORTS["metrics"] == port
@@ -282,7 +272,8 @@ def test_the_image_asks_its_server_for_health() -> None:
 
 def test_pods_have_the_time_and_the_room_that_the_settings_need() -> None:
     config = settings(KUBERNETES / "xlashape.toml")
-    assert config.drain_seconds + config.grace_seconds < POD["terminationGracePeriodSeconds"]
+    [_, drained] = CONTAINER["lifecycle"]["preStop"]["exec"]["command"]
+    assert int(drained) + config.grace_seconds < POD["terminationGracePeriodSeconds"]
     limits = CONTAINER["resources"]["limits"]
     assert (config.workers, config.max_worker_memory) == (0, 0)  # they follow the limits of the container
     assert _quantity(limits["memory"]) * 0.75 / int(limits["cpu"]) >= 1 << 30
@@ -331,7 +322,7 @@ def test_the_dockerfile_copies_what_exists() -> None:
     assert all((ROOT / name).exists() for name in allowed)
     variables = re.findall(r"XLASHAPE_(\w+)=(\S+)", text)
     config = Config(**{name.lower(): read_value(name.lower(), value) for name, value in variables})
-    assert f"EXPOSE {config.host_and_port()[1]} {config.http_host_and_port()[1]}\n" in text
+    assert f"EXPOSE {config.host_and_port()[1]} {config.host_and_port('http')[1]}\n" in text
 
 
 def locked(name: str) -> dict[str, list[str]]:
@@ -393,9 +384,8 @@ def test_systemd_reads_the_unit(tmp_path: Path) -> None:
 def test_the_unit_and_its_settings_fit() -> None:
     service = unit()["Service"]
     config = settings(DEPLOY / "systemd" / "xlashape.toml")
-    assert int(service["TimeoutStopSec"]) > config.drain_seconds + config.grace_seconds
-    assert config.unix_path is not None
-    assert config.unix_path.startswith(f"/run/{service['RuntimeDirectory']}/")
+    assert int(service["TimeoutStopSec"]) > config.grace_seconds
+    assert config.is_loopback()
     assert config.store_directory.startswith(f"/var/lib/{service['StateDirectory']}/")
     assert service["Type"] == "notify"
     threads = 2 * config.max_concurrent_calls + 512

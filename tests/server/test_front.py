@@ -13,11 +13,10 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape.proto import is_repeated, services, v1
 from xlashape.proto.packed import join
-from xlashape_server.callers import Caller
 from xlashape_server.children import Question
 from xlashape_server.config import Config
 from xlashape_server.front import Front
-from xlashape_server.guard import Call, Room, Watch
+from xlashape_server.guard import Call, Guard
 from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
 from xlashape_server.store import Store
@@ -60,11 +59,11 @@ def ask(config: Config, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> Callab
     store = Store.of(config)
     monkeypatch.setattr("xlashape_server.front._MAP_SECONDS", 10.0)  # a busy machine takes long for anything
     front = Front(config, rpcs(config, Modules(config, store)), store, asked)  # pyright: ignore[reportArgumentType]  # in place of children
-    watch = Watch(Room(1 << 30), receive_seconds=30, send_seconds=30)
+    guard = Guard(Config())
 
     def call(name: str, request: Any, kind: Any = None) -> Any:
         data = request if isinstance(request, bytes) else request.SerializeToString()
-        made = Call(name, Caller("a", "a:1"), 30, lambda *_: None, watch, ())
+        made = Call(name, "ipv4:1.2.3.4:5", 30, lambda *_: None, guard, ())
         number = asked.names.index(name)
         if kind is None:
             return front.answer(number, made, data)
@@ -135,16 +134,16 @@ def test_a_stream_with_much_beside_its_numbers_is_refused(ask: Callable[..., Any
 
 
 def test_messages_under_way_are_bounded() -> None:
-    watch = Watch(Room(1 << 20), receive_seconds=30, send_seconds=30)
-    first, second = (Call("x", Caller("a", "a:1"), 30, lambda *_: None, watch, ()) for _ in range(2))
-    first.hold(900 << 10)
+    guard = Guard(Config(max_worker_memory=128 << 20))
+    first, second = (Call("x", "ipv4:1.2.3.4:5", 30, lambda *_: None, guard, ()) for _ in range(2))
+    first.hold(30 << 20)
     with pytest.raises(LimitExceededError, match="under way"):
-        second.hold(200 << 10)
+        second.hold(4 << 20)
     second.hold(30 << 10)  # small ones are not counted
     first.transport_ended()
     first.work_ended()
-    assert watch.room.taken == 0
-    second.hold(200 << 10)
+    assert guard.message_bytes == 0
+    second.hold(4 << 20)
 
 
 # -- what of a request the front decodes -------------------------------------------------------
@@ -199,11 +198,11 @@ def test_of_what_is_large_a_front_decodes_only_packed_numbers(
     monkeypatch.setattr(asked, "ask", lambda question: b"")
     number = asked.names.index(rpc)
     method = known[number].method
-    watch = Watch(Room(1 << 30), receive_seconds=30, send_seconds=30)
+    guard = Guard(Config())
     packed = 0
     for path, data in bulky(method.input_type):
         decoded.clear()
-        call = Call(rpc, Caller("a", "a:1"), 30, lambda *_: None, watch, ())
+        call = Call(rpc, "ipv4:1.2.3.4:5", 30, lambda *_: None, guard, ())
         with suppress(LimitExceededError):
             if method.server_streaming:
                 list(front.conversation(number, call, (each for each in (data,))))

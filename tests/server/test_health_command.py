@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import jsonschema
 import pytest
 
 from tests.support import command_line
-from tests.support.server_processes import wait_until
 from xlashape_server import Config, Server
 
 SCHEMA = json.loads(
@@ -124,15 +122,3 @@ def test_a_socket_in_the_file_system_is_asked(tmp_path: Path, monkeypatch: pytes
         assert asked("--server", server.address)[0] == 0
         monkeypatch.setenv("XLASHAPE_ADDRESS", server.address)
         assert asked("--service", "live") == (0, f"unix:{tmp_path}/socket live: SERVING\n", "")
-
-
-def test_a_server_that_stops_is_not_ready() -> None:
-    config = Config(address="127.0.0.1:0", workers=1, log_level="error", drain_seconds=30, grace_seconds=1)
-    with Server(config) as server:
-        assert asked("--server", server.address)[0] == 0
-        [pid] = server.worker_pids
-        os.kill(pid, signal.SIGTERM)
-        told = f"{server.address} ready: NOT_SERVING\n"
-        wait_until(lambda: asked("--server", server.address) == (1, told, ""))
-        os.kill(pid, signal.SIGTERM)
-        server.stop(0)

@@ -280,7 +280,7 @@ def test_connections_that_end_badly_are_no_errors_of_the_server(tls_pair: tuple[
         tls_certificate=certificate,
         tls_key=key,
         max_send_seconds=1,
-        log_level="info",
+        log_level="debug",
     )
     positions = v1.MultiIndexRequest(shape=v1.ShapeInput(text="f32[64,64]"), positions=[1] * 1_000_000)
     content = positions.SerializeToString()

@@ -48,32 +48,20 @@ def post(*headers: bytes, host: bytes = b"localhost", body: bytes = BODY, length
     return b"\r\n".join(lines) + b"\r\n\r\n" + body
 
 
-@pytest.mark.parametrize(
-    "name", [b"x-name", b"authorization", b"origin", b"connect-timeout-ms", b"accept-encoding", b"host"]
-)
-def test_a_header_beyond_ascii_is_a_mistake(server: Server, name: bytes) -> None:
-    request = post(name + b": caf\xe9") if name != b"host" else post(host=b"caf\xe9")
-    status, _, body = told(server, request)
-    assert status == 400
-    if b"{" in body:  # h11 refuses some requests itself, with another body
-        assert json.loads(body) == {
-            "code": "invalid_argument",
-            "message": f"header {name.decode()}: expected ASCII, found the byte 0xe9",
-        }
-
-
 def test_a_length_and_an_encoding_are_not_both_taken(server: Server) -> None:
     """For one reader the rest of the body may be the next request, for another a part of this one."""
     chunked = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
     status, headers, body = told(server, post(b"transfer-encoding: chunked", body=chunked))
     assert status == 400
-    assert json.loads(body)["message"] == "content-length and transfer-encoding: expected one of them"
+    assert (
+        json.loads(body)["message"]
+        == "content-length and transfer-encoding: expected one of them, and the second only in HTTP/1.1"
+    )
     assert headers[b"connection"] == b"close"
     request = post(b"transfer-encoding: chunked", body=chunked, length=False)
     assert told(server, request)[0] == 200
-    status, headers, body = told(server, request.replace(b"HTTP/1.1", b"HTTP/1.0"))
+    status, headers, _ = told(server, request.replace(b"HTTP/1.1", b"HTTP/1.0"))
     assert (status, headers[b"connection"]) == (400, b"close")
-    assert json.loads(body)["message"] == "transfer-encoding: not known in HTTP/1.0"
 
 
 @pytest.mark.parametrize("protocol", [b"h2c", b"websocket"])

@@ -230,21 +230,17 @@ def test_health_by_name(channel: grpc.Channel) -> None:
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-VERSIONS = pytest.mark.parametrize("version", ["v1", "v1alpha"])
-
-
-def reflected(channel: grpc.Channel, version: str, **question: Any) -> reflection_pb2.ServerReflectionResponse:
+def reflected(channel: grpc.Channel, **question: Any) -> reflection_pb2.ServerReflectionResponse:
     ask = channel.stream_stream(
-        f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
         reflection_pb2.ServerReflectionRequest.SerializeToString,
         reflection_pb2.ServerReflectionResponse.FromString,
     )
     return next(ask(iter([reflection_pb2.ServerReflectionRequest(**question)]), timeout=10))
 
 
-@VERSIONS
-def test_reflection_lists_every_service(channel: grpc.Channel, version: str) -> None:
-    names = {one.name for one in reflected(channel, version, list_services="").list_services_response.service}
+def test_reflection_lists_every_service(channel: grpc.Channel) -> None:
+    names = {one.name for one in reflected(channel, list_services="").list_services_response.service}
     assert names == {
         "xlashape.v1.ShapeService",
         "xlashape.v1.HloService",
@@ -252,17 +248,15 @@ def test_reflection_lists_every_service(channel: grpc.Channel, version: str) -> 
         "xlashape.v1.ReportService",
         "xlashape.v1.ViewService",
         "grpc.health.v1.Health",
-        "grpc.reflection.v1.ServerReflection",
         "grpc.reflection.v1alpha.ServerReflection",
     }
 
 
-@VERSIONS
-def test_reflection_gives_every_type(channel: grpc.Channel, version: str) -> None:
+def test_reflection_gives_every_type(channel: grpc.Channel) -> None:
     files: dict[str, descriptor_pb2.FileDescriptorProto] = {}
 
     def learn(**question: str) -> None:
-        answer = reflected(channel, version, **question)
+        answer = reflected(channel, **question)
         assert not answer.HasField("error_response"), answer.error_response.error_message
         for data in answer.file_descriptor_response.file_descriptor_proto:
             file = descriptor_pb2.FileDescriptorProto.FromString(data)
@@ -271,17 +265,15 @@ def test_reflection_gives_every_type(channel: grpc.Channel, version: str) -> Non
                 for needed in file.dependency:
                     learn(file_by_filename=needed)
 
-    for service in reflected(channel, version, list_services="").list_services_response.service:
+    for service in reflected(channel, list_services="").list_services_response.service:
         learn(file_containing_symbol=service.name)
     for symbol in ("xla.HloModuleProto", "xla.ShapeProto", "xlashape.v1.LinearIndexRequest.indices"):
-        answer = reflected(channel, version, file_containing_symbol=symbol)
+        answer = reflected(channel, file_containing_symbol=symbol)
         assert answer.file_descriptor_response.file_descriptor_proto, symbol
     assert not [name for name in files if name.startswith("xla/")]  # the service's schema imports nothing of XLA's
     assert [one.name for one in files["xlashape/v1/shape_service.proto"].service] == ["ShapeService"]
-    [v1] = files["grpc/reflection/v1/reflection.proto"].service
-    assert v1.method[0].input_type == ".grpc.reflection.v1.ServerReflectionRequest"
     assert (
-        reflected(channel, version, file_containing_symbol="no.such.Thing").error_response.error_code
+        reflected(channel, file_containing_symbol="no.such.Thing").error_response.error_code
         == grpc.StatusCode.NOT_FOUND.value[0]
     )
 

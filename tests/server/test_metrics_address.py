@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,7 +13,6 @@ from tests.support.server_processes import ServerProcess
 from xlashape.errors import InvalidArgumentError, UnavailableError
 from xlashape_server import Config, Server
 from xlashape_server.counts import BUCKETS, DURATION, SUM, Recorder
-from xlashape_server.worker import Parent
 
 
 def test_the_address_is_announced() -> None:
@@ -75,33 +71,3 @@ def test_limits_beyond_sixty_four_share_a_label() -> None:
     found = {key: count for key, count in recorder.sample()[1] if key[0] == "xlashape_calls_refused_total"}
     assert len(found) == 65
     assert found["xlashape_calls_refused_total", "other"] == 936
-
-
-@pytest.fixture
-def pipe() -> Iterator[tuple[int, int]]:
-    read, write = os.pipe()
-    yield read, write
-    os.close(read)
-
-
-def test_a_parent_that_does_not_read_gets_whole_lines_later(pipe: tuple[int, int]) -> None:
-    read, write = pipe
-    stream = os.fdopen(write, "w")
-    parent = Parent(stream)
-    taken = 0
-    while parent.tell(number=taken, text="x" * 50_000):
-        taken += 1
-    assert 10 < taken < 40
-    found: list[bytes] = []
-
-    def drain() -> None:
-        with os.fdopen(os.dup(read), "rb") as lines:
-            found.extend(lines.readline() for _ in range(taken))
-
-    reader = threading.Thread(target=drain)
-    reader.start()
-    while reader.is_alive():
-        parent.tell(number=-1)
-        reader.join(0.01)
-    stream.close()
-    assert [int(line.partition(b",")[0].partition(b":")[2]) for line in found] == [*range(taken)]

@@ -89,7 +89,7 @@ def test_the_least_recently_used_module_is_evicted(tmp_path: Path) -> None:
         aged(store, stored, age)
     store.find(old.name)
     put(store, b"x" * 1000)
-    assert store.total_bytes() <= 4000
+    assert store.usage()[1] <= 4000
     with pytest.raises(NotFoundError):
         store.find(used.name)
     for kept in (old, young):
@@ -168,7 +168,7 @@ WRITER = textwrap.dedent(
     for i in range(int(sys.argv[2])):
         content = b"%d" % (i % 7) * 10_000
         stored, _ = store.keep(content, hashlib.sha256(content).hexdigest(), {"format": "text"})
-        assert store.total_bytes() <= 60_000, store.total_bytes()
+        assert store.usage()[1] <= 60_000, store.usage()[1]
         try:
             assert store.read(stored.name) == content
         except NotFoundError:
@@ -198,7 +198,7 @@ def test_processes_share_the_store(writer: Callable[[int], subprocess.Popen[str]
     for one in running:
         out, err = one.communicate(timeout=60)
         assert (out, err) == ("up\ndone\n", "")
-    assert Store(tmp_path, max_bytes=60_000, max_age=60).total_bytes() <= 60_000
+    assert Store(tmp_path, max_bytes=60_000, max_age=60).usage()[1] <= 60_000
 
 
 def test_a_killed_process_leaves_the_store_intact(

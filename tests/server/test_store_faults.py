@@ -175,7 +175,6 @@ def test_a_whole_file_that_took_the_place_of_a_damaged_one_stays(tmp_path: Path)
         module.content()
     assert store.read(stored.name) == b"abc"
     assert not list((tmp_path / "damaged").glob("*"))
-    assert store.damaged == 0
 
 
 def test_a_damaged_module_that_is_uploaded_again_is_repaired(tmp_path: Path) -> None:

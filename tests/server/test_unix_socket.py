@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,16 +15,20 @@ from xlashape_client import Client
 from xlashape_server import Config, Server
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("0600", 0o600), ("660", 0o660)])
-def test_a_server_answers_at_a_path(tmp_path: Path, mode: str, expected: int) -> None:
+@pytest.fixture(params=[0o177, 0o117])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def test_a_server_answers_at_a_path_with_the_permissions_of_its_umask(tmp_path: Path, umask: int) -> None:
     path = tmp_path / "xlashape.sock"
-    with Server(Config(address=f"unix:{path}", socket_mode=mode)) as server:
+    with Server(Config(address=f"unix:{path}")) as server:
         assert server.address == f"unix:{path}"
-        assert stat.S_IMODE(path.stat().st_mode) == expected
+        assert stat.S_IMODE(path.stat().st_mode) == 0o777 & ~umask
         with Client(server.address, timeout=20) as client:
             assert client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3)) == 17
-        with pytest.raises(UnavailableError, match="another server answers there"):
-            Server(Config(address=f"unix:{path}")).start()
     assert not path.exists()
 
 
@@ -34,22 +40,19 @@ def test_the_socket_of_a_killed_server_is_replaced(tmp_path: Path) -> None:
         assert client.linear_index("f32[3,5]{1,0:T(2,2)}", (2, 3)) == 17
 
 
-def test_a_file_is_not_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["file", "x" * 200])
+def test_a_path_that_cannot_be_a_socket_is_told_and_no_file_is_replaced(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("precious")
-    with pytest.raises(UnavailableError, match="the path exists and is not a socket"):
-        Server(Config(address=f"unix:{tmp_path}/file")).start()
+    with pytest.raises(UnavailableError, match="cannot listen on unix:"):
+        Server(Config(address=f"unix:{tmp_path}/{name}", log_level="error")).start()
     assert (tmp_path / "file").read_text() == "precious"
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"address": "unix:"}, "a path of 1 to"),
-        ({"address": "unix:/" + "x" * 200}, "a path of 1 to"),
-        ({"address": "unix:/a\0b"}, "a path of 1 to"),
+        ({"address": "unix:"}, "expected HOST:PORT or unix:PATH"),
         ({"address": "unix:/s", "workers": 2}, "workers: processes cannot share"),
-        ({"socket_mode": "rw"}, "permissions in octal"),
-        ({"socket_mode": "1777"}, "permissions in octal"),
     ],
     ids=str,
 )

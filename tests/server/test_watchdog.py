@@ -4,7 +4,6 @@ files that a killed server leaves."""
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import select
@@ -22,7 +21,6 @@ from server_processes import SERVE, ServerProcess, children, wait_until
 from xlashape.errors import UnavailableError
 from xlashape_client import Client
 from xlashape_server import Config
-from xlashape_server.store import ScratchDirectory, remove_orphans
 
 SHAPE = "f32[3,5]{1,0:T(2,2)}"
 
@@ -157,54 +155,6 @@ def test_an_ignored_hangup_stays_ignored() -> None:
         with Client(server.address, timeout=20) as client:
             assert client.linear_index(SHAPE, (2, 3)) == 17
         assert server.stop() == 0
-
-
-def test_what_a_killed_server_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    other = tmp_path / "xlashape-store-of-something-else"
-    other.mkdir()
-    with ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment) as killed:
-        workers = children(killed.process.pid)
-        killed.process.kill()
-        killed.process.wait()
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
-    left = set(scratch_directories(tmp_path))
-    assert len(left) == 2
-    with (
-        ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment) as first,
-        ServerProcess(Config(address="127.0.0.1:0", workers=1), env=environment) as second,
-    ):
-        # The directories of the two servers, and one that no server made.
-        assert len(scratch_directories(tmp_path)) == 3
-        assert left & set(scratch_directories(tmp_path)) == {other.name}
-        assert len(first.logged("which an earlier server left")) == 1
-        assert (first.stop(), second.stop()) == (0, 0)
-    assert scratch_directories(tmp_path) == [other.name]
-
-
-def test_a_directory_in_use_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    used = ScratchDirectory()
-    inherited = subprocess.Popen(["sleep", "60"], pass_fds=(used.lock,))
-    os.close(used.lock)  # as if the server was killed while a worker still finishes its calls
-    remove_orphans()
-    assert used.path.exists()
-    inherited.kill()
-    inherited.wait()
-    remove_orphans()
-    assert not used.path.exists()
-
-
-def test_a_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    precious = tmp_path / "precious"
-    precious.mkdir()
-    (precious / "owner").touch()
-    (tmp_path / "xlashape-store-trap").symlink_to(precious)
-    remove_orphans()
-    assert (precious / "owner").exists()
-    with (precious / "owner").open() as owner:
-        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_a_worker_that_is_killed_again_and_again_is_soon_back() -> None:

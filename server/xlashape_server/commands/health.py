@@ -96,14 +96,11 @@ def _own_server() -> tuple[str, str | None]:
     has one.
     """
     # Deferred: other commands need no settings of a server.
-    from xlashape_server import Config
-    from xlashape_server.config import Settings, of_environment, of_file
+    from xlashape_server.config import settings_of
 
-    file = os.environ.get("XLASHAPE_CONFIG")
-    given = of_file(file) if file else Settings({}, {})
-    config = Config(**given.then(of_environment(os.environ)).values)
+    config = settings_of(os.environ.get("XLASHAPE_CONFIG"), os.environ, {})
     host, colon, port = config.address.rpartition(":")
-    if config.unix_path is None and not int(port):
+    if not config.unix_path and not int(port):
         raise InvalidArgumentError(
             f"the settings have the address {config.address}, whose port is chosen at the start; --server says which "
             "server to ask",

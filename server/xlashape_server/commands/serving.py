@@ -52,67 +52,41 @@ def _settings(command: F) -> F:
     help="Settings in TOML, by the names of the options with underscores.",
 )
 @click.option(
-    "--print-config", is_flag=True, help="Print all settings as such a file, with where each comes from, and exit."
-)
-@click.option(
     "--check",
     "checks",
     is_flag=True,
     help="Check the settings, the certificates, the tokens and the store, and exit.",
 )
 @_settings
-def serve(file: str | None, print_config: bool, checks: bool, **options: Any) -> None:
+def serve(file: str | None, checks: bool, **options: Any) -> None:
     """Serves over gRPC until it is interrupted. Calls in flight are finished first.
 
     Settings come from the file, then from variables such as XLASHAPE_STORE_BYTES, then from the options; the last one
     counts. Bytes and seconds may have units: 64MiB, 24h. SIGHUP has them read again: the log level counts at once.
     """
-    from xlashape_server import config as settings
     from xlashape_server import serve as run
     from xlashape_server.app import check
+    from xlashape_server.config import settings_of
     from xlashape_server.process import configure
 
-    mistakes = [
-        f"{wrong} is not a setting; did you mean {meant}?"
-        for wrong, meant in settings.similar_variables(os.environ).items()
-    ]
-    if print_config:
-        for mistake in mistakes:
-            click.echo(f"xlashape: {mistake}", err=True)
-        config, sources = _config(file, options)
-        click.echo(settings.printed(config, sources))
-        return
+    def read() -> Config:
+        return settings_of(file, os.environ, options)
+
     require("server", "a server")
     # From here on the log is JSON: readers of it would not understand other lines.
     configure("info", pid=os.getpid())
     log = logging.getLogger("xlashape_server")
-    for mistake in mistakes:
-        log.warning("%s", mistake)
     try:
-        config, _ = _config(file, options)
+        config = read()
         if checks:
             check(config)
             log.info("a server can start with these settings")
             return
-        code = run(config, read_again=lambda: _config(file, options)[0])
+        code = run(config, read_again=read)
     except XlashapeError as error:
         log.error("cannot start: %s", error.message, extra={"facts": {"code": error.code, "field": error.field}})
         code = 1
     raise SystemExit(code)
-
-
-def _config(file: str | None, options: dict[str, str | None]) -> tuple[Config, dict[str, str]]:
-    """The settings of a file, of variables and of options, and where each comes from."""
-    from xlashape_server import Config
-    from xlashape_server import config as settings
-
-    given = settings.of_file(file) if file else settings.Settings({}, {})
-    given = given.then(settings.of_environment(os.environ))
-    for name, value in options.items():
-        if value is not None:
-            option = "--" + name.replace("_", "-")
-            given = given.then(settings.Settings({name: settings.read_value(name, value)}, {name: option}))
-    return Config(**given.values), given.sources
 
 
 @click.command()

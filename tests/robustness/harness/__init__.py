@@ -13,7 +13,7 @@ scraper        a process that reads metrics all the time
 observers      starts the prober and the scraper, and collects what they find
 attacks        processes that attack a server
 faults         the faults of a run
-scene          a server with its store, its bucket and its certificates, and all its callers
+scene          a server with its store and its certificates, and all its callers
 checker        judges the record of a run
 counts         compares the record with the calls that the server has counted
 """

@@ -255,7 +255,7 @@ def _written_again(question: Question) -> Outcome:
 
 class Caller(threading.Thread):
     """Makes calls until `stop` is set, with `pause` seconds between two calls on average. `tells_deletions`: whether
-    all workers know of a deletion at once, as without a bucket."""
+    it notes deletions, of which all workers know at once."""
 
     def __init__(
         self,

@@ -79,10 +79,6 @@ class Setting(Protocol):
         """While the block runs, the fault removes all modules."""
         ...
 
-    def set_bucket_fault(self, fault: str) -> None:
-        """Sets the fault of the bucket."""
-        ...
-
     def swap_certificate(self) -> None:
         """Replaces the files of the server's certificate."""
         ...
@@ -206,37 +202,6 @@ def _store_removed(setting: Setting, r: random.Random) -> Iterator[None]:
         yield
 
 
-def _cache_removed(setting: Setting, r: random.Random) -> Iterator[None]:
-    """Removes the directory that is the cache of a bucket: no module may be lost."""
-    _empty(setting.store())
-    yield
-
-
-def _bit_flips(setting: Setting, r: random.Random) -> Iterator[None]:
-    """Changes a byte of every module in the cache; the bucket has the right content. Files of uploads that have not
-    ended stay as they are."""
-    for folder, _, names in os.walk(setting.store() / "modules"):
-        for name in names:
-            with suppress(OSError), (Path(folder) / name).open("r+b") as file:  # OSError: it was removed meanwhile
-                content = file.read()
-                if len(content) > 50:
-                    at = r.randrange(len(content))
-                    file.seek(at)
-                    file.write(bytes([content[at] ^ 1 << r.randrange(8)]))
-    yield
-
-
-def _bucket(fault: str) -> Kind:
-    def run(setting: Setting, r: random.Random) -> Iterator[None]:
-        setting.set_bucket_fault(fault)
-        try:
-            yield
-        finally:
-            setting.set_bucket_fault("")
-
-    return Kind(f"bucket_{fault.replace(' ', '_')}", run, 4.0)
-
-
 def _swap_certificate(setting: Setting, r: random.Random) -> Iterator[None]:
     setting.swap_certificate()
     yield
@@ -287,7 +252,7 @@ def _await_line(process: subprocess.Popen[str], seconds: float) -> None:
     process.stdout.readline()
 
 
-def kinds(setting: Setting, *, bucket: bool, tls: bool, skipped: Callable[[str, str], None]) -> list[Kind]:
+def kinds(setting: Setting, *, tls: bool, skipped: Callable[[str, str], None]) -> list[Kind]:
     """The faults that this machine can run. `skipped` is called with each other fault and the reason."""
     found = [
         Kind("kill_worker", _kill_worker, 0.0, stops=True),
@@ -301,11 +266,7 @@ def kinds(setting: Setting, *, bucket: bool, tls: bool, skipped: Callable[[str, 
         found += [Kind("full_disk", _full_disk, 3.0), Kind("read_only", _read_only, 3.0)]
     else:
         skipped("full_disk, read_only", "this user cannot mount a file system")
-    if bucket:
-        found += [_bucket(fault) for fault in ("errors", "cut", "slow", "hangs", "wrong bytes")]
-        found += [Kind("cache_removed", _cache_removed), Kind("bit_flips", _bit_flips)]
-    else:
-        found.append(Kind("store_removed", _store_removed, removes=True))
+    found.append(Kind("store_removed", _store_removed, removes=True))
     if tls:
         found.append(Kind("swap_certificate", _swap_certificate, 3.0))
     for name in ATTACKS:

@@ -1,11 +1,10 @@
-"""The scene of a run: a server with its store, certificates and bucket, and all its callers."""
+"""The scene of a run: a server with its store and certificates, and all its callers."""
 
 from __future__ import annotations
 
 import contextlib
 import faulthandler
 import json
-import logging
 import os
 import random
 import shutil
@@ -13,14 +12,12 @@ import socket
 import subprocess
 import threading
 import time
-import urllib.request
 from datetime import timezone
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import grpc
-from faulty_proxy import FaultyProxy
 from grpc_health.v1 import health_pb2
 from server_processes import ServerProcess, children
 from small_disk import SmallDisk
@@ -87,10 +84,10 @@ _LOG_LINES = 40
 
 
 class Scene(contextlib.ExitStack):
-    """The server of a run and everything around it, as a context manager. `bucket`: whether modules are kept in a
-    bucket of S3 rather than in a directory. `tls`: whether the server uses TLS."""
+    """The server of a run and everything around it, as a context manager. `tls`: whether the server uses
+    TLS."""
 
-    def __init__(self, scratch: Path, history: History, seed: int, *, bucket: bool, tls: bool) -> None:
+    def __init__(self, scratch: Path, history: History, seed: int, *, tls: bool) -> None:
         super().__init__()
         self.scratch = scratch
         self.history = history
@@ -102,10 +99,8 @@ class Scene(contextlib.ExitStack):
         self.memory_most = 0
         self.samples: list[tuple[float, int, int, int]] = []
         """A sample of all workers together: the time, bytes of memory, open files and threads."""
-        self._bucket = bucket
         self._tls = tls
         self._seed = seed
-        self._proxy: FaultyProxy | None = None
         self._certificates = 0
         self._stop = threading.Event()
         self._servers: list[ServerProcess] = []
@@ -121,7 +116,7 @@ class Scene(contextlib.ExitStack):
     # -- server and storage ------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Makes store, bucket and certificates, and starts the server."""
+        """Makes store and certificates, and starts the server."""
         path = self.scratch / "disk"
         try:
             self.disk = SmallDisk(path, _DISK_BYTES)
@@ -146,8 +141,6 @@ class Scene(contextlib.ExitStack):
             "grace_seconds": 3,
             "log_level": "warning",
         }
-        if self._bucket:
-            values["store"] = self._make_bucket()
         if self._tls:
             self._make_authority()
             self.swap_certificate()
@@ -212,27 +205,6 @@ class Scene(contextlib.ExitStack):
     def modules_at_rest(self) -> contextlib.AbstractContextManager[None]:
         return self.modules.at_rest()
 
-    def set_bucket_fault(self, fault: str) -> None:
-        assert self._proxy is not None
-        self._proxy.fault = fault
-
-    def _make_bucket(self) -> str:
-        from moto.server import ThreadedMotoServer  # only runs with a bucket need it
-
-        logging.getLogger("werkzeug").setLevel(logging.ERROR)
-        bucket = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-        bucket.start()
-        self.callback(bucket.stop)
-        host, port = bucket.get_host_and_port()
-        self._proxy = self.enter_context(FaultyProxy(host, port))
-        signed = {"Authorization": "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/s3/aws4_request"}
-        create = urllib.request.Request(f"http://{host}:{port}/bucket", method="PUT", headers=signed)
-        urllib.request.urlopen(create, timeout=20).close()
-        os.environ.update(
-            AWS_ENDPOINT_URL=self._proxy.url, AWS_ACCESS_KEY_ID="a", AWS_SECRET_ACCESS_KEY="b", AWS_REGION="us-east-1"
-        )
-        return f"s3://bucket/{self._seed}"
-
     def _make_authority(self) -> None:
         (self.scratch / "openssl.cnf").write_text(_OPENSSL)
         self._openssl(*_NEW, "-x509", "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.pem")
@@ -270,7 +242,7 @@ class Scene(contextlib.ExitStack):
                 self.modules,
                 self.history,
                 self._stop,
-                tells_deletions=not self._bucket,
+                tells_deletions=True,
                 pause=pause,
             )
             for number, transport in enumerate(transports)

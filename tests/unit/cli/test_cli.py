@@ -379,10 +379,6 @@ def test_a_wrong_command_line_is_one_line_and_exit_code_2(arguments):
             "color: expected memory, tile, row, bank or segment, found 'rwo': did you mean 'row'?",
         ),
         (
-            ["serve", "--print-config", "--max-concurrent-calls", "0"],
-            "max_concurrent_calls: expected a number from 1 on, found 0",
-        ),
-        (
             ["memory", MODULE, "--fit", "16"],
             "--fit: expected bytes with their unit, such as 16GiB or 512B, or 80%, found '16'",
         ),

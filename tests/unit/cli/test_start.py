@@ -52,4 +52,4 @@ def test_a_list_of_commands_loads_none_of_them() -> None:
 
 
 def test_a_command_beside_the_server_is_found() -> None:
-    assert "xlashape_server.commands.serving" in loaded("serve", "--print-config")
+    assert "xlashape_server.commands.serving" in loaded("serve", "--help")

@@ -26,7 +26,6 @@ import pytest
 
 import xlashape as xs
 from tests.support import command_line
-from tests.support.bucket_stores import no_cloud
 from tests.support.corpus import text_of, write_corpus
 from tests.support.faulty_proxy import FaultyProxy
 from tests.support.optional import needed_in_ci
@@ -463,7 +462,9 @@ def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]:
     create = urllib.request.Request(f"http://{host}:{port}/bucket", method="PUT", headers=signed)
     urllib.request.urlopen(create, timeout=20).close()
     with FaultyProxy(host, port) as running:
-        no_cloud(monkeypatch)
+        for name in list(os.environ):  # addresses and credentials of buckets
+            if name.startswith(("AWS_", "AZURE_", "AZURITE_", "GOOGLE_")):
+                monkeypatch.delenv(name)
         monkeypatch.setenv("AWS_ENDPOINT_URL", running.url)
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
