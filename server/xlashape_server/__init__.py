@@ -4,9 +4,7 @@ A call comes in over gRPC (`grpc_calls`) or HTTP/1.1 (`web`). The `guard` admits
 if it is a small question, and otherwise by a child, which calls a handler (`handlers`).
 
 config          everything that can be set, and where it comes from: a file, variables, options
-bucket          objects in a bucket of a cloud
-store           modules by digest, in a directory or in a bucket that servers share: uploads, checks, damage, eviction;
-                temporary directories, and removal of those that killed servers left
+store           modules by digest, in a directory: uploads, checks, damage, eviction
 modules         decodes the modules that requests name, and keeps them
 handlers        answer requests with the library; they take and return bytes, and know no transport
 conversions     converts messages between JSON and protobuf's own format, and errors to the status of a call
@@ -14,8 +12,8 @@ child           the zygote of a front, and the compute children that are forked 
                 child, and streams of requests as files
 children        the children as their front sees them: which one a call gets, and what ends one
 front           answers calls: here, by a child, or with an answer that was kept
-callers         addresses of callers; places, each of which is the right to have one call in progress; how many
-                connections a caller may have, and which hosts it may name
+callers         addresses of callers; places, each of which is the right to have one call in progress; which hosts a
+                request may name
 auth            certificates, checked and reloaded; authentication and authorization by bearer tokens
 guard           what every call passes, whatever its transport: places, sizes, deadlines, errors; calls in progress,
                 and the watch that ends calls that last too long

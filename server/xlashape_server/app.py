@@ -142,9 +142,8 @@ class Server:
             holder.close()
         if scratch is not None:
             scratch.cleanup()
-        path = Path(self.config.unix_path or os.devnull)
-        if path.is_socket():
-            path.unlink(missing_ok=True)
+        if self.config.unix_path and Path(self.config.unix_path).is_socket():
+            Path(self.config.unix_path).unlink(missing_ok=True)
 
     def read_again(self, config: Config) -> None:
         """Takes over from new settings what can change while the server runs, which is `log_level`, and logs which

@@ -24,6 +24,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -316,7 +317,7 @@ _DEFAULTS: dict[str, Any] = {name: setting.default for name, setting in FIELDS.i
 _BINARY = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 _BYTES = {**_BINARY, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-_QUANTITY = re.compile(r"([+-]?(?:\d+(?:_\d+)*(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)")
+_QUANTITY = re.compile(r"([+-]?(?:\d+(?:_\d+)*(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-z]*)")
 _YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -379,7 +380,7 @@ def read_value(name: str, value: object) -> Any:
     return kind(value)
 
 
-def _quantity(name: str, kind: type, text: str) -> int | float:
+def _quantity(name: str, kind: type[Any], text: str) -> Any:
     """The number in a text, which may have a unit if the setting is in bytes or seconds."""
     units: Mapping[str, float] = {"": 1}
     example = "a whole number" if kind is int else "a number"
@@ -390,16 +391,10 @@ def _quantity(name: str, kind: type, text: str) -> int | float:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None or match[2].lower() not in units:
         raise _wrong(name, f"expected {example}", text)
-    unit = units[match[2].lower()]
-    if kind is not int:
-        return float(match[1]) * unit
-    try:
-        return int(match[1]) * int(unit)
-    except ValueError:
-        number = float(match[1]) * unit
-        if not number.is_integer():
-            raise _wrong(name, f"expected {example}", text) from None
-        return int(number)
+    number = Decimal(match[1]) * Decimal(units[match[2].lower()])
+    if kind is int and number != int(number):
+        raise _wrong(name, f"expected {example}", text)
+    return kind(number)
 
 
 def parsed_toml(text: str) -> dict[str, Any]:

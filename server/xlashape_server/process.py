@@ -3,10 +3,9 @@
 The log is on standard error, each line a JSON object, for log collectors and for grep. Workers and their children write
 to it too. gRPC's core, whose lines any caller can cause, is silent.
 
-`StopSignals` waits for SIGTERM and SIGINT without losing one. A Python signal handler runs between two
-bytecodes of the main thread. It can therefore deadlock on a lock that the main thread holds (threading.Event.set during
-Event.wait), and it does not run while the main thread sleeps in a system call that began just before. So the
-interpreter's own handler writes the number of the signal to a pipe, and the main thread waits on the pipe.
+`StopSignals` waits for SIGTERM and SIGINT without losing one. A Python signal handler runs between two bytecodes of the
+main thread, so it must take no lock that this thread may hold: it puts the signal into a queue that is made for that.
+It does not run while the main thread sleeps in a system call that began just before, so that waits end now and then.
 """
 
 from __future__ import annotations
@@ -14,13 +13,14 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
-import select
+import queue
 import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 _MAX_CHARACTERS = 2000  # the most characters of one text in a log line; longer texts are cut
@@ -73,7 +73,8 @@ def set_level(level: str) -> None:
 
 
 _NUMBERS = (signal.SIGTERM, signal.SIGINT)
-_WAKE = 0  # written by `wake`; no signal has this number
+_WAKE = 0  # put into the queue by `wake`; no signal has this number
+_LONGEST_SECONDS = 0.25
 
 
 class StopSignals:
@@ -85,13 +86,11 @@ class StopSignals:
 
     def __init__(self, actions: Mapping[int, Callable[[], None]] | None = None) -> None:
         self._actions = actions or {}
+        self._seen: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def __enter__(self) -> StopSignals:
-        self._read, self._write = os.pipe()
-        os.set_blocking(self._write, False)
-        self._previous_fd = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         self._previous = {
-            number: signal.signal(number, _nothing)
+            number: signal.signal(number, lambda number, _: self._seen.put(number))
             for number in (*_NUMBERS, *self._actions)
             if signal.getsignal(number) is not signal.SIG_IGN
         }
@@ -102,33 +101,27 @@ class StopSignals:
     ) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
-        signal.set_wakeup_fd(self._previous_fd)
-        os.close(self._read)
-        os.close(self._write)
 
-    def wait(self, seconds: float | None = None) -> bool:
+    def wait(self, seconds: float = math.inf) -> bool:
         """Waits for a signal or a call of `wake`, at most `seconds`. Each signal and each call ends one wait. False
         after a timeout.
         """
-        end = None if seconds is None else time.monotonic() + seconds
+        end = time.monotonic() + seconds
         while True:
-            left = None if end is None else max(0.0, end - time.monotonic())
-            ready, _, _ = select.select([self._read], [], [], left)
-            if not ready:
-                return False
-            number = os.read(self._read, 1)[0]
-            if number in (*_NUMBERS, _WAKE):
+            left = end - time.monotonic()
+            try:
+                number = self._seen.get(timeout=max(0.0, min(left, _LONGEST_SECONDS)))
+            except queue.Empty:
+                if left <= _LONGEST_SECONDS:
+                    return False
+                continue
+            if number not in self._actions:
                 return True
-            if number in self._actions:
-                self._actions[number]()
+            self._actions[number]()
 
     def wake(self) -> None:
         """Ends `wait` from another thread."""
-        os.write(self._write, bytes([_WAKE]))
-
-
-def _nothing(number: int, frame: FrameType | None) -> None:
-    """A signal handler that does nothing: the interpreter has written the signal to the pipe."""
+        self._seen.put(_WAKE)
 
 
 def tell(state: str) -> None:

@@ -56,7 +56,6 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape_client.methods.reports", "xlashape.reports.profile.sources"): "few callers have profiles",
     ("xlashape.__main__", "xlashape.cli"): "a check of health, every few seconds, needs no command line",
     ("xlashape_server.commands.health", "xlashape_client.status"): _CLIENT,
-    ("xlashape_server.commands.health", "xlashape_server.config"): _SERVER,
     ("xlashape.cli.modules", "xlashape.hlo"): _HLO_TEXT,
     ("xlashape.cli.modules", "xlashape.hlo.files.convert"): _HLO_TEXT,
     ("xlashape.cli.reporting", "xlashape_client"): _CLIENT,

@@ -133,22 +133,6 @@ def test_a_token_is_not_sent_in_plain_text_where_tls_was_wanted(
             listener.accept()
 
 
-def test_the_health_of_the_own_server_ignores_variables_about_others(
-    folder: Path, address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XLASHAPE_CA", "/no/such/file")
-    monkeypatch.setenv("XLASHAPE_SERVER_NAME", "other.example")
-    monkeypatch.setenv("XLASHAPE_CLIENT_CERTIFICATE", "/no/such/file")
-    with Server(Config(address="127.0.0.1:0", workers=1, log_level="error")) as plain:
-        monkeypatch.setenv("XLASHAPE_ADDRESS", plain.address)
-        assert asked("health")[0] == 0
-    monkeypatch.setenv("XLASHAPE_ADDRESS", address)
-    monkeypatch.setenv("XLASHAPE_TLS_CERTIFICATE", str(folder / "server.pem"))
-    monkeypatch.setenv("XLASHAPE_TLS_KEY", str(folder / "server.key"))
-    own = ("--certificate", str(folder / "caller.pem"), "--key", str(folder / "caller.key"))
-    assert asked("health", "--ca", str(folder / "ca.pem"), *own)[0] == 0
-
-
 @pytest.mark.parametrize("name", ["private_key", "certificate_chain", "server_name"])
 def test_clients_refuse_what_only_tls_uses_without_it(name: str) -> None:
     options: dict[str, Any] = {name: "x" if name == "server_name" else b"x"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gzip
 import hmac
 import http.client
 import http.server
@@ -187,6 +188,14 @@ def test_a_caller_with_a_token_is_answered_on_every_way(pair: Pair) -> None:
     assert v1.LinearIndexResponse.FromString(answer[5 : 5 + size]).positions == [17]
     assert answer[5 + size] == 128
     assert b"grpc-status: 0" in answer.replace(b"status:0", b"status: 0")
+
+
+def test_answers_are_compressed_where_the_caller_takes_that(pair: Pair) -> None:
+    question, token = {"shapes": [{"text": TILED}] * 200}, pair.issuer.token()
+    status, plain = pair.ask(BYTE_SIZE, question, token)
+    assert (status, len(json.loads(plain)["sizes"])) == (200, 200)
+    status, packed = pair.ask(BYTE_SIZE, question, token, accept_encoding="gzip")
+    assert (status, gzip.decompress(packed)) == (200, plain)
 
 
 def test_the_page_needs_no_token_and_no_other_file_is_served_without_one(pair: Pair) -> None:

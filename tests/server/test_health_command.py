@@ -80,27 +80,14 @@ def test_mistakes_are_told(arguments: list[str], words: str) -> None:
     assert words in error
 
 
-def test_the_server_of_this_environment_is_asked(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_server_of_this_environment_is_asked(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     port = server.config.host_and_port()[1]
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.setenv("XLASHAPE_ADDRESS", f"0.0.0.0:{port}")
-    assert asked() == (0, f"127.0.0.1:{port} ready: SERVING\n", "")
-    monkeypatch.delenv("XLASHAPE_ADDRESS")
-    path = tmp_path / "xlashape.toml"
-    path.write_text(f'address = "{server.address}"\nworkers = 2\n')
-    monkeypatch.setenv("XLASHAPE_CONFIG", str(path))
-    assert asked() == (0, f"{server.address} ready: SERVING\n", "")
-    monkeypatch.setenv("XLASHAPE_ADDRESS", "127.0.0.1:0")
-    code, _, error = asked()
-    assert code == 1
-    assert "whose port is chosen at the start" in error
+    assert asked() == (0, f"0.0.0.0:{port} ready: SERVING\n", "")
 
 
-def test_a_server_with_a_certificate_is_asked_by_its_settings(
-    tls_pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_with_a_certificate_is_asked(tls_pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     certificate, key = tls_pair
     config = Config(
         address="127.0.0.1:0", workers=1, log_level="error", tls_certificate=certificate, tls_key=key,
@@ -112,8 +99,7 @@ def test_a_server_with_a_certificate_is_asked_by_its_settings(
         assert asked("--server", server.address, "--ca", certificate, "--server-name", "other.example", *own)[0] == 1
         assert asked("--server", server.address, "--timeout", "2")[0] == 1
         monkeypatch.setenv("XLASHAPE_ADDRESS", server.address)
-        monkeypatch.setenv("XLASHAPE_TLS_CERTIFICATE", certificate)
-        monkeypatch.setenv("XLASHAPE_TLS_KEY", key)
+        monkeypatch.setenv("XLASHAPE_CA", certificate)
         assert asked("--server-name", "127.0.0.1", *own) == (0, f"{server.address} ready: SERVING\n", "")
 
 

@@ -101,9 +101,10 @@ def test_a_hangup_has_the_settings_read_again(tmp_path: Path, group: bool) -> No
             address = json.loads(server.stdout.readline())["address"]
 
             def lines(text: str) -> list[dict[str, Any]]:
-                # The last line may be written at this moment.
+                # The last line may be written at this moment. The core of gRPC in this process, which is forked for
+                # `heed`, may write a line of its own there.
                 whole = (tmp_path / "log").read_text().rpartition("\n")[0]
-                found = [json.loads(line) for line in whole.splitlines()]
+                found = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
                 return [line for line in found if text in line["message"]]
 
             def ask() -> bool:

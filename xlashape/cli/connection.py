@@ -50,12 +50,6 @@ class Certificates(NamedTuple):
             raise InvalidArgumentError(f"--ca: {self.ca} has no certificate in PEM", field="ca")
         return ca, key, certificate
 
-    def without_variables(self) -> Certificates:
-        """The values that the command line gives. Variables of the environment may be about another server."""
-        context = click.get_current_context()
-        variables = click.core.ParameterSource.ENVIRONMENT
-        return self._replace(**{name: None for name in self._fields if context.get_parameter_source(name) is variables})
-
 
 class ServerAddress(NamedTuple):
     """The server that a command asks: HOST:PORT or unix:PATH, and the files for TLS."""

@@ -15,8 +15,6 @@ from xlashape.errors import DeadlineExceededError, InvalidArgumentError
 
 _SERVICE = "ready"
 _SECONDS = 4.0
-# Host that a server listens on, if it listens on all of them → the host at which it is asked.
-_ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 # HealthCheckResponse.ServingStatus → its name. SERVICE_UNKNOWN is of Watch alone.
 _STATES = {1: "SERVING", 2: "NOT_SERVING"}
 _MAX_NAME_BYTES = 127
@@ -26,8 +24,10 @@ _MAX_NAME_BYTES = 127
 @click.option(
     "--server",
     metavar="HOST:PORT",
-    help="The server to ask, HOST:PORT or unix:PATH. Default: the one that `xlashape serve` would be here, by the "
-    "variables XLASHAPE_CONFIG and XLASHAPE_ADDRESS.",
+    default="127.0.0.1:50051",
+    show_default=True,
+    envvar="XLASHAPE_ADDRESS",
+    help="The server to ask, HOST:PORT or unix:PATH; also by the variable XLASHAPE_ADDRESS, which the image sets.",
 )
 @click.option(
     "--service",
@@ -47,7 +47,7 @@ _MAX_NAME_BYTES = 127
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text for people.")
 def health(
-    server: str | None,
+    server: str,
     service: str,
     certificates: Certificates,
     timeout: float,
@@ -56,27 +56,18 @@ def health(
     """Whether a server answers calls, as grpc.health.v1 says. Exit code 0 if it does, and 1 if it does not or cannot be
     asked.
 
-    Without --server it asks the server of this container or machine, which makes it the HEALTHCHECK of an image. Where
-    its settings have tls_certificate, that is what the server's certificate is checked against, unless --ca names
-    another. The variables for TLS are about other servers, and not looked at.
+    Without --server it asks the server of this container or machine, which makes it the HEALTHCHECK of an image. With
+    TLS it needs --ca, and perhaps --server-name.
     """
     require("server", "asking a server")
-    if server is None:
-        address, own_certificate = _own_server()
-        certificates = certificates.without_variables()
-        if certificates.ca is None and own_certificate is not None:
-            certificates = certificates._replace(ca=own_certificate)
-    else:
-        address = server.strip()
-        if not address:
-            raise InvalidArgumentError("--server: expected HOST:PORT, found nothing", field="server")
+    address = server.strip()
+    if not address:
+        raise InvalidArgumentError("--server: expected HOST:PORT, found nothing", field="server")
     if len(service.encode()) > _MAX_NAME_BYTES:
         raise InvalidArgumentError(
             f"--service: a name has at most {_MAX_NAME_BYTES} bytes, found {len(service.encode())}", field="service"
         )
-    options: list[tuple[str, Any]] = []
-    if server is None:
-        options.append(("grpc.enable_http_proxy", 0))  # nothing stands between this machine and its own server
+    options: list[tuple[str, Any]] = [("grpc.enable_http_proxy", 0)]
     if certificates.server_name:
         options.append(("grpc.ssl_target_name_override", certificates.server_name))
     files = certificates.read()
@@ -89,24 +80,6 @@ def health(
     else:
         echo(f"{address} {service or 'the server'}: {status}")
     return 0 if status == "SERVING" else 1
-
-
-def _own_server() -> tuple[str, str | None]:
-    """The address of the server that the settings of this environment describe, and the file of its certificate if it
-    has one.
-    """
-    # Deferred: other commands need no settings of a server.
-    from xlashape_server.config import settings_of
-
-    config = settings_of(os.environ.get("XLASHAPE_CONFIG"), os.environ, {})
-    host, colon, port = config.address.rpartition(":")
-    if not config.unix_path and not int(port):
-        raise InvalidArgumentError(
-            f"the settings have the address {config.address}, whose port is chosen at the start; --server says which "
-            "server to ask",
-            field="server",
-        )
-    return f"{_ANY_HOST.get(host, host)}{colon}{port}", config.tls_certificate or None
 
 
 def _status(
