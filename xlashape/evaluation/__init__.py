@@ -24,16 +24,6 @@ from xlashape.evaluation import (
 from xlashape.evaluation.run_module import evaluate
 
 __all__ = [
-    "collective",
-    "contraction",
-    "control",
-    "custom_calls",
-    "elementwise",
-    "evaluate",
-    "indexed",
-    "linear_algebra",
-    "movement",
-    "random_numbers",
-    "reduction",
-    "sorting",
-]
+    "collective", "contraction", "control", "custom_calls", "elementwise", "evaluate", "indexed", "linear_algebra",
+    "movement", "random_numbers", "reduction", "sorting",
+]  # fmt: skip

@@ -13,17 +13,9 @@ from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap
 
 __all__ = [
-    "Drawing",
-    "GraphInstruction",
-    "Instruction",
-    "InstructionGraph",
-    "Module",
-    "RecognizeResult",
-    "ShapeDescription",
-    "ShapeSize",
-    "SimplifiedMap",
-    "TextSlice",
-]
+    "Drawing", "GraphInstruction", "Instruction", "InstructionGraph", "Module", "RecognizeResult", "ShapeDescription",
+    "ShapeSize", "SimplifiedMap", "TextSlice",
+]  # fmt: skip
 
 
 class ShapeSize(NamedTuple):

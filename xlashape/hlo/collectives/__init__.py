@@ -11,13 +11,6 @@ from xlashape.hlo.collectives.groups import DeviceGrid, DeviceGroups, device_gri
 from xlashape.hlo.collectives.meshes import DeviceMesh, axes_of, mesh_of
 
 __all__ = [
-    "Collective",
-    "DeviceGrid",
-    "DeviceGroups",
-    "DeviceMesh",
-    "axes_of",
-    "device_grid",
-    "find_collectives",
-    "groups_of",
+    "Collective", "DeviceGrid", "DeviceGroups", "DeviceMesh", "axes_of", "device_grid", "find_collectives", "groups_of",
     "mesh_of",
-]
+]  # fmt: skip

@@ -38,24 +38,7 @@ from xlashape.hlo.flow.steps import (
 from xlashape.hlo.flow.walk import MOST_USES, Flow, Role, ValueUse, executed_computations
 
 __all__ = [
-    "MOST_USES",
-    "Buffers",
-    "DonatedBuffer",
-    "Flow",
-    "Index",
-    "InstructionBuffer",
-    "ModuleBuffers",
-    "Overwrite",
-    "Role",
-    "Value",
-    "ValueUse",
-    "behind_bitcasts",
-    "donated_buffers",
-    "executed_computations",
-    "handed_on_from",
-    "handed_on_to",
-    "in_place",
-    "joins_parts",
-    "module_buffers",
-    "replaces_a_part",
-]
+    "MOST_USES", "Buffers", "DonatedBuffer", "Flow", "Index", "InstructionBuffer", "ModuleBuffers", "Overwrite", "Role",
+    "Value", "ValueUse", "behind_bitcasts", "donated_buffers", "executed_computations", "handed_on_from",
+    "handed_on_to", "in_place", "joins_parts", "module_buffers", "replaces_a_part",
+]  # fmt: skip

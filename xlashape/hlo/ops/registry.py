@@ -25,19 +25,9 @@ from xlashape.hlo.ops.opcode import UnknownOpcode
 from xlashape.hlo.ops.operation import Operation, at_least
 
 _FAMILIES = (
-    asynchronous,
-    collective,
-    contraction,
-    control,
-    creation,
-    custom,
-    elementwise,
-    movement,
-    reduction,
-    slicing,
-    sorting,
-    transfer,
-)
+    asynchronous, collective, contraction, control, creation, custom, elementwise, movement, reduction, slicing,
+    sorting, transfer,
+)  # fmt: skip
 
 OPERATIONS: Final[dict[str, Operation]] = {}
 """Name of an opcode → its row. A member of Opcode finds its row too, because it equals its name. (Keys are plain

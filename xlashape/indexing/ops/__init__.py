@@ -31,18 +31,6 @@ from xlashape.indexing.ops import (
 from xlashape.indexing.ops.register import CALLS, INPUT_TO_OUTPUT, OUTPUT_TO_INPUT, UNKNOWN, WITHOUT_BOUNDS
 
 __all__ = [
-    "CALLS",
-    "INPUT_TO_OUTPUT",
-    "OUTPUT_TO_INPUT",
-    "UNKNOWN",
-    "WITHOUT_BOUNDS",
-    "collective",
-    "contraction",
-    "control",
-    "elementwise",
-    "linear_algebra",
-    "movement",
-    "reduction",
-    "reshape",
-    "slicing",
-]
+    "CALLS", "INPUT_TO_OUTPUT", "OUTPUT_TO_INPUT", "UNKNOWN", "WITHOUT_BOUNDS", "collective", "contraction", "control",
+    "elementwise", "linear_algebra", "movement", "reduction", "reshape", "slicing",
+]  # fmt: skip

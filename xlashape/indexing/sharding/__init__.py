@@ -28,17 +28,8 @@ from xlashape.indexing.sharding.spelled import of
 from xlashape.shape import Shape
 
 __all__ = [
-    "Reshard",
-    "ReshardStep",
-    "Shard",
-    "Sharding",
-    "devices_of",
-    "local_bytes",
-    "map",
-    "of",
-    "reshard",
-    "shard_shape",
-]
+    "Reshard", "ReshardStep", "Shard", "Sharding", "devices_of", "local_bytes", "map", "of", "reshard", "shard_shape",
+]  # fmt: skip
 
 
 def shard_shape(shape: Shape | str, sharding: Any) -> Shape:

@@ -10,19 +10,9 @@ from xlashape.errors import InvalidArgumentError
 from xlashape.shape.parts.primitive_type import FloatFormat, PrimitiveType
 
 __all__ = [
-    "FloatFacts",
-    "cast_preserves_values",
-    "exponent_bias",
-    "exponent_width",
-    "float_facts",
-    "has_infinity",
-    "has_nan",
-    "has_negative_zero",
-    "has_positive_zero",
-    "overflow_exponent",
-    "significand_width",
-    "underflow_exponent",
-]
+    "FloatFacts", "cast_preserves_values", "exponent_bias", "exponent_width", "float_facts", "has_infinity", "has_nan",
+    "has_negative_zero", "has_positive_zero", "overflow_exponent", "significand_width", "underflow_exponent",
+]  # fmt: skip
 
 
 class FloatFacts(NamedTuple):

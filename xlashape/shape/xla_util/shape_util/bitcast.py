@@ -25,24 +25,13 @@ from xlashape.shape.xla_util.shape_util.make import make_shape_with_descending_l
 from xlashape.shape.xla_util.shape_util.sizes import elements_in
 
 __all__ = [
-    "BitcastDecomposition",
-    "BitcastDecompositionReshape",
-    "BitcastDecompositionTranspose",
-    "BitcastDecompositionTrt",
-    "ShapeEqualityDescriptor",
-    "align_layouts",
-    "decompose_bitcast",
-    "decompose_bitcast_to_trt",
-    "deduce_transpose_dimensions_for_bitcast",
-    "dimensions_unmodified_by_reshape",
-    "get_normalized_logical_transpose_shape",
-    "inserted_or_deleted_1_sized_dimensions",
-    "is_decomposable_bitcast",
-    "is_reshape_or_transpose_bitcast",
-    "reshape_is_bitcast",
-    "reshape_leaves_dimensions_unmodified",
+    "BitcastDecomposition", "BitcastDecompositionReshape", "BitcastDecompositionTranspose", "BitcastDecompositionTrt",
+    "ShapeEqualityDescriptor", "align_layouts", "decompose_bitcast", "decompose_bitcast_to_trt",
+    "deduce_transpose_dimensions_for_bitcast", "dimensions_unmodified_by_reshape",
+    "get_normalized_logical_transpose_shape", "inserted_or_deleted_1_sized_dimensions", "is_decomposable_bitcast",
+    "is_reshape_or_transpose_bitcast", "reshape_is_bitcast", "reshape_leaves_dimensions_unmodified",
     "transpose_is_bitcast",
-]
+]  # fmt: skip
 
 
 class ShapeEqualityDescriptor(NamedTuple):

@@ -32,20 +32,10 @@ from xlashape.shape.value.shape import (
 from xlashape.shape.xla_util.shape_util.elements import same_element_type, same_element_type_ignoring_fp_precision
 
 __all__ = [
-    "compatible",
-    "compatible_ignoring_element_type",
-    "compatible_ignoring_fp_precision",
-    "compatible_kind",
-    "dynamic_array_shape_is_compatible",
-    "dynamic_shape_is_compatible",
-    "equal",
-    "equal_ignoring_element_type",
-    "equal_ignoring_fp_precision",
-    "equal_structure",
-    "is_prefix",
-    "same_dimensions",
-    "same_rank",
-]
+    "compatible", "compatible_ignoring_element_type", "compatible_ignoring_fp_precision", "compatible_kind",
+    "dynamic_array_shape_is_compatible", "dynamic_shape_is_compatible", "equal", "equal_ignoring_element_type",
+    "equal_ignoring_fp_precision", "equal_structure", "is_prefix", "same_dimensions", "same_rank",
+]  # fmt: skip
 
 
 def same_rank(lhs: Shape, rhs: Shape) -> bool:

@@ -19,30 +19,13 @@ from xlashape.shape.value.shape import Layout, Shape
 from xlashape.shape.xla_util.shape_util._common import map_leaves, minor_to_major_of, on_array, reordered
 
 __all__ = [
-    "append_major_dimension",
-    "append_minor_dimension",
-    "copy_dynamic_dimensions",
-    "delete_dimension",
-    "delete_dimensions",
-    "drop_degenerate_dimensions",
-    "filter_dimensions",
-    "get_dimension",
-    "get_dimension_number",
-    "has_degenerate_dimensions",
-    "insert_dimension_at_index",
-    "insert_dimensions_at_index",
-    "is_effective_scalar",
-    "is_effectively_most_major_dimension",
-    "is_scalar",
-    "is_scalar_with_element_type",
-    "last_dim_is_minor_most",
-    "move_dim_to_major",
-    "permute_dimensions",
-    "permute_dimensions_ignoring_layout",
-    "prepend_major_dimension",
-    "reorder_logical_dimensions",
-    "true_num_dimensions",
-]
+    "append_major_dimension", "append_minor_dimension", "copy_dynamic_dimensions", "delete_dimension",
+    "delete_dimensions", "drop_degenerate_dimensions", "filter_dimensions", "get_dimension", "get_dimension_number",
+    "has_degenerate_dimensions", "insert_dimension_at_index", "insert_dimensions_at_index", "is_effective_scalar",
+    "is_effectively_most_major_dimension", "is_scalar", "is_scalar_with_element_type", "last_dim_is_minor_most",
+    "move_dim_to_major", "permute_dimensions", "permute_dimensions_ignoring_layout", "prepend_major_dimension",
+    "reorder_logical_dimensions", "true_num_dimensions",
+]  # fmt: skip
 
 
 def is_scalar(shape: Shape) -> bool:

@@ -10,21 +10,11 @@ from xlashape.shape.value.shape import Shape
 from xlashape.shape.xla_util.shape_util._common import map_leaves, on_array
 
 __all__ = [
-    "change_element_type",
-    "complex_component_shape",
-    "element_can_upcast",
-    "element_has_bit_width",
-    "element_is_complex",
-    "element_is_floating",
-    "element_is_integral",
-    "element_is_integral_with_bits",
-    "element_is_signed",
-    "has_primitive_type",
-    "higher_precision_element_type",
-    "same_element_type",
-    "same_element_type_ignoring_fp_precision",
-    "update_element_size_in_bits",
-]
+    "change_element_type", "complex_component_shape", "element_can_upcast", "element_has_bit_width",
+    "element_is_complex", "element_is_floating", "element_is_integral", "element_is_integral_with_bits",
+    "element_is_signed", "has_primitive_type", "higher_precision_element_type", "same_element_type",
+    "same_element_type_ignoring_fp_precision", "update_element_size_in_bits",
+]  # fmt: skip
 
 
 def element_type_of(shape: Shape) -> PrimitiveType:

@@ -23,35 +23,16 @@ from xlashape.shape.xla_util.shape_util._common import map_leaves, minor_to_majo
 from xlashape.shape.xla_util.shape_util.dimensions import permute_dimensions
 
 __all__ = [
-    "device_shape_is_host_shape",
-    "device_shape_to_host_shape",
-    "human_string",
-    "human_string_with_layout",
-    "make_buffer_shape",
-    "make_maybe_tuple_shape",
-    "make_nil",
-    "make_opaque_shape",
-    "make_program_shape",
-    "make_scalar_shape",
-    "make_shape",
-    "make_shape_with_dense_layout",
-    "make_shape_with_descending_layout",
-    "make_shape_with_descending_layout_and_same_physical_layout",
-    "make_shape_with_static_dimensions",
-    "make_shape_with_type",
-    "make_static_shape",
-    "make_token_shape",
-    "make_tuple_shape",
-    "make_validated_buffer_shape",
-    "make_validated_maybe_tuple_shape",
-    "make_validated_shape",
-    "make_validated_shape_with_dense_layout",
+    "device_shape_is_host_shape", "device_shape_to_host_shape", "human_string", "human_string_with_layout",
+    "make_buffer_shape", "make_maybe_tuple_shape", "make_nil", "make_opaque_shape", "make_program_shape",
+    "make_scalar_shape", "make_shape", "make_shape_with_dense_layout", "make_shape_with_descending_layout",
+    "make_shape_with_descending_layout_and_same_physical_layout", "make_shape_with_static_dimensions",
+    "make_shape_with_type", "make_static_shape", "make_token_shape", "make_tuple_shape", "make_validated_buffer_shape",
+    "make_validated_maybe_tuple_shape", "make_validated_shape", "make_validated_shape_with_dense_layout",
     "make_validated_shape_with_descending_layout",
-    "make_validated_shape_with_descending_layout_and_same_physical_layout",
-    "make_validated_tuple_shape",
-    "validate_shape",
-    "validate_shape_with_optional_layout",
-]
+    "make_validated_shape_with_descending_layout_and_same_physical_layout", "make_validated_tuple_shape",
+    "validate_shape", "validate_shape_with_optional_layout",
+]  # fmt: skip
 
 
 _Type = PrimitiveType | str | int

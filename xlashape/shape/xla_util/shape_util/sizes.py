@@ -22,26 +22,11 @@ from xlashape.shape.xla_util.layout_util import max_split_size
 from xlashape.shape.xla_util.shape_util._common import minor_to_major_of, require_tuple
 
 __all__ = [
-    "BufferSize",
-    "array_data_size",
-    "array_size",
-    "buffers_of",
-    "byte_size_of",
-    "byte_size_of_elements",
-    "byte_size_of_elements_recursive",
-    "byte_size_of_primitive_type",
-    "byte_size_of_tuple_index_table",
-    "byte_strides",
-    "element_size_in_bits",
-    "elements_in",
-    "elements_in_recursive",
-    "extent_product",
-    "is_zero_element_array",
-    "packed_factor_for_1d_interleaved_array",
-    "serialized_size",
-    "static_extent_product",
-    "unpacked_byte_strides",
-]
+    "BufferSize", "array_data_size", "array_size", "buffers_of", "byte_size_of", "byte_size_of_elements",
+    "byte_size_of_elements_recursive", "byte_size_of_primitive_type", "byte_size_of_tuple_index_table", "byte_strides",
+    "element_size_in_bits", "elements_in", "elements_in_recursive", "extent_product", "is_zero_element_array",
+    "packed_factor_for_1d_interleaved_array", "serialized_size", "static_extent_product", "unpacked_byte_strides",
+]  # fmt: skip
 
 
 def elements_in(shape: Shape) -> int:

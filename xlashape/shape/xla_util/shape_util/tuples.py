@@ -20,28 +20,11 @@ from xlashape.shape.value.shape_index import ShapeIndex
 from xlashape.shape.xla_util.shape_util._common import minor_to_major_of, on_array, require_tuple
 
 __all__ = [
-    "IndexedShape",
-    "append_shape_to_tuple",
-    "flatten_tuple_shape",
-    "for_each_index",
-    "for_each_leaf_shape",
-    "for_each_subshape",
-    "for_each_subshape_post_order",
-    "get_leaf_count",
-    "get_leaf_shapes",
-    "get_subshape",
-    "get_tuple_element_shape",
-    "index_is_valid",
-    "is_empty_tuple",
-    "is_leaf_index",
-    "is_nested_tuple",
-    "slice_tuple",
-    "subshape_count",
-    "try_get_subshape",
-    "tuple_element_count",
-    "update_dynamic_dimension",
-    "update_tuple_shape",
-]
+    "IndexedShape", "append_shape_to_tuple", "flatten_tuple_shape", "for_each_index", "for_each_leaf_shape",
+    "for_each_subshape", "for_each_subshape_post_order", "get_leaf_count", "get_leaf_shapes", "get_subshape",
+    "get_tuple_element_shape", "index_is_valid", "is_empty_tuple", "is_leaf_index", "is_nested_tuple", "slice_tuple",
+    "subshape_count", "try_get_subshape", "tuple_element_count", "update_dynamic_dimension", "update_tuple_shape",
+]  # fmt: skip
 
 
 class IndexedShape(FrozenValue):
