@@ -20,7 +20,8 @@ _PREFIX: Final = re.compile(
             # 2024-05-04T09:05:40.1234567Z, as CI prints it, and the time of docker and kubectl
             r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? ?",
             # 2020-05-04 09:05:40.719745: E    1578 tensorflow/compiler/xla/xla_client/xla_util.cc:76]
-            r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?:? (?:[A-Z]+ +)?(?:\d+ )?(?:[\w./\-]+:\d+\] ?)?",
+            # 2024-05-04 09:05:40,123 ERROR train.py:88:
+            r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)?:? (?:[A-Z]+ +)?(?:\d+ )?(?:[\w./\-]+:\d+[\]:] ?)?",
             # I0309 12:51:51.376826 140505975940928 run_docker.py:247], without the thread, or the letter alone
             r"^[IWEF](?:\d{4,8} \d\d:\d\d:\d\d(?:\.\d+)?(?: +\d+)?)? +[\w./\-<>]+:\d+\] ?",
             # ERROR 06-03 07:41:11 [core.py:1184], 2024-05-04 09:05:40,123 - train - ERROR -, [core.py:1184]

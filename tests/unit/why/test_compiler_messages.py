@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +153,70 @@ def test_a_kernel_that_needs_more_shared_memory_than_the_gpu_has(text: str) -> N
     assert [(each.name, each.bytes) for each in answer.stated] == [
         ("needed", 131_072), ("limit", 101_376), ("excess", 29_696),
     ]  # fmt: skip
+
+
+# -- messages that are not XLA's ------------------------------------------------------------
+
+PREFIXES = (
+    "", "[rank0]: ", "2026-11-02 10:11:12.345 ERROR train.py:88: ", "[rank3]: 2026-11-02 10:11:12,345 ERROR a/b.py:7: ",
+    "2026-11-02 10:11:12,345 - train - ERROR - ", "> ", "(train pid=12, ip=10.0.0.1) ", "E1102 10:11:12.345678 99 f.py:3] ",
+)  # fmt: skip
+UNITS = {"KiB": 10, "MiB": 20, "GiB": 30}
+
+
+def sizes(count: int) -> list[tuple[str, int]]:
+    """Sizes as NumPy and PyTorch write them, and their bytes."""
+    drawn = random.Random(7)
+    made = [(drawn.choice([*UNITS]), drawn.randrange(100, 99_999)) for _ in range(count)]
+    return [(f"{number / 100:.2f} {unit}", round(number / 100 * (1 << UNITS[unit]))) for unit, number in made]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_requests_of_numpy_and_pytorch_are_read(prefix: str) -> None:
+    for (needed, needed_bytes), (whole, whole_bytes), (free, free_bytes) in zip(
+        sizes(9), sizes(20)[9:], sizes(33)[20:], strict=False
+    ):
+        numpy = f"{prefix}numpy.core._exceptions._ArrayMemoryError: Unable to allocate {needed} for an array with shape (7, 3) and data type float32"
+        answer = xs.why(numpy)
+        assert [(each.name, each.bytes) for each in answer.stated] == [("requested", needed_bytes)]
+        assert "for an array of shape (7, 3) and type float32." in " ".join(answer.headline().split())
+        for torch in (
+            f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {needed}. GPU 1 has a total capacity of {whole} of "
+            f"which {free} is free. Process 7 has 3.00 GiB memory in use.",
+            f"RuntimeError: CUDA out of memory. Tried to allocate {needed} (GPU 1; {whole} total capacity; 3.00 GiB already "
+            f"allocated; {free} free; 4.00 GiB reserved in total by PyTorch)",
+        ):
+            found = xs.why(prefix + torch)
+            stated = {each.name: each.bytes for each in found.stated}
+            assert stated == {"requested": needed_bytes, "capacity": whole_bytes, "free": free_bytes}
+            assert found.headline().startswith("PyTorch asked GPU 1 for ")
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc", "A C++ program"),
+        ("Killed", "The process was killed"),
+        ("./run.sh: line 3:  4711 Killed                  python train.py", "The process was killed"),
+        ("Process finished with exit code 137 (interrupted by signal 9: SIGKILL)", "The process was killed"),
+        ("Last State: Terminated, Reason: OOMKilled", "The process was killed"),
+        ("Out of memory: Killed process 4711 (python) total-vm:99kB", "The process was killed"),
+    ],
+)
+def test_ends_of_processes_are_told_by_their_kind(prefix: str, text: str, said: str) -> None:
+    answer = xs.why(prefix + text)
+    assert answer.headline().startswith(said)
+    assert "states no size" in " ".join(answer.headline().split()) or "does not say how much" in " ".join(
+        answer.headline().split()
+    )
+    assert not answer.stated and len(answer) == 0
+
+
+def test_what_xla_says_beside_them_counts() -> None:
+    xla = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 3221225472 bytes."
+    assert xs.why(f"{xla}\nKilled").stated == xs.why(xla).stated
+    line = "%n = f32[4]{0} negate(f32[4]{0} %p)"
+    assert [each.name for each in xs.cost(f"{line}\nKilled")] == ["n"]
+    with pytest.raises(xs.errors.XlashapeError):
+        xs.why("The witness was Killed yesterday.")

@@ -1,5 +1,6 @@
 """Messages of compilers that state what a kernel or a change of sharding takes: XLA's for TPUs and of its partitioner,
-ptxas and Triton for GPUs. The shapes in such a message are not what ran out, so they are not explained.
+ptxas and Triton for GPUs. The shapes in such a message are not what ran out, so they are not explained. And messages
+about memory that are not XLA's, in texts that hold nothing of XLA.
 
     scoped memory      "Scoped allocation with size SIZE and limit SIZE exceeded scoped vmem limit by SIZE" (E1001)
     without sizes      "Ran out of memory in memory space vmem", and labels without sizes
@@ -7,6 +8,11 @@ ptxas and Triton for GPUs. The shapes in such a message are not what ran out, so
     shared memory      ptxas: "uses too much shared data (0x1a000 bytes, 0xc000 max)"; Triton: "out of resource: shared
                        memory, Required: 131072, Hardware limit: 101376"; XLA: "Shared memory size limit exceeded:
                        requested 98304, available: 49152"
+    PyTorch            "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 79.15 GiB of which
+                       1.02 GiB is free", and its older wording "(GPU 0; 79.15 GiB total capacity; …; 1.02 GiB free; …)"
+    NumPy              "Unable to allocate 3.00 GiB for an array with shape (1024, 786432) and data type float32"
+    C++                "std::bad_alloc"
+    a killed process   "Killed", "exit code 137", "OOMKilled", "Out of memory: Killed process 12"
 """
 
 from __future__ import annotations
@@ -18,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from xlashape.base.math import byte_text, ceil_div, counted
 from xlashape.errors import XlashapeError
 from xlashape.limits import spend
-from xlashape.reports.oom_text import SIZE_PATTERN, ReportedAmount, ReportedTotals, parse_size, read_report
+from xlashape.reports.oom_text import SIZE_PATTERN, ReportedAmount, ReportedTotals, is_report, parse_size, read_report
 from xlashape.reports.text import cut_middle
 from xlashape.shape import Shape, Target
 
@@ -28,6 +34,23 @@ if TYPE_CHECKING:
 _MOST_MESSAGES: Final = 100
 _SHOWN: Final = 5
 _NAME_LENGTH: Final = 80
+_AMOUNT: Final = r"\d{1,15}(?:\.\d{0,15})?\s?(?:[KMGTPE]i?B|bytes)"
+_PYTORCH: Final = re.compile(
+    rf"\b(?:CUDA|HIP|XPU|MPS)\s+out\s+of\s+memory\.\s+Tried\s+to\s+allocate\s+(?P<needed>{_AMOUNT})"
+    rf"(?:\.\s+GPU\s+(?P<gpu>\d+)\s+has\s+a\s+total\s+capacity\s+of\s+(?P<whole>{_AMOUNT})\s+of\s+which\s+(?P<free>{_AMOUNT})"
+    rf"\s+is\s+free|\s+\(GPU\s+(?P<gpu_>\d+);\s+(?P<whole_>{_AMOUNT})\s+total\s+capacity;[^)]{{0,200}}?(?P<free_>{_AMOUNT})\s+free)?"
+)
+_NUMPY: Final = re.compile(
+    rf"Unable\s+to\s+allocate\s+(?P<needed>{_AMOUNT})\s+for\s+an\s+array\s+with\s+shape\s+(?P<shape>\([\d,\s]{{0,400}}\))"
+    r"\s+and\s+data\s+type\s+(?P<type>[^\s'\"]{1,40})"
+)
+_BAD_ALLOC: Final = re.compile(r"\bstd::bad_alloc\b")
+_KILLED: Final = re.compile(
+    r"^[^\n]{0,200}\bKilled(?:$|:? 9\b|\s+python)|\bexit(?:ed)?\s+(?:with\s+)?(?:code|status)\s*:?\s*137\b|\bOOMKilled\b|\bSIGKILL\b"
+    r"|\boom-kill|[Oo]ut\s+of\s+memory:\s+Kill(?:ed)?\s+process",
+    re.MULTILINE,
+)
+_OF_XLA: Final = re.compile(r"\b(?:pred|[sufc]\d{1,3}|bf16|f8\w{1,12})\[[\d,<=?]*\]|\bHLO\b|HloModule")
 _VMEM: Final = {
     "v2": 16 << 20,
     "v3": 16 << 20,
@@ -79,7 +102,7 @@ def read_messages(cleaned: str, target: Target | None = None) -> Messages | None
     'k.3 (custom-call) needs 21.50 MiB of scoped VMEM; the limit is 16.00 MiB, 5.50 MiB too little.'
     """
     scoped = _scoped(cleaned, _VMEM.get(target.generation) if target is not None else None)
-    return scoped or _remats(cleaned) or _shared(cleaned) or _without_sizes(cleaned)
+    return scoped or _remats(cleaned) or _shared(cleaned) or _without_sizes(cleaned) or _of_others(cleaned)
 
 
 def _scoped(cleaned: str, vmem: int | None) -> Messages | None:
@@ -237,6 +260,58 @@ def _without_sizes(cleaned: str) -> Messages | None:
     if any(row.detail for row in rows):
         said.append("The shapes in a label are those of operands and results, not of what was allocated.")
     return Messages(tuple(said), tuple(rows), ReportedTotals(space[1], "", "", ""))
+
+
+def _of_others(cleaned: str) -> Messages | None:
+    """The message of another program about memory, where nothing in the text is of XLA."""
+    torch, numpy = _PYTORCH.search(cleaned), _NUMPY.search(cleaned)
+    is_bad, is_killed = _BAD_ALLOC.search(cleaned) is not None, _KILLED.search(cleaned) is not None
+    if not (torch or numpy or is_bad or is_killed) or _OF_XLA.search(cleaned) or is_report(cleaned):
+        return None
+    if torch is not None:
+        texts = [torch[name] or torch[f"{name}_"] or "" for name in ("whole", "free")]
+        needed, whole, free = [_size_of(text) for text in (torch["needed"], *texts)]
+        there = "" if free is None or whole is None else f": {binary_text(free)} of {binary_text(whole)} were free"
+        said = (
+            f"PyTorch asked GPU {torch['gpu'] or torch['gpu_'] or ''} for {binary_text(needed or 0)}{there}.".replace(
+                "  ", " "
+            ),
+            "The message is PyTorch's and names no array: torch.cuda.memory_summary() says what holds the memory.",
+        )
+        stated = (("requested", torch["needed"], needed), ("capacity", texts[0], whole), ("free", texts[1], free))
+        rows = [ReportedAmount("GPU memory", what, text, size) for what, text, size in stated if text]
+        return Messages(said, tuple(rows))
+    if numpy is not None:
+        size = _size_of(numpy["needed"])
+        shape = " ".join(numpy["shape"].split())
+        said = (
+            f"NumPy asked for {binary_text(size or 0)}, for an array of shape {shape} and type {numpy['type'].rstrip('.')}.",
+            "It is the host's own memory that ran out, not a device's.",
+        )
+        return Messages(said, (ReportedAmount("host memory", "requested", numpy["needed"], size),))
+    if is_bad:
+        return Messages(
+            (
+                "A C++ program got no memory from the host (std::bad_alloc); the text does not say how much it asked for.",
+                "It is the host's own memory that ran out, not a device's.",
+            ),
+            (),
+        )
+    return Messages(
+        (
+            "The process was killed (signal 9), as Linux and container systems do where the host's memory runs out; the "
+            "text states no size.",
+            "A device that runs out of memory does not end a process so. The kernel's log, or the limit of the container, "
+            "tells whether it was memory.",
+        ),
+        (),
+    )
+
+
+def _size_of(text: str) -> int | None:
+    """The bytes of a size such as `2.50 GiB` or `144. MiB`; None for no text."""
+    number, unit = (*text.replace("bytes", "B").split(), "")[:2] if " " in text else (text, "")
+    return parse_size(number.removesuffix(".") + unit) if text else None
 
 
 def _first(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
