@@ -1,7 +1,7 @@
 """Training steps for 8 devices whose weights are divided and whose activations are not said to be, each with the same
 step whose activations are divided along the batch: `python tests/proof/batches.py > FILE` prints a line of JSON for
-each, with the modules that XLA made of both. It needs JAX 0.8 or newer; tests/with_jax/test_batches.py compares what the
-report `collectives` promises with what the change removes.
+each, with the modules that XLA made of both. It needs JAX 0.8 or newer; tests/with_jax/test_batches.py compares what
+the report `collectives` promises with what the change removes.
 """
 
 import base64

@@ -17,6 +17,7 @@ The files. Each imports only from those above it:
     parts.py         collectives of whose result each device uses a part alone
     pairs.py         how an array is divided before and after a collective
     loops.py         what an iteration of a loop does with a value
+    batches.py       activations that are divided as the weights are, and not along the batch
     findings.py      what sends more than it has to, and what removes that
     rematerialized.py  which pairs of shardings XLA cannot turn into each other without gathering the array
     answer.py        `Collectives`, the answer: its rows, and the declaration of their columns
