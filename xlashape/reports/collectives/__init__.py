@@ -16,6 +16,7 @@ The files. Each imports only from those above it:
     schedule.py      what the schedule puts between the begin and the end of an asynchronous collective
     parts.py         collectives of whose result each device uses a part alone
     pairs.py         how an array is divided before and after a collective
+    batches.py       whole batches, which arguments have divided
     loops.py         what an iteration of a loop does with a value
     batches.py       activations that are divided as the weights are, and not along the batch
     findings.py      what sends more than it has to, and what removes that
