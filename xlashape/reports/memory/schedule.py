@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 
 from xlashape.base.math import product
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
-from xlashape.hlo.kind import Kind
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.opcode import Opcode
@@ -168,35 +167,23 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
     """An order of a computation's instructions that keeps little memory alive."""
     instructions = computation.instructions
     count = len(instructions)
-    size_of: dict[Kind, int] = {}
-    sizes: list[int] = []
-    left: list[int] = []
-    """For each instruction, how many of its users have not run."""
-    waits: list[int] = []
-    """For each instruction, how many others it waits for; -1 once it has run."""
-    operands_of: list[Sequence[int]] = []
-    followers_of: list[list[int]] = []
+    kinds = [each.kind for each in instructions]
+    size_of = {kind: 0 if _is_free(kind.row) else leaf_bytes(kind.shape) for kind in set(kinds)}
+    sizes = [size_of[kind] for kind in kinds]
+    operands_of = [[operand.index for operand in each.operands] for each in instructions]
+    operands_of = [list(dict.fromkeys(operands)) if len(operands) > 1 else operands for operands in operands_of]
+    followers_of = [[user.index for user in each.users] for each in instructions]
     """For each instruction, those that use it, then those that wait for it without using it."""
+    left = list(map(len, followers_of))
+    """For each instruction, how many of its users have not run."""
+    waits = list(map(len, operands_of))
+    """For each instruction, how many others it waits for; -1 once it has run."""
     controlled: list[tuple[int, int]] = []
     for index, each in enumerate(instructions):
-        kind = each.kind
-        size = size_of.get(kind)
-        if size is None:
-            size = size_of[kind] = 0 if _is_free(kind.row) else leaf_bytes(each.shape)
-        sizes.append(size)
-        operands = [operand.index for operand in each.operands]
-        if len(operands) > 1:
-            operands = list(dict.fromkeys(operands))
-        operands_of.append(operands)
-        followers = [user.index for user in each.users]
-        followers_of.append(followers)
-        left.append(len(followers))
-        waiting = len(operands)
         if each.control_predecessors:
-            others = {other.index for other in each.control_predecessors}.difference(operands)
+            others = {other.index for other in each.control_predecessors}.difference(operands_of[index])
             controlled += [(other, index) for other in others]
-            waiting += len(others)
-        waits.append(waiting)
+            waits[index] += len(others)
     users_of = followers_of
     if controlled:
         users_of = [list(each) for each in followers_of]
