@@ -63,8 +63,15 @@ def copied_bytes(module: HloModule) -> Iterator[tuple[HloInstruction, int]]:
     """
     movers = list(movers_of(module))
     times = executions(Flow(module)).times if movers else {}
+    known: dict[tuple[object, ...], int] = {}
     for mover in movers:
-        yield mover.row, moved_by(mover, times[mover.row.computation]).total or 0
+        row = mover.row
+        of = times[row.computation]
+        # By what it is and what it moves, unless a fusion moves it: a model has few that are not alike.
+        key = (row, of) if mover.is_fusion else (row.kind, of, *[operand.kind for operand in row.operands])
+        if key not in known:
+            known[key] = moved_by(mover, of).total or 0
+        yield row, known[key]
 
 
 class Executions(NamedTuple):

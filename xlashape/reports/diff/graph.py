@@ -31,6 +31,18 @@ class Numbers(dict[Hashable, int]):
         return number
 
 
+class _Twins(dict[Kind, Kind]):
+    """Kind of a module → the kind of the first module with the same bytes; the kind itself where there is none."""
+
+    def __init__(self, first: HloModule | None) -> None:
+        self._first = first
+
+    def __missing__(self, kind: Kind) -> Kind:
+        found = self._first.kinds.find(kind.data) if self._first else None
+        twin = self[kind] = found or kind
+        return twin
+
+
 class Computation:
     """A computation. Instructions are numbered in the order of the module."""
 
@@ -159,10 +171,10 @@ class Computation:
     def contents(self, contents: Sequence[int]) -> int:
         """A number of all that counts of the computation, in the order of the module. `contents` has those of the
         computations that it calls."""
-        side, numbers, called, predecessors = self.side, self.side.numbers, self.called, self.predecessors
+        twins, numbers, called, predecessors = self.side.twins, self.side.numbers, self.called, self.predecessors
         parts: list[Hashable] = ["contents", self.hlo.execution_thread or "main", self.root]
         for each in self.instructions:
-            part: tuple[Any, ...] = (side.twin(each.kind), each.number, *[operand.index for operand in each.operands])
+            part: tuple[Any, ...] = (twins[each.kind], each.number, *[operand.index for operand in each.operands])
             if each.index in called or each.index in predecessors:
                 calls = tuple([contents[target] for target in called.get(each.index, ())])
                 part += calls, predecessors.get(each.index)
@@ -178,8 +190,8 @@ class Side:
         self.module = module
         self.numbers = numbers
         self.locals = Locals(module, Counted())
-        self._first = first if first and list(first.module.head.payloads) == list(module.head.payloads) else None
-        self._twins: dict[Kind, Kind] = {}
+        is_alike = first is not None and list(first.module.head.payloads) == list(module.head.payloads)
+        self.twins = _Twins(first.module if first and is_alike else None)
         self._op_names: dict[bytes, str] = {}
         self.computations = [Computation(self, each) for each in module.computations]
         self.entry = self.computations[module.entry.index]
@@ -199,23 +211,18 @@ class Side:
         self._digests: dict[int, int] = first._digests if first else {}
         self._like: defaultdict[Hashable, set[int]] = first._like if first else defaultdict(set)
         """How many instructions of each opcode a computation has → the contents of all such computations."""
+        seen = set[int]()
         for index in self.order:
             if self.callers[index] or index != self.entry.index:
-                self.contents[index] = self.computations[index].contents(self.contents)
-                self._like[self.computations[index].opcodes].add(self.contents[index])
+                contents = self.contents[index] = self.computations[index].contents(self.contents)
+                if contents not in seen:
+                    seen.add(contents)
+                    self._like[self.computations[index].opcodes].add(contents)
 
     @cached_property
     def measures(self) -> ModuleMeasures:
         """What the instructions of the module cost."""
         return ModuleMeasures(self.module)
-
-    def twin(self, kind: Kind) -> Kind:
-        """The kind of the first side with the same bytes as a kind of this one; `kind` itself where there is none."""
-        twin = self._twins.get(kind)
-        if twin is None:
-            found = self._first.module.kinds.find(kind.data) if self._first else None
-            twin = self._twins[kind] = found or kind
-        return twin
 
     def digest(self, index: int) -> int:
         """A number of a computation: equal for computations that are equal but for the order of
@@ -274,7 +281,7 @@ def are_equal(one: Side, other: Side) -> bool:
     kinds = [Counter[Kind](), Counter[Kind]()]
     for side, found in zip(both, kinds, strict=True):
         for kind, count in Counter([i.kind for each in side.computations for i in each.instructions]).items():
-            found[side.twin(kind)] += count
+            found[side.twins[kind]] += count
     unlike = {
         kind
         for kind in {*kinds[0], *kinds[1]}
@@ -288,7 +295,7 @@ def are_equal(one: Side, other: Side) -> bool:
                     side.locals.of(i).digest
                     for each in side.computations
                     for i in each.instructions
-                    if side.twin(i.kind) in unlike
+                    if side.twins[i.kind] in unlike
                 ]
             )
             for side in both

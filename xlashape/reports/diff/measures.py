@@ -96,7 +96,7 @@ class ShapeSizes:
 class ModuleMeasures:
     """The measures of a module's instructions, in the order of its computations and their instructions."""
 
-    __slots__ = ("_buffers", "_costs", "_known", "_sizes", "donated", "executed", "of", "times", "unknown")
+    __slots__ = ("_applied", "_buffers", "_costs", "_known", "_sizes", "donated", "executed", "of", "times", "unknown")
 
     def __init__(self, module: HloModule) -> None:
         self._sizes = ShapeSizes()
@@ -105,6 +105,8 @@ class ModuleMeasures:
         """The indices of the computations that are executed instruction by instruction."""
         self.donated = self._buffers.donated
         self._known: dict[tuple[bool, bool, int], dict[tuple[object, int], Measures]] = defaultdict(dict)
+        self._applied: dict[int, list[Measures]] = {}
+        """The measures of computations that are applied to elements, by their list of classes; equal ones share it."""
         self._costs = _costs(module)
         times = self._costs.times if self._costs else {}
         self.times = {computation.index: count for computation, count in times.items()}
@@ -164,6 +166,8 @@ class ModuleMeasures:
             return [self._measured(each, is_executed, 0, NO_TRAFFIC, 1) for each in instructions]
         classes = self._costs.classes[computation]
         flops, runs = self._costs.flops.get(computation, {}), self.times.get(computation.index, 1)
+        if not flops and id(classes) in self._applied:
+            return list(self._applied[id(classes)])
         if None in flops.values():
             unknown.update([(computation.index, i) for i, number in enumerate(classes) if flops[number] is None])
         known = self._known[is_executed, computation is computation.module.entry, runs]
@@ -174,7 +178,10 @@ class ModuleMeasures:
                 traffic = self._costs.traffic.get(number, NO_TRAFFIC)
                 known[key] = self._measured(instruction, is_executed, min(key[1], INT64_MAX), traffic, runs)
             of_class[number] = known[key]
-        return [of_class[number] for number in classes]
+        rows = [of_class[number] for number in classes]
+        if not flops:
+            self._applied[id(classes)] = list(rows)
+        return rows
 
     def _count_fused_collectives(self, module: HloModule) -> None:
         """Takes away the collectives of fusions that are parts of others: that of a TPU stands in several fusions."""

@@ -11,6 +11,9 @@ def unchanged(a: Computation, b: Computation) -> list[int]:
     """For each instruction of a, the instruction of b that is the same and has the same operands and users; -1 for
     none. An instruction with another user has -1 too: its place may be that of an instruction that is alike.
     """
+    contents = a.side.contents[a.index]
+    if contents and contents == b.side.contents[b.index]:
+        return list(range(a.size))
     places = _places(a, b)
     found = [j if j >= 0 and _is_same(a, i, b, j, places) else -1 for i, j in enumerate(places)]
     of_b = {j: i for i, j in enumerate(found) if j >= 0}
@@ -27,7 +30,7 @@ def _is_same(a: Computation, i: int, b: Computation, j: int, places: list[int]) 
     """Whether two instructions of one place are the same, and so are the places of their operands."""
     one, other = a.instructions[i], b.instructions[j]
     if (
-        one.kind is not b.side.twin(other.kind)
+        one.kind is not b.side.twins[other.kind]
         or [places[x.index] for x in one.operands] != [y.index for y in other.operands]
         or one.number != other.number
         or (i == a.root) != (j == b.root)
@@ -48,7 +51,7 @@ def _places(a: Computation, b: Computation) -> list[int]:
     """
     if a.size == b.size:
         return list(range(a.size))
-    kinds_a, kinds_b = [each.kind for each in a.instructions], [b.side.twin(each.kind) for each in b.instructions]
+    kinds_a, kinds_b = [each.kind for each in a.instructions], [b.side.twins[each.kind] for each in b.instructions]
     least = min(a.size, b.size)
     head = next((n for n in range(least) if kinds_a[n] is not kinds_b[n]), least)
     tail = next((n for n in range(least - head) if kinds_a[-1 - n] is not kinds_b[-1 - n]), least - head)
