@@ -25,6 +25,7 @@ import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from weakref import WeakSet
 
 from xlashape.errors import InvalidArgumentError, PermissionDeniedError, UnauthenticatedError
 from xlashape.proto import services
@@ -104,7 +105,9 @@ def http_context(config: Config) -> ssl.SSLContext:
 
 
 class _FollowingContext(ssl.SSLContext):
-    """An SSLContext that uses the current content of the files for each new connection."""
+    """An SSLContext that uses the current content of the files for each new connection, up to the number of connections
+    that there may be. uvicorn counts a connection only after its handshake, and one takes 270 KB from its start on.
+    """
 
     def __new__(cls, config: Config) -> _FollowingContext:
         del config  # SSLContext.__new__ takes the protocol in this place
@@ -114,11 +117,18 @@ class _FollowingContext(ssl.SSLContext):
         self._config = config
         self._files = _files(config)
         self._current = _http_context(config)
+        self._open: WeakSet[ssl.SSLObject] = WeakSet()
 
     def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
-        """The TLS of a new connection. asyncio calls this for each connection that it accepts."""
+        """The TLS of a new connection. asyncio calls this for each connection that it accepts, and closes it if this
+        raises OSError.
+        """
+        if len(self._open) >= self._config.max_connections:
+            raise ConnectionRefusedError("there are too many connections")
         self._current = self._files.renewed(lambda: _http_context(self._config)) or self._current
-        return self._current.wrap_bio(*arguments, **options)
+        made = self._current.wrap_bio(*arguments, **options)
+        self._open.add(made)
+        return made
 
 
 def _http_context(config: Config) -> ssl.SSLContext:
