@@ -19,6 +19,7 @@ from xlashape.hlo.flow import Flow, Role, Value, ValueUse
 from xlashape.hlo.ops.operation import Movement, ResultSource
 from xlashape.limits import spend
 from xlashape.reports.copies.movers import Mover, array_or_none, bytes_written, layout_of, relayouts
+from xlashape.reports.copies.old_values import old_value
 from xlashape.reports.memory.plan import SPACES
 from xlashape.shape import Layout, Shape, ShapeIndex
 from xlashape.shape.xla_util import shape_util
@@ -497,7 +498,7 @@ def _collision(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
     others = [use for use in flow.uses(*source) if use.user is not mover.row]
     other = next((use_text(use) for use in others), None)
     if is_entry_parameter(source.instruction):
-        return _copied_parameter(flow, ends, writer, outputs, other)
+        return _copied_parameter(flow, ends, writer, outputs)
     if source.instruction.opcode == Opcode.CONSTANT:
         taker = overwritten or taker_text(ends)
         text = f"{where} cannot be overwritten, and {taker or 'a user'} needs memory of its own."
@@ -511,6 +512,9 @@ def _collision(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
     if carries:
         by = use_text(carries[0])
         return _inserted(by, f"{where} would have to be in the memory of {by}.", _ADVICE[carries[0].role.value])
+    first = flow.source(source.instruction.operands[0])[0] if source.instruction.opcode == Opcode.COPY else source
+    if is_entry_parameter(first.instruction) and first.instruction.number in flow.donated:
+        return _copied_donation(flow, first.instruction, ends)
     if writer is not None:
         reason, advice = (f", and {other} reads it", _READ_BEFORE) if other else ("", "")
         return _inserted(overwritten, f"{overwritten} would overwrite what {where} made{reason}.", advice)
@@ -531,25 +535,23 @@ def _is_loop(caller: HloInstruction) -> bool:
     return caller.kind.row.source is ResultSource.STATE
 
 
-def _copied_parameter(
-    flow: Flow, ends: Ends, writer: ValueUse | None, outputs: list[ValueUse], other: str | None
-) -> CopyCause:
+def _copied_parameter(flow: Flow, ends: Ends, writer: ValueUse | None, outputs: list[ValueUse]) -> CopyCause:
     """The cause of a copy of an argument of the module that keeps its layout. writer: the use that would overwrite the
-    argument; outputs: its uses as outputs; other: another use, in words.
+    argument; outputs: its uses as outputs.
     """
     where = source_text(ends)
-    number = ends.source.instruction.number
-    taker = output_text(flow.donated[number]) if number in flow.donated else None
+    parameter = ends.source.instruction
+    number = parameter.number
+    if number in flow.donated:
+        return _copied_donation(flow, parameter, ends)
     if writer is not None:
         by = user_text(writer.user)
-        need = f"{other or taker} needs it too" if taker else "it is not donated"
-        advice = _READ_BEFORE if taker and other else ""
-        return _inserted(by, f"{where} is copied: {by} would overwrite it, and {need}.", advice)
-    if taker is not None:
-        need = f" while {taker_text(ends)} needs it" if ends.uses else ""
-        is_read = any(use.role is Role.OPERAND for use in ends.uses)
-        advice = _READ_BEFORE if is_read else _RETURN_ONCE if outputs else ""
-        return _inserted(taker, f"{where} is donated, and {taker} would overwrite it{need}.", advice)
+        old = old_value(flow, parameter, writer.user) if _is_first_output(flow, parameter, writer.user) else None
+        text = f"{where} is copied: {by} would overwrite it, and it is not donated"
+        if old is None:
+            return _inserted(by, f"{text}.")
+        more = f"donated alone it is copied too, for {user_text(old.reader)}, which reads the old value"
+        return _inserted(by, f"{text}; {more}.", f"donate it, and {old.advice}")
     if outputs:
         by = output_text(outputs[0].at)
         text = f"{where} is {by}: it is not donated, so an output cannot have its memory."
@@ -560,6 +562,31 @@ def _copied_parameter(
         return _inserted(use_text(branch), text, _ADVICE["branch"])
     by = taker_text(ends)
     return _inserted(by or None, f"{where} is copied for {by or 'its user'}, and is not donated.")
+
+
+def _is_first_output(flow: Flow, parameter: HloInstruction, made: HloInstruction) -> bool:
+    """Whether JAX gives the memory of a parameter, donated alone, to what an instruction makes."""
+    leaves = shape_util.get_leaf_shapes(flow.module.entry.root.shape)
+    alike = [tuple(each.index) for each in leaves if shape_util.compatible(each.shape, parameter.shape)]
+    first = next((index for index in alike if index not in flow.taken), None)
+    return first is not None and flow.source(flow.module.entry.root, first)[0].instruction is made
+
+
+def _copied_donation(flow: Flow, parameter: HloInstruction, ends: Ends) -> CopyCause:
+    """The cause of a copy of a donated argument, or of a copy of such a copy."""
+    output = flow.donated[parameter.number]
+    where, taker = parameter_text(parameter), output_text(output)
+    made = flow.source(flow.module.entry.root, output)[0].instruction
+    old = old_value(flow, parameter, made)
+    if old is not None:
+        text = f"{where} is donated, and {user_text(made)} writes {taker} in its memory; {user_text(old.reader)} reads"
+        again = ", to compute the new value again" if old.computes_again else ""
+        return _inserted(taker, f"{text} the old value{again}, and nothing orders it before.", old.advice)
+    need = f" while {taker_text(ends)} needs it" if ends.uses else ""
+    is_read = any(use.role is Role.OPERAND for use in ends.uses)
+    is_returned = any(use.role is Role.OUTPUT for use in ends.uses)
+    advice = _RETURN_ONCE if is_returned and not is_read else ""
+    return _inserted(taker, f"{where} is donated, and {taker} would overwrite it{need}.", advice)
 
 
 def _element_of_state(flow: Flow, source: Value) -> Value | None:

@@ -34,6 +34,7 @@ from xlashape.reports.copies.causes import (
     output_text,
 )
 from xlashape.reports.copies.movers import Mover, array_or_none, layout_of
+from xlashape.reports.copies.old_values import comes_before
 from xlashape.reports.donating import how_to_donate
 from xlashape.shape import Layout, Shape, ShapeIndex
 from xlashape.shape.xla_util import shape_util
@@ -396,7 +397,7 @@ def _and_donation(flow: Flow, mover: Mover, ends: Ends, edits: tuple[Edit, ...],
         is_exact = False
     others = [use for use in flow.uses(parameter) if use.user is not mover.row]
     if len(others) > _MOST_OTHERS or not all(
-        _is_copied_out(flow, use) or _comes_before(use.user, lands[0].user) for use in others
+        _is_copied_out(flow, use) or comes_before(use.user, lands[0].user) for use in others
     ):
         return None  # another use may read the argument after it is overwritten: XLA copies it nevertheless
     return Removal((*edits, _donation(parameter, output)), is_exact and len(ends.uses) == 1)
@@ -405,23 +406,6 @@ def _and_donation(flow: Flow, mover: Mover, ends: Ends, edits: tuple[Edit, ...],
 def _is_copied_out(flow: Flow, use: ValueUse) -> bool:
     """Whether a user of an argument is a copy of it that is an output."""
     return use.user.opcode == Opcode.COPY and all(each.role is Role.OUTPUT for each in flow.uses(use.user))
-
-
-def _comes_before(first: HloInstruction, then: HloInstruction) -> bool:
-    """Whether the instruction `then` needs the result of `first`, so that `first` is executed before. False where the
-    search takes too long."""
-    pending, seen = [then], {then}
-    for _ in range(_MOST_STEPS):
-        if not pending:
-            return False
-        spend(1)
-        for operand in pending.pop().operands:
-            if operand is first:
-                return True
-            if operand not in seen:
-                seen.add(operand)
-                pending.append(operand)
-    return False
 
 
 class _Group(NamedTuple):
