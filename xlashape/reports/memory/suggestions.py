@@ -32,7 +32,7 @@ from xlashape.errors import XlashapeError
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.module_proto.stack_frames import Frame
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import ResultSource
+from xlashape.hlo.ops.operation import ReadPattern, ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.reports.memory.dimensions import Followed
 from xlashape.reports.memory.donations import Aliases, Donation, Donations
@@ -53,6 +53,8 @@ _AGAIN: Final = re.compile(r"transpose\(|checkpoint|remat")
 """Parts of the names of operations of a backward pass, and of operations that are already computed again."""
 _NEVER_FUSED: Final = (Opcode.DOT, Opcode.CONVOLUTION, Opcode.CUSTOM_CALL)
 """Of what computes large arrays, what every compiler gives an array of its own."""
+_RESHAPES: Final = ("merge", "split", "reshape")
+"""The kinds of other dimensions for the same elements."""
 _LOOP: Final = re.compile(r"/while/body/")
 _BEFORE: Final = "; not known: which temporaries XLA's optimizations leave"
 
@@ -366,14 +368,17 @@ class _Suggestions:
         return max(_totals(self._plan, sizes))
 
     def _padding(self) -> Iterator[MemorySuggestion]:
-        """Other layouts of values that tiles pad at the peak."""
+        """Other layouts of values that tiles pad at the peak; other dimensions where that changes no meaning."""
         plan = self._plan
         for life in self._at_peak:
             value = plan.lives.values[life]
             shape = plan.values.place(value).shape
             if shape is None or shape.is_tuple or shape.layout is None or not shape.layout.tiles:
                 continue
-            advice = next((each for each in why(shape).suggestions if each.is_lossless and each.saved_bytes > 0), None)
+            instruction = plan.values.place(value).instruction
+            keeps_dimensions = instruction is None or not _may_be_reshaped(instruction)
+            lossless = [each for each in why(shape).suggestions if each.is_lossless and each.saved_bytes > 0]
+            advice = next((each for each in lossless if not (keeps_dimensions and each.kind in _RESHAPES)), None)
             if advice is not None:
                 name = plan.values.place(value).name
                 new_peak = self._peak_without(life, min(advice.saved_bytes, plan.values.sizes[value]))
@@ -505,6 +510,31 @@ def _is_not_computed(instruction: HloInstruction) -> bool:
         return all(each.opcode in _CHEAP for each in instruction.called_computations[0].instructions)
     row = operation_of(instruction.opcode)
     return row.source is not ResultSource.COMPUTED or row.has_effect or row.opcode in _CHEAP
+
+
+def _may_be_reshaped(instruction: HloInstruction) -> bool:
+    """Whether a value may have other dimensions and the program means the same: all that is computed from it takes each
+    element alone, all elements together, or reshapes it, up to what the program returns."""
+    pending, seen = [instruction], {instruction}
+    while pending:
+        for user in pending.pop().users:
+            if user in seen or user.opcode in (Opcode.RESHAPE, Opcode.BITCAST):
+                continue
+            row = operation_of(user.opcode)
+            seen.add(user)
+            if user.opcode == Opcode.REDUCE and len(user.kind.dimensions) == user.operands[0].shape.rank:
+                continue
+            if user.opcode == Opcode.FUSION and user.called_computations:
+                fused = user.called_computations[0].parameters
+                pending += [one for one, operand in zip(fused, user.operands, strict=False) if operand in seen]
+            elif (
+                row.reads is not ReadPattern.SAME
+                and user.opcode != Opcode.COPY
+                and row.source is not ResultSource.OPERANDS
+            ):
+                return False
+            pending.append(user)
+    return True
 
 
 def _flops(instruction: HloInstruction) -> int:

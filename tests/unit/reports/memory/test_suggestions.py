@@ -99,14 +99,36 @@ def test_a_limit_is_of_the_main_memory():
 
 
 def test_padding_and_precision():
-    text = """p = f32[64,3]{1,0:T(8,128)} parameter(0) n = f32[64,3]{1,0:T(8,128)} copy(p) r = f32[64,3]{1,0:T(8,128)} reverse(n), dimensions={0}
-    q = f32[64,3]{1,0:T(8,128)} reverse(r), dimensions={1} w = f32[64,3]{1,0:T(8,128)} add(q, n) ROOT a = f32[] constant(1)"""
+    text = """p = f32[64,3]{1,0:T(8,128)} parameter(0) n = f32[64,3]{1,0:T(8,128)} copy(p) r = f32[64,3]{1,0:T(8,128)} tanh(n)
+    q = f32[64,3]{1,0:T(8,128)} sine(r) w = f32[64,3]{1,0:T(8,128)} add(q, n) ROOT a = f32[] constant(1)"""
     found = changes(text, 200_000)
     assert found["padding"].text.partition(" as x: ")[2] == "x.reshape(192), merge dimensions 0, 1: f32[192]{0:T(256)}"
     assert found["precision"].saved_bytes > 0
     assert found["padding"].fits
     assert all(not each.fits for each in changes(text, 10).values())
     assert all(each.fits is None for each in changes(text).values())
+
+
+@pytest.mark.parametrize(
+    ("use", "is_told"),
+    [
+        ("tanh(p)", True),
+        ("fusion(p), kind=kLoop, calls=scaled", True),
+        ("fusion(p), kind=kLoop, calls=turned", False),
+        ("reverse(p), dimensions={0}", False),
+        ("reverse(t), dimensions={0}", False),
+    ],
+)
+def test_other_dimensions_are_told_where_nothing_depends_on_them(use: str, is_told: bool):
+    """No author reshapes an image that a convolution reads."""
+    form = "f32[64,3]{1,0:T(8,128)}"
+    fused = f"a = {form} parameter(0) ROOT b = {form}"
+    text = f"""HloModule m, is_scheduled=true
+scaled {{ {fused} multiply(a, a) }}
+turned {{ {fused} reverse(a), dimensions={{0}} }}
+ENTRY e {{ p = {form} parameter(0) t = {form} sine(p) ROOT r = {form} {use} }}"""
+    found = [each.text for each in memory(text).suggest() if each.name == "p" and each.change == "padding"]
+    assert any("x.reshape(192)" in each for each in found) == is_told
 
 
 def test_what_lives_across_the_peak_can_be_computed_again():
@@ -262,11 +284,15 @@ def test_what_has_no_suggestions():
 )
 def test_a_form_without_padding_gives_the_peak_that_is_promised(shape):
     def text(form: str) -> str:
+        kind = form.partition("[")[0]
+        dimensions = ",".join(map(str, range(form.partition("]")[0].count(",") + 1)))
         return f"""HloModule m, is_scheduled=true
+add {{ x = {kind}[] parameter(0) y = {kind}[] parameter(1) ROOT s = {kind}[] add(x, y) }}
 ENTRY e {{
   p = f32[192]{{0:T(256)}} parameter(0)
   a = {form} custom-call(p), custom_call_target="make"
-  ROOT r = f32[192]{{0:T(256)}} custom-call(a), custom_call_target="use"
+  zero = {kind}[] constant(0)
+  ROOT r = {kind}[] reduce(a, zero), dimensions={{{dimensions}}}, to_apply=add
 }}"""
 
     before = memory(text(shape))
