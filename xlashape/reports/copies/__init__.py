@@ -14,6 +14,7 @@ The files. Each imports only from those above it:
     times.py         how often computations are executed
     pass_dumps.py    which pass of the compiler inserted an instruction
     old_values.py    what still reads the old value of an argument that is overwritten
+    patches.py       convolutions of patches, which an argument can be handed over as
     causes.py        what forces a copy, or which two uses of a buffer collide
     edits.py         the edits of a JAX program that remove copies
     answer.py        the rows, and the declaration of their columns

@@ -20,6 +20,7 @@ from xlashape.hlo.ops.operation import Movement, ResultSource
 from xlashape.limits import spend
 from xlashape.reports.copies.movers import Mover, array_or_none, bytes_written, layout_of, relayouts
 from xlashape.reports.copies.old_values import old_value
+from xlashape.reports.copies.patches import patch_advice
 from xlashape.reports.memory.plan import SPACES
 from xlashape.shape import Layout, Shape, ShapeIndex
 from xlashape.shape.xla_util import shape_util
@@ -287,7 +288,7 @@ def _relayout(mover: Mover, ends: Ends, before: Layout, after: Layout, inferred:
     text = _capital(_orders(mover.inner, before, after))
     if mover.is_fusion and mover.row.shape == _moved_operand(mover).shape and _keeps_order(mover):
         text = f"The data is copied from {before} to {after} and back, since it may not be overwritten"
-    advice = "" if mover.computes else _transposed(ends)
+    advice = "" if mover.computes else _transposed(ends) or _chosen(mover, ends)
     return CopyCause(RELAYOUT, who, _and_who(text, mover, ends), inferred, advice)
 
 
@@ -335,6 +336,18 @@ def _transposed(ends: Ends) -> str:
         return letters + store if is_einsum else store
     is_kept = is_entry_parameter(ends.source.instruction) or any(use.role is not Role.OPERAND for use in ends.uses)
     return "transpose once where the array is made, outside of loops, and keep it so" if is_kept else ""
+
+
+def _chosen(mover: Mover, ends: Ends) -> str:
+    """Advice where data is moved between two instructions whose layouts nothing in the program fixes."""
+    users = [use.user for use in ends.uses if use.role is Role.OPERAND]
+    if ends.source.instruction.opcode == Opcode.PARAMETER or not users or len(users) < len(ends.uses):
+        return ""
+    for one in map(library_operation, users):
+        advice = patch_advice(ends.source, one, mover.row.shape) if one and one.opcode == Opcode.CONVOLUTION else ""
+        if advice:
+            return advice
+    return "none is known: the compiler chooses both layouts itself"
 
 
 def _and_who(text: str, mover: Mover, ends: Ends) -> str:
