@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from math import ceil
 from typing import Final, NamedTuple
 
 from xlashape.base.pasted import clean
@@ -185,6 +186,16 @@ def parse_size(text: str) -> int | None:
     """
     amount = _amount(text)
     return None if amount is None else round(amount[0])
+
+
+def most_size(text: str) -> int:
+    """The most bytes that a rounded size may stand for: one step of its last digit more. 0 for other text.
+
+    >>> most_size("40.12M"), most_size("512B")
+    (42079355, 512)
+    """
+    amount, step = _amount(text) or (Fraction(0), Fraction(1))
+    return ceil(amount + step if step > 1 else amount)
 
 
 def agrees(size: int, text: str) -> bool:

@@ -22,6 +22,8 @@ SIZES = {
     "21.50M": 22_544_384, "16.00M": 1 << 24, "5.50M": 5_767_168, "900.0K": 921_600, "800.0K": 819_200, "100.0K": 102_400,
     "1.50G": 3 << 29, "1.00G": 1 << 30, "512.00M": 1 << 29,
 }  # fmt: skip
+LIMITS = {"21.50M": (22027, 22_554_870), "900.0K": (901, 921_703), "1.50G": (1_583_350, 1_621_350_155)}
+"""The KiB and bytes of one step of the last digit more: the printed size is rounded."""
 
 
 @pytest.mark.parametrize("code", ["", "E1001: CompileTimeScopedVmemOom:\n", "I0101 10:00:00.000000 7 x.cc:1] "])
@@ -43,8 +45,10 @@ def test_a_kernel_that_needs_more_scoped_memory_than_the_limit(
     ]  # fmt: skip
     assert answer.must_go_bytes == SIZES[excess]
     assert len(answer) == 0
-    assert f"--xla_tpu_scoped_vmem_limit_kib={SIZES[needed] >> 10}" in first
+    kibibytes, limit_bytes = LIMITS[needed]
+    assert f"--xla_tpu_scoped_vmem_limit_kib={kibibytes} " in first
     assert ("vmem_limit_bytes" in first) == (opcode == "custom-call")
+    assert f"vmem_limit_bytes={limit_bytes})" in first or opcode != "custom-call"
 
 
 # The bytes of VMEM of a core that jax.experimental.pallas.tpu states for each generation.

@@ -24,7 +24,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from xlashape.base.math import byte_text, ceil_div, counted
 from xlashape.errors import XlashapeError
 from xlashape.limits import spend
-from xlashape.reports.oom_text import SIZE_PATTERN, ReportedAmount, ReportedTotals, is_report, parse_size, read_report
+from xlashape.reports.oom_text import (
+    SIZE_PATTERN,
+    ReportedAmount,
+    ReportedTotals,
+    is_report,
+    most_size,
+    parse_size,
+    read_report,
+)
 from xlashape.reports.text import cut_middle
 from xlashape.shape import Shape, Target
 
@@ -111,7 +119,7 @@ def _scoped(cleaned: str, vmem: int | None) -> Messages | None:
     amounts: list[ReportedAmount] = []
     totals: ReportedTotals | None = None
     is_kernel = False
-    most = 0
+    most = least_limit = 0
     at = 0
     for match in _first(_SCOPED, cleaned):
         name = opcode = ""
@@ -130,15 +138,19 @@ def _scoped(cleaned: str, vmem: int | None) -> Messages | None:
             amounts.append(ReportedAmount(f"scoped {space.lower()}", what, match[what], size, name))
         if needed > most:
             texts = match["needed"], match["limit"], match["excess"]
-            most, totals = needed, ReportedTotals(f"scoped {space.lower()}", *texts)
+            most, least_limit, totals = (
+                needed,
+                most_size(match["needed"]),
+                ReportedTotals(f"scoped {space.lower()}", *texts),
+            )
     if totals is None:
         return None
     said.append(
         "That is what its blocks and scratch take at once; arrays in its line lie elsewhere, and are not what ran out."
     )
     if totals.memory_space == "scoped vmem":
-        flag = f"--xla_tpu_scoped_vmem_limit_kib={ceil_div(most, 1024)}"
-        kernel = f"pltpu.CompilerParams(vmem_limit_bytes={most}) of a Pallas kernel, or " if is_kernel else ""
+        flag = f"--xla_tpu_scoped_vmem_limit_kib={ceil_div(least_limit, 1024)}"
+        kernel = f"pltpu.CompilerParams(vmem_limit_bytes={least_limit}) of a Pallas kernel, or " if is_kernel else ""
         if vmem is not None and most > vmem:
             said.append(f"No limit helps: the chip has {binary_text(vmem)} of VMEM. Smaller blocks take less.")
         else:
