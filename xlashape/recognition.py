@@ -15,7 +15,7 @@ from xlashape.errors import DecodeError, InvalidArgumentError, ParseError, Xlash
 from xlashape.hlo import HloModule, Opcode
 from xlashape.hlo.files.convert import FileKind, detect
 from xlashape.hlo.files.detect_format import holds_text
-from xlashape.hlo.files.dumps import what_else
+from xlashape.hlo.files.dumps import A_TRACEBACK, what_else
 from xlashape.proto.wire import BYTES, VARINT, fields
 from xlashape.reports.oom_text import read_shapes
 from xlashape.reports.program import MOST_SEARCHED, is_message, mends
@@ -77,7 +77,7 @@ def recognize(content: bytes) -> Recognized:
     if _TRACE.match(content) or _holds_planes(content):
         return Recognized("profile", "", "", "a profile")
     what = what_else(content)
-    if what is not None:
+    if what is not None and what != A_TRACEBACK:
         raise DecodeError(f"this is {what}")
     # Text such as `((` is a well-formed message too, but not a module: the message of a module has control characters.
     if not holds_text(content) and _CONTROL.search(content, 0, _HEAD) and not _begins_as_text(content):
@@ -97,6 +97,8 @@ def recognize(content: bytes) -> Recognized:
         return Recognized("module", HloModule.from_bytes(content).to_text(), "", "a module as protobuf text")
     if read_shapes(begin, 1) and (short is None or not _is_one(text, short)):
         return Recognized("report", text, "", "text with shapes in it")
+    if what is not None:
+        raise DecodeError(f"this is {what}")
     if short is not None and not ("\n" in text.strip() and "{" in text):
         raise short
     # These calls raise errors that say how to pass other kinds of programs. Text of letters alone is not decoded, since

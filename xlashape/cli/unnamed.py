@@ -36,7 +36,7 @@ _SUMMARY: Final = "summary"
 
 def words_of(name: str) -> list[str] | None:
     """The command and its input: `name`, or the text of a layout or a map in a file. None where `name` is no file, no
-    directory, not `-`, and has no bracket. Standard input is read, and a copy takes its place.
+    directory, not `-`, and has no bracket, no `/` and no suffix. Standard input is read, and a copy takes its place.
 
     >>> words_of("f32[8,128]{1,0}"), words_of("(d0) -> (d0), domain: d0 in [0, 9]")[0], words_of("sumary")
     (['why', 'f32[8,128]{1,0}'], 'draw', None)
@@ -52,7 +52,8 @@ def words_of(name: str) -> list[str] | None:
         return ["profile" if _has_only_profiles(name) else _SUMMARY, name]
     is_text = not is_file and name != "-"
     if is_text and not any(mark in name for mark in "[{("):
-        return None
+        # The error of the command says that there is no such file.
+        return [_SUMMARY, name] if "/" in name or Path(name).suffix else None
     content = b""
     try:
         content = name.encode() if is_text else _standard_input() if name == "-" else Path(name).read_bytes()

@@ -100,6 +100,8 @@ def test_a_directory_of_a_profile_is_its_profile(tmp_path):
     ("text", "said"),
     [
         ("sumary", "there is no command 'sumary': did you mean 'summary'?"),
+        ("nosuch.pb", "there is no file 'nosuch.pb'"),
+        (f"{PROFILE}x", f"there is no file '{PROFILE}x': did you mean '{PROFILE}'?"),
         ("f32[3,", "line 1, column 7: expected a dimension's size, found the end of the text"),
     ],
 )
@@ -107,6 +109,23 @@ def test_other_words_are_mistakes(text, said):
     answer = command_line.run(text)
     assert answer.returncode != 0
     assert said in answer.stderr.decode()
+
+
+TRACEBACK = b"""INFO: step 3
+Traceback (most recent call last):
+  File "train.py", line 73, in <module>
+    step(recent)
+ValueError: bad x
+"""
+
+
+@pytest.mark.parametrize("command", [(), ("why",), ("cost",)])
+def test_a_traceback_without_memory_is_called_one(command, tmp_path):
+    (tmp_path / "log.txt").write_bytes(TRACEBACK)
+    said = command_line.run(*command, tmp_path / "log.txt")
+    assert said.returncode == 1
+    assert "log.txt is a traceback of Python without a message about memory" in said.stderr.decode()
+    assert "traceback of Python" in command_line.run("why", "-", data=TRACEBACK).stderr.decode()
 
 
 @pytest.mark.parametrize(

@@ -243,6 +243,8 @@ def test_text_without_anything_to_explain() -> None:
     with pytest.raises(
         xs.errors.ParseError, match="found no shape, no allocation of a report and no module in this text"
     ):
+        xs.why("the run has ended:\n  something went wrong, and nobody knows what\n")
+    with pytest.raises(xs.errors.DecodeError, match="a traceback of Python without a message about memory"):
         xs.why("Traceback (most recent call last):\n  something went wrong, and nobody knows what\n")
 
 

@@ -55,9 +55,14 @@ _NAMES: Final = tuple(
     )
 )
 # Pattern of a file's first bytes → what the file is.
+A_TRACEBACK: Final = (
+    "a traceback of Python without a message about memory: `why` explains errors that say how much was needed, such as "
+    "RESOURCE_EXHAUSTED"
+)
 _CONTENTS: Final = (
     (re.compile(rb'\s*\{.{0,4000}?"(?:traceEvents|displayTimeUnit)"', re.DOTALL),
      "a trace of the profiler, which holds no module: the report `profile` is about it"),
+    (re.compile(rb"(?:[^\n]{0,1000}\n){0,20}Traceback \(most recent call last\):"), A_TRACEBACK),
     (re.compile(rb"\s*\{\s*lambda\b"), f"a jaxpr, not HLO: {_GET_HLO}"),
     (re.compile(rb"\s*(?:strict\s+)?digraph\b"), f"a drawing of a module for Graphviz; {_OPEN_MODULE}"),
     (re.compile(rb"\s*(?:; ModuleID|source_filename\s*=|target (?:datalayout|triple)\s*=)"),

@@ -177,7 +177,7 @@ def completed(text: str, *, drop_last: bool = False) -> Text | None:
         notes.append("The last line is cut off and was left out.")
     if is_cut and last is not None:
         where = f"computation {last.name}" if last.name else "its lines"
-        notes.append(f"The text ends within {where}: the rest is missing.")
+        notes.append(f"The text ends within {where}: the rest is missing, and sums and shares are those of this part.")
     names = {each.name for each in computations}
     for each in computations:
         if not each.name:

@@ -23,8 +23,8 @@ def summary(
     strict: bool = False, **kwargs: Any,
 ) -> Summary:  # fmt: skip
     """What stands out in a program: at most seven findings, those first that a change mends, each with the part of the
-    peak, the traffic, the time or the bytes sent that it costs; and what is fine. Of a module before XLA's
-    optimizations only what these do not change is told.
+    peak, the traffic, the time or the bytes sent that it costs; and what is fine, unless parts of the text are missing.
+    Of a module before XLA's optimizations only what these do not change is told.
 
     x: whatever `HloModule.of` takes; a jitted function is compiled with the arguments that follow. target: the name of
     a device, whose peaks and links give least times where they are known. profile: a profile of the program, as
@@ -61,4 +61,5 @@ def summary(
             "sent_bytes": sent.sent_bytes,
             "target": target,
         }
-        return Summary(*findings.ranked(found, _MOST), totals).with_notes(notes)
+        rows, fine = findings.ranked(found, _MOST)
+        return Summary(rows, () if module.is_part else fine, totals).with_notes(notes)

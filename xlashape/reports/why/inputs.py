@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 from xlashape.base.pasted import clean, searched
 from xlashape.base.whole_file import file_exists
-from xlashape.errors import InvalidArgumentError, NotFoundError, ParseError, XlashapeError
-from xlashape.hlo.files.dumps import assignment_file, is_assignment_text
+from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError, ParseError, XlashapeError
+from xlashape.hlo.files.dumps import assignment_file, is_assignment_text, what_else
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.reports.oom_text import is_report, read_totals
 from xlashape.reports.program import mends, program
@@ -125,6 +125,9 @@ def _text(text: str, device: Target | None, *, strict: bool, is_content: bool = 
         return report_memory(text, device).with_notes(notes)
     if not is_content and "\n" not in text and "[" not in text and ("/" in text or "." in text):
         raise NotFoundError(f"there is no file {text[:200]!r}", kind="file", name=text[:200], field="x")
+    what = what_else(text.encode("utf-8", "replace"))
+    if what is not None:
+        raise DecodeError(f"this is {what}")
     if "\n" in text and "{" in text:  # the error for other programs, such as MLIR, says what to pass instead
         return _module(text.encode(), device)
     if len(text.split()) > _MOST_WORDS_OF_A_SHAPE and "[" not in text:

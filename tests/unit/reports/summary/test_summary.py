@@ -138,7 +138,7 @@ def test_the_command_is_the_answer_of_a_file_without_one(tmp_path: Path) -> None
     assert command_line.run(str(path)).stdout == command_line.run("summary", str(path)).stdout
     assert command_line.run(str(path), "--limit", "1").stdout.startswith(b"jit_step: ")
     assert command_line.run("-", data=layers(4).encode()).stdout == command_line.run(str(path)).stdout
-    assert b"there is no command 'nothing.hlo'" in command_line.run("nothing.hlo").stderr
+    assert b"there is no file 'nothing.hlo'" in command_line.run("nothing.hlo").stderr
     timed = command_line.run("summary", f"{PROFILE}#{STAGE}", "--profile", str(PROFILE))
     assert b"of the measured time" in timed.stdout
 
@@ -170,3 +170,11 @@ ENTRY e {
 def test_another_target_is_a_mistake() -> None:
     with pytest.raises(InvalidArgumentError, match="'h900'"):
         xs.summary(layers(1), target="h900")
+
+
+def test_nothing_is_said_to_be_fine_where_a_part_of_the_text_is_missing() -> None:
+    text = layers(4)
+    assert xs.summary(text).fine
+    cut = xs.summary(text[: text.rindex("ROOT")])
+    assert not cut.fine and "Fine" not in str(cut)
+    assert any("the rest is missing, and sums and shares are those of this part" in note for note in cut.notes)
