@@ -35,7 +35,7 @@ from xlashape.hlo import HloInstruction
 from xlashape.hlo.collectives.meshes import mesh_of
 from xlashape.hlo.values.sharding import Sharding
 from xlashape.indexing.sharding import spelled
-from xlashape.shape import Shape
+from xlashape.shape import Shape, tiling
 
 _CODE: Final = re.compile(r"\b([a-z_]{1,20}) = (\d{1,3})\b")
 
@@ -75,6 +75,33 @@ def custom_call(machine: Machine, instruction: HloInstruction, operands: list[Sp
 )  # fmt: skip
 def _same(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
     return operands[0]
+
+
+@models("ConcatBitcast")
+def _side_by_side(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
+    axis = _joined_axis(instruction.shape, [operand.shape for operand in instruction.operands])
+    if axis is None:
+        return machine.outside(instruction, operands)
+    devices = range(max(map(len, operands)))
+    return [np.concatenate(machine.domain.joined([at(o, device) for o in operands]), axis) for device in devices]
+
+
+def _joined_axis(shape: Shape, parts: Sequence[Shape]) -> int | None:
+    """The dimension along which an array is the concatenation of parts that lie side by side in its memory: the one
+    that varies slowest, where the parts have its layout, and no part but the last ends with padding, so that two of it
+    take twice its bytes. None where this is not so.
+    """
+    if not shape.is_array or not shape.rank or not parts or any(part.rank != shape.rank for part in parts):
+        return None
+    axis = major_to_minor(shape)[0]
+    sizes = [part.dimensions[axis] for part in parts]
+
+    def of(size: int) -> Shape:
+        return shape.replace(dimensions=[size if d == axis else n for d, n in enumerate(shape.dimensions)])
+
+    is_full = [tiling.physical_bytes(of(2 * size)) == 2 * tiling.physical_bytes(of(size)) for size in sizes[:-1]]
+    is_one = sum(sizes) == shape.dimensions[axis] and parts == [of(size) for size in sizes]
+    return axis if is_one and all(is_full) else None
 
 
 def shards(spread: Spread, sharding: Sharding, shape: Shape, devices: int) -> Spread:
