@@ -27,7 +27,7 @@ _NARROW_WIDTH: Final = 8
 """The value of `_LEAST_WIDTH` for a table that is made as narrow as possible."""
 _DECIMAL: Final = (("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 _RATES: Final = {"bytes/s": "B/s", "flops/s": "FLOP/s"}
-_SECONDS: Final = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9), ("ps", 1e-12))
+_SECONDS: Final = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
 
 
 def short_bytes(size: float) -> str:
@@ -59,7 +59,7 @@ def cell_text(column: Column, value: Any) -> str:
     ...     cell_text(Column("time", ColumnKind.NUMBER, "", "seconds"), 1.5e-5),
     ...     cell_text(Column("bandwidth", ColumnKind.NUMBER, "", "bytes/s"), 1.281e10),
     ... )
-    ('18.0 KiB', '37.5%', '15 µs', '12.81 GB/s')
+    ('18.0 KiB', '37.5%', '15 µs', '< 1 ns', '12.81 GB/s')
     """
     if value is None:
         return ""
@@ -76,7 +76,8 @@ def cell_text(column: Column, value: Any) -> str:
     if column.unit == "fraction":
         return f"{100 * value:.1f}%"
     if column.unit == "seconds":
-        return _scaled(value, _SECONDS)
+        # A cycle of a clock takes about a nanosecond: less is no time of anything that runs.
+        return _scaled(value, _SECONDS) if not 0 < abs(value) < 1e-9 else "< 1 ns" if value > 0 else "> -1 ns"
     if column.unit in _RATES:
         scaled = _scaled(value, _DECIMAL)
         return f"{scaled}{'' if scaled[-1].isalpha() else ' '}{_RATES[column.unit]}"

@@ -21,7 +21,7 @@ export const isNumber = (column: Column): boolean => column.kind === "integer" |
 
 const BINARY = [["EiB", 60], ["PiB", 50], ["TiB", 40], ["GiB", 30], ["MiB", 20], ["KiB", 10]] as const;
 const DECIMAL = [["P", 1e15], ["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3]] as const;
-const SECONDS = [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9], ["ps", 1e-12]] as const;
+const SECONDS = [["s", 1], ["ms", 1e-3], ["µs", 1e-6], ["ns", 1e-9]] as const;
 
 /** A number of bytes in at most nine characters. */
 export function bytesText(size: number): string {
@@ -37,7 +37,9 @@ export function bytesText(size: number): string {
   return `${plain(size)} B`;
 }
 
-export const secondsText = (seconds: number): string => scaled(seconds, SECONDS);
+/** A cycle of a clock takes about a nanosecond: less is no time of anything that runs. */
+export const secondsText = (seconds: number): string =>
+  seconds === 0 || Math.abs(seconds) >= 1e-9 ? scaled(seconds, SECONDS) : seconds > 0 ? "< 1 ns" : "> −1 ns";
 
 /** The value as a cell shows it; empty where it is not known. */
 export function cellText(column: Column, value: Value): string {

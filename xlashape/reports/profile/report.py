@@ -20,7 +20,7 @@ from xlashape.reports.profile.joined import Join, Joined, ProfileModules, device
 from xlashape.reports.profile.sources import opened
 from xlashape.reports.report import FRAMES, NOTES, Answer, Option, Report, Section, by_section
 from xlashape.reports.text import cell_text
-from xlashape.shape.parts.target import TARGET_NAMES
+from xlashape.shape.parts.target import TARGET_NAMES, Target
 
 _PS: Final = 1e-12
 """Seconds of a picosecond, the unit of times in profiles."""
@@ -382,7 +382,10 @@ class Profile(Answer[InstructionTime], Frozen):
             costs.append(f"{_seconds(self.communication_time)} ({share:.1f}%) collectives")
         lines += [", ".join(costs)] if costs else []
         if self.roof.chip is not None:
-            lines.append(f"Least times are those of {self.roof.chip.name}.")
+            kind = device_kind(self.tally)
+            wrong = self.target is not None and kind is not None and kind != Target.of(self.target).kind
+            other = f", and the profile is of another device: {', '.join(_first(self.devices))}" if wrong else ""
+            lines.append(f"Least times are those of {self.roof.chip.name}{other}.")
         return "\n".join([*lines, *self.notes])
 
 

@@ -127,10 +127,10 @@ def test_what_became_slower():
     slow, fast = profile(VECTORS / "scan_grad.xplane.pb"), profile(VECTORS / "scan_grad.trace.json.gz")
     assert all(change.delta_time == pytest.approx(0, abs=1e-9) for change in slow.diff(fast))
     module = xs.HloModule.parse("HloModule m ENTRY e { a = f32[4] parameter(0) ROOT n = f32[4] negate(a) }")
-    first, second = _gpu({"n": (100, 1)}, module), _gpu({"n": (300, 2), "x": (10, 2)}, module)
+    first, second = _gpu({"n": (100_000, 1)}, module), _gpu({"n": (300_000, 2), "x": (10_000, 2)}, module)
     changes = first.diff(second)
     assert [(change.name, change.a_count, change.b_count) for change in changes] == [("n", 1, 2), ("x", None, 2)]
-    assert changes[0].delta_time == pytest.approx(200 * PS) and str(changes[0]) == "n: 100 ps → 300 ps (+200 ps)"
+    assert changes[0].delta_time == pytest.approx(200e-9) and str(changes[0]) == "n: 100 ns → 300 ns (+200 ns)"
     assert changes[1].a_time is None and changes[1].change == ""  # the module does not have it
 
 
@@ -678,3 +678,10 @@ def test_an_event_of_a_trace_takes_few_bytes():
         tracemalloc.stop()
     # Four numbers for each event, and the same again while a line is sorted.
     assert most[1] < most[0] + 20_000 * 100 + (1 << 20)
+
+
+def test_least_times_of_another_device_are_said_to_be_of_another() -> None:
+    path = VECTORS / f"{REAL[0]}.xplane.pb"
+    said = profile(path, target="tpu-v5e").headline()
+    assert "Least times are those of tpu-v5e, and the profile is of another device: /host:CPU." in said
+    assert "another device" not in profile(path).headline()
