@@ -3278,9 +3278,12 @@ type CostRow struct {
 	MainBytes *int64 `protobuf:"varint,23,opt,name=main_bytes,json=mainBytes,proto3,oneof" json:"main_bytes,omitempty"`
 	// Memory space → the bytes that one execution reads and writes there, where any is not main memory.
 	Spaces map[int64]int64 `protobuf:"bytes,12,rep,name=spaces,proto3" json:"spaces,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// How many steps a Pallas kernel takes along each dimension of its grid, the last dimension fastest.
+	Grid []int64 `protobuf:"varint,24,rep,packed,name=grid,proto3" json:"grid,omitempty"`
 	// The parts of its operands and results that a Pallas kernel holds in VMEM at a time, then its scratch arrays.
 	Blocks []string `protobuf:"bytes,21,rep,name=blocks,proto3" json:"blocks,omitempty"`
-	// The bytes of these arrays; a block of which the next one is loaded meanwhile is held twice.
+	// The bytes of VMEM that these arrays take, a block twice if the next one is loaded meanwhile; the compiler may need
+	// more, for intermediate values.
 	BlockBytes *int64 `protobuf:"varint,22,opt,name=block_bytes,json=blockBytes,proto3,oneof" json:"block_bytes,omitempty"`
 	// FLOPs for each byte, of main memory where that is set, in flops/byte.
 	Intensity *float64 `protobuf:"fixed64,13,opt,name=intensity,proto3,oneof" json:"intensity,omitempty"`
@@ -3425,6 +3428,13 @@ func (x *CostRow) GetMainBytes() int64 {
 func (x *CostRow) GetSpaces() map[int64]int64 {
 	if x != nil {
 		return x.Spaces
+	}
+	return nil
+}
+
+func (x *CostRow) GetGrid() []int64 {
+	if x != nil {
+		return x.Grid
 	}
 	return nil
 }
@@ -13316,7 +13326,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\t_is_exactB\x10\n" +
 	"\x0e_unknown_loopsB\x0f\n" +
 	"\r_conditionalsB\x17\n" +
-	"\x15_unknown_instructions\"\x85\t\n" +
+	"\x15_unknown_instructions\"\x99\t\n" +
 	"\aCostRow\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x12\x1b\n" +
 	"\x06opcode\x18\x02 \x01(\tH\x01R\x06opcode\x88\x01\x01\x12%\n" +
@@ -13335,7 +13345,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"R\vpaddedBytes\x88\x01\x01\x12\"\n" +
 	"\n" +
 	"main_bytes\x18\x17 \x01(\x03H\vR\tmainBytes\x88\x01\x01\x128\n" +
-	"\x06spaces\x18\f \x03(\v2 .xlashape.v1.CostRow.SpacesEntryR\x06spaces\x12\x16\n" +
+	"\x06spaces\x18\f \x03(\v2 .xlashape.v1.CostRow.SpacesEntryR\x06spaces\x12\x12\n" +
+	"\x04grid\x18\x18 \x03(\x03R\x04grid\x12\x16\n" +
 	"\x06blocks\x18\x15 \x03(\tR\x06blocks\x12$\n" +
 	"\vblock_bytes\x18\x16 \x01(\x03H\fR\n" +
 	"blockBytes\x88\x01\x01\x12!\n" +

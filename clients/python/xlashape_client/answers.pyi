@@ -55,6 +55,7 @@ class ReceivedCostRow(ReceivedRow):
     padded_bytes: int | None
     main_bytes: int | None
     spaces: dict[int, int]
+    grid: list[int]
     blocks: list[str]
     block_bytes: int | None
     intensity: float | None

@@ -1924,10 +1924,14 @@ pub struct CostRow {
     /// Memory space → the bytes that one execution reads and writes there, where any is not main memory.
     #[prost(map = "int64, int64", tag = "12")]
     pub spaces: ::std::collections::HashMap<i64, i64>,
+    /// How many steps a Pallas kernel takes along each dimension of its grid, the last dimension fastest.
+    #[prost(int64, repeated, tag = "24")]
+    pub grid: ::prost::alloc::vec::Vec<i64>,
     /// The parts of its operands and results that a Pallas kernel holds in VMEM at a time, then its scratch arrays.
     #[prost(string, repeated, tag = "21")]
     pub blocks: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// The bytes of these arrays; a block of which the next one is loaded meanwhile is held twice.
+    /// The bytes of VMEM that these arrays take, a block twice if the next one is loaded meanwhile; the compiler may need
+    /// more, for intermediate values.
     #[prost(int64, optional, tag = "22")]
     pub block_bytes: ::core::option::Option<i64>,
     /// FLOPs for each byte, of main memory where that is set, in flops/byte.

@@ -1,155 +1,197 @@
-r"""The blocks of arrays that a Pallas kernel for TPUs works on, in the MLIR bytecode of its call.
+"""What a call of a Pallas kernel for TPUs moves and holds: the blocks of its operands and results, and how often each
+block is moved.
 
-    bytecode  := 'ML\xefR' version TEXT section*       section := id length content     TEXT ends with a zero
-    strings   := count length* data                    section 0; the lengths in reverse order
-    dialects  := count name* …                         section 1; from version 1 on name << 1 | has_version. The first
-                                                       is `builtin`, to which the codes below belong
-    offsets   := attributes types group*               section 3, of the entries in section 2: attributes, then types
-    group     := dialect count (size << 1 | is_coded)*
-    entry     := TEXT | code field*
-
-The kernel is the function whose type has arrays in memory as arguments: those of the operands and results of the call,
-then its scratch arrays. What else the bytecode holds is not read.
+A kernel runs once for each step of its grid, the last dimension fastest. A function of the step, an index map, says for
+each operand and result which block of it the step works on. Before the step that block is copied into VMEM, or after
+the step out of it, unless the step before, or after, works on the same block. While a block is used the next one is
+copied, so that a block takes its VMEM twice, but for a block that stays for the whole grid and one that is declared to
+be held once.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import json
-import re
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
+from xlashape.base.math import product
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, Opcode
 from xlashape.limits import check, spend
+from xlashape.reports.cost.mlir_bytecode import Bytecode, MlirOperation
 from xlashape.shape import Shape, shape_util
 
-_MAGIC: Final = b"ML\xefR"
-_INTEGER, _FUNCTION, _MEMORY = 0, 2, 11
-_FLOATS: Final = {3: "bf16", 4: "f16", 5: "f32", 6: "f64"}
-_INTEGERS: Final = {1: "pred", 4: "s4", 8: "s8", 16: "s16", 32: "s32", 64: "s64"}
-_SPACE: Final = re.compile(rb"#tpu\.memory_space<(\w{1,40})>")
 _MOST_BYTES: Final = 1 << 26
-_MOST_ENTRIES: Final = 1 << 20
+_MOST_STEPS: Final = 1 << 21
+"""Of a grid whose steps are looked at one by one; larger ones take longer than the rest of the report."""
+_COPIED: Final = ("vmem", "smem")
+"""The memories into which blocks are copied before a kernel uses them. It copies itself from others."""
+_PREFIXES: Final = ("stable_mosaic.", "arith.")
 
 
 class KernelBlocks(NamedTuple):
-    """The arrays that a kernel holds in VMEM at a time."""
+    """The arrays that a kernel holds in VMEM at a time, and what it moves between them and its operands and results."""
 
+    grid: tuple[int, ...]
+    """How many steps it takes along each dimension; empty where it takes one, where that is known at run time only, and
+    for more than 2²¹ along a dimension."""
     blocks: tuple[Shape, ...]
     """Parts of its operands and results."""
     scratch: tuple[Shape, ...]
     size: int
-    """The bytes of all of them. The compiler holds a block twice where it loads the next one meanwhile."""
+    """The bytes of VMEM that these take."""
+    moved: tuple[int, ...]
+    """How many elements of each operand, then of each result, are moved."""
+    is_known: bool
+    """Whether this is known of all of them. Else it is the least for a block whose index depends on data, and each
+    element once for an array that the kernel copies itself.
+    """
+
+
+class _Moved(NamedTuple):
+    """How many elements of an array are moved, whether this is known, and whether more than one block is."""
+
+    elements: int
+    is_known: bool
+    changes: bool
 
 
 def kernel_blocks(call: HloInstruction) -> KernelBlocks | None:
     """The blocks of a call of a Pallas kernel; None for other instructions, and where the call does not say them."""
-    details = call.kind.message
-    if call.opcode is not Opcode.CUSTOM_CALL or details.custom_call_target != "tpu_custom_call":
+    if call.opcode is not Opcode.CUSTOM_CALL or call.kind.message.custom_call_target != "tpu_custom_call":
         return None
-    count = len(call.operands) + sum(leaf.is_array for leaf in call.shape.leaves())
+    operands = tuple([operand.shape for operand in call.operands])
+    # A kind has one shape of the result, and any operands.
+    return call.kind.fact(("kernel_blocks", operands), lambda kind: (_read(call, operands),))[0]
+
+
+def _read(call: HloInstruction, operands: tuple[Shape, ...]) -> KernelBlocks | None:
+    arrays = [*operands, *[leaf for leaf in call.shape.leaves() if leaf.is_array]]
     try:
-        body = json.loads(details.backend_config)["custom_call_config"]["body"]
+        body = json.loads(call.kind.message.backend_config)["custom_call_config"]["body"]
         check("bytes of a kernel", len(body), _MOST_BYTES)
-        spend(len(body) >> 6)
-        arrays = _Bytecode(base64.b64decode(body)).kernel_arrays()
-        kept = [tuple([shape for shape, space in part if space == "vmem"]) for part in (arrays[:count], arrays[count:])]
-        size = sum([shape_util.byte_size_of(shape) for part in kept for shape in part])
-    except (ValueError, TypeError, LookupError, RecursionError, binascii.Error, XlashapeError):
+        spend(len(body) >> 4)
+        code = Bytecode(base64.b64decode(body))
+        held = code.kernel_arrays()
+        grid, moved = _moved(code, arrays, [space for _, space in held[: len(arrays)]])
+        blocks = [(shape, each) for (shape, space), each in zip(held, moved, strict=False) if space == "vmem"]
+        scratch = [shape for shape, space in held[len(arrays) :] if space == "vmem"]
+        sizes = [shape_util.byte_size_of(shape) * (2 if each.changes else 1) for shape, each in blocks]
+        size = sum([*sizes, *map(shape_util.byte_size_of, scratch)])
+    except (ValueError, TypeError, ArithmeticError, LookupError, RecursionError, AttributeError, XlashapeError):
         return None
-    return KernelBlocks(kept[0], kept[1], size) if any(kept) else None
+    shapes = tuple([shape for shape, _ in blocks])
+    counts = tuple([each.elements for each in moved])
+    return KernelBlocks(grid, shapes, tuple(scratch), size, counts, all(each.is_known for each in moved))
 
 
-class _Reader:
-    """Reads integers whose first byte says by its lowest bits how many bytes follow."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
-
-    def number(self) -> int:
-        first = self.data[self.at]
-        size = (first & -first).bit_length() if first else 9
-        value = int.from_bytes(self.data[self.at : self.at + size], "little") >> min(size, 8)
-        self.at += size
-        return value
-
-    def numbers(self) -> list[int]:
-        count = self.number()
-        check("entries of a kernel", count, _MOST_ENTRIES)
-        return [self.number() for _ in range(count)]
-
-    def text(self) -> bytes:
-        end = self.data.index(0, self.at)
-        text, self.at = self.data[self.at : end], end + 1
-        return text
+def _moved(code: Bytecode, arrays: list[Shape], spaces: list[str]) -> tuple[tuple[int, ...], list[_Moved]]:
+    """The grid, and what is moved of each of the operands and results of the call."""
+    functions: dict[Any, MlirOperation] = {}
+    kernel: dict[Any, Any] = {}
+    for operation in code.operations()[0].blocks[0].operations:
+        said = code.attributes(operation)
+        functions[said["sym_name"]] = operation
+        kernel = said if "scalar_prefetch" in said else kernel
+    grid, windows = kernel.get("iteration_bounds", []), kernel.get("window_params", [])
+    is_static = all(0 < size <= _MOST_STEPS for size in grid)  # a size that is known at run time only is negative
+    moved = [
+        _Moved(product(shape.dimensions), is_static and space in _COPIED, not is_static)
+        for shape, space in zip(arrays, spaces, strict=True)
+    ]
+    # Operands that only index maps read have no window.
+    for number, window in enumerate(windows, len(arrays) - len(windows)):
+        if is_static and window and moved[number].elements:
+            indices = _indices(code, functions[window["transform_indices"]], grid)
+            moved[number] = _window(moved[number], arrays[number].dimensions, window, indices, grid)
+    return tuple(grid) if is_static else (), moved
 
 
-class _Bytecode:
-    """The attributes and types of MLIR bytecode. Raises ValueError or LookupError for other data."""
+def _window(
+    whole: _Moved, bounds: tuple[int, ...], window: dict[str, Any], indices: list[Any], grid: list[int]
+) -> _Moved:
+    """What is moved of an array through a window. `indices` are those of the block, as `_indices` gives them."""
+    sizes = window["window_bounds"]
+    is_known, is_element = all(index is not None for index in indices), "window_kind" in window
+    last = [0 if is_element else (bound - 1) // size for bound, size in zip(bounds, sizes, strict=True)]
+    known = [smallest if index is None else index for index, smallest in zip(indices, last, strict=True)]
+    shape = np.broadcast_shapes(*[np.shape(index) for index in known])
+    depends = max([number for number, size in enumerate(shape, 1) if size > 1], default=0)
+    steps = (*grid[:depends], *[1] * (len(shape) - depends))
+    if product(steps) > _MOST_STEPS:
+        return whole._replace(is_known=False, changes=True)
+    spend(product(steps) >> 4)
+    begins, elements = np.arange(product(steps)) == 0, np.ones(product(steps), np.int64)
+    for index, size, bound in zip(known, sizes, bounds, strict=True):
+        each = np.broadcast_to(index, steps).ravel()
+        begins[1:] |= each[1:] != each[:-1]
+        start = each if is_element else each * size
+        elements *= np.clip(start + size, 0, bound) - np.clip(start, 0, bound)
+    changes = bool(begins.sum() > 1) or not is_known
+    is_held_once = "synchronous" in window.get("pipeline_mode", "")
+    return _Moved(int(elements[begins].sum()), is_known, changes and not is_held_once)
 
-    def __init__(self, data: bytes) -> None:
-        if not data.startswith(_MAGIC):
-            raise ValueError("no MLIR bytecode")
-        reader = _Reader(data)
-        reader.at = len(_MAGIC)
-        version = reader.number()
-        reader.text()
-        sections: dict[int, _Reader] = {}
-        while reader.at < len(data):
-            name = data[reader.at]
-            reader.at += 1
-            size = reader.number()
-            if name & 0x80:
-                alignment = reader.number()
-                reader.at += -reader.at % max(1, alignment)
-            sections[name & 0x7F] = _Reader(data[reader.at : reader.at + size])
-            reader.at += size
-        strings, dialects, offsets = sections[0], sections[1], sections[3]
-        sizes = strings.numbers()[::-1]
-        dialects.number()
-        name = dialects.number() >> (1 if version else 0)
-        strings.at += sum(sizes[:name])
-        if strings.text() != b"builtin":
-            raise ValueError("the first dialect is another one")
-        self._attributes, count = offsets.number(), offsets.number()
-        check("entries of a kernel", self._attributes + count, _MOST_ENTRIES)
-        self._entries: list[tuple[bool, bytes]] = []
-        """For each attribute and type whether it is a code of the dialect `builtin`, and its data."""
-        at = 0
-        while len(self._entries) < self._attributes + count:
-            is_builtin = offsets.number() == 0
-            for each in offsets.numbers():
-                self._entries.append((bool(each & 1) and is_builtin, sections[2].data[at : at + (each >> 1)]))
-                at += each >> 1
 
-    def _type(self, number: int) -> tuple[bool, bytes]:
-        return self._entries[self._attributes + number]
+def _indices(code: Bytecode, function: MlirOperation, grid: list[int]) -> list[Any]:
+    """The results of an index map for all steps of the grid, as arrays with a dimension for each of the grid that the
+    result depends on, and one element along the others; None for results that depend on data.
+    """
+    (block,) = function.blocks
+    values: dict[int, Any] = dict(zip(block.arguments, np.ogrid[tuple([slice(size) for size in grid])], strict=False))
+    for operation in block.operations:
+        name = operation.name
+        for prefix in _PREFIXES:
+            name = name.removeprefix(prefix)
+        operands = [values.get(each) for each in operation.operands]
+        if name == "func.return":
+            return operands
+        values |= dict.fromkeys(operation.results, _value(name, operands, code.attributes(operation)))
+    raise ValueError("a function without end")
 
-    def kernel_arrays(self) -> list[tuple[Shape, str]]:
-        """The arrays in memory that the kernel takes, and the memory that each is in."""
-        for is_coded, data in self._entries[self._attributes :]:
-            reader = _Reader(data)
-            if is_coded and reader.number() == _FUNCTION:
-                arrays = [array for each in reader.numbers() if (array := self._array(each)) is not None]
-                if arrays:
-                    return arrays
-        return []
 
-    def _array(self, number: int) -> tuple[Shape, str] | None:
-        is_coded, data = self._type(number)
-        reader = _Reader(data)
-        if not is_coded or reader.number() != _MEMORY:
-            return None
-        space = _SPACE.match(self._entries[reader.number()][1])
-        sizes = [each >> 1 if not each & 1 else -1 for each in reader.numbers()]  # the lowest bit is the sign
-        return Shape(self._element(reader.number()), sizes), space[1].decode() if space is not None else ""
+def _value(name: str, operands: list[Any], attributes: dict[str, Any]) -> Any:
+    """The value of an operation on integers; None for other operations and of values that are not known."""
+    if name == "constant":
+        number = attributes["value"]
+        return np.int64(number) if isinstance(number, int) else None
+    if name == "cmpi":
+        name = f"cmpi {attributes['predicate']}"
+    function = _OPERATIONS.get(name)
+    if function is None or any(each is None for each in operands):
+        return None
+    steps = product(np.broadcast_shapes(*[np.shape(each) for each in operands]))
+    if steps > _MOST_STEPS:
+        return None
+    spend(steps >> 4)
+    with np.errstate(over="ignore"):
+        return function(*operands)
 
-    def _element(self, number: int) -> Any:
-        is_coded, data = self._type(number)
-        if not is_coded:
-            return _Reader(data).text().decode().lower()
-        reader = _Reader(data)
-        code = reader.number()
-        return _INTEGERS[reader.number() >> 2] if code == _INTEGER else _FLOATS[code]
+
+def _quotient(a: Any, b: Any) -> Any:
+    """The quotient of integers, rounded toward 0; None where a divisor is 0."""
+    return np.sign(a) * np.sign(b) * (abs(a) // abs(b)) if np.all(b) else None
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    return a - b * _quotient(a, b) if np.all(b) else None
+
+
+def _extended(a: Any) -> Any:
+    """A number of more bits. None for negative ones, whose bits were those of other numbers without a sign."""
+    return np.asarray(a, np.int64) if np.all(a >= 0) else None
+
+
+_OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
+    "addi": np.add, "subi": np.subtract, "muli": np.multiply,
+    "divsi": _quotient, "remsi": _remainder,
+    "minsi": np.minimum, "maxsi": np.maximum,
+    "andi": np.bitwise_and, "ori": np.bitwise_or, "xori": np.bitwise_xor,
+    "shli": np.left_shift, "shrsi": np.right_shift,
+    "cmpi 0": np.equal, "cmpi 1": np.not_equal,
+    "cmpi 2": np.less, "cmpi 3": np.less_equal, "cmpi 4": np.greater, "cmpi 5": np.greater_equal,
+    "select": np.where,
+    "index_cast": np.asarray, "extui": _extended,
+}  # fmt: skip

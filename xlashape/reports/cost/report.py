@@ -74,8 +74,9 @@ REPORT: Final = Report(
         Column("padded_bytes", ColumnKind.INTEGER, "bytes that it reads and writes, with the padding of tiles", "bytes", rank=5),
         Column("main_bytes", ColumnKind.INTEGER, "the part of it in the device's main memory; not set of a program that has no other", "bytes", rank=2, heading="in main memory"),
         Column("spaces", ColumnKind.COUNTS, "memory space → the bytes that one execution reads and writes there, where any is not main memory"),
-        Column("blocks", ColumnKind.TEXTS, "the parts of its operands and results that a Pallas kernel holds in VMEM at a time, then its scratch arrays"),
-        Column("block_bytes", ColumnKind.INTEGER, "the bytes of these arrays; a block of which the next one is loaded meanwhile is held twice", "bytes", rank=6),
+        Column("grid", ColumnKind.INTEGERS, "how many steps a Pallas kernel takes along each dimension of its grid, the last dimension fastest", rank=6),
+        Column("blocks", ColumnKind.TEXTS, "the parts of its operands and results that a Pallas kernel holds in VMEM at a time, then its scratch arrays", rank=7),
+        Column("block_bytes", ColumnKind.INTEGER, "the bytes of VMEM that these arrays take, a block twice if the next one is loaded meanwhile; the compiler may need more, for intermediate values", "bytes", rank=6),
         Column("intensity", ColumnKind.NUMBER, "FLOPs for each byte, of main memory where that is set", "flops/byte", rank=4),
         Column("bound", ColumnKind.TEXT, "what limits it on the target", rank=2, choices=vocabularies.BOUNDS),
         Column("least_time", ColumnKind.NUMBER, "the least time of one execution on the target", "seconds", rank=2),
@@ -138,6 +139,7 @@ class InstructionCost(NamedTuple):
     padded_bytes: int | None
     main_bytes: int | None
     spaces: dict[int, int]
+    grid: tuple[int, ...]
     blocks: tuple[str, ...]
     block_bytes: int | None
     intensity: float | None
@@ -380,6 +382,13 @@ class Cost(Computed[InstructionCost], Frozen):
             notes.append(
                 f"The FLOPs of {counted(self.stated_instructions, 'instruction')} are stated: by a kernel, its configuration or a model."
             )
+        kernels = [kernel_blocks(each) for run in self.program.runs for each in run.computation.instructions]
+        unknown = sum([kernel is not None and not kernel.is_known for kernel in kernels])
+        if unknown and not self.as_xla:
+            notes.append(
+                f"What {counted(unknown, 'kernel')} of Pallas copies is known in part only. Unless the kernel states its bytes, a block "
+                "whose index depends on data counts as if it stayed, and an array that the kernel copies itself counts once."
+            )
         return "\n".join([*lines, *notes])
 
 
@@ -456,8 +465,9 @@ def _values(
         None if as_xla else traffic.padded_bytes,
         traffic.main_bytes if is_split else None,
         {space.space: space.bytes for space in traffic.spaces} if any(space.space for space in traffic.spaces) else {},
+        () if held is None else held.grid,
         () if held is None else tuple(map(str, (*held.blocks, *held.scratch))),
-        None if held is None else held.size,
+        None if held is None else held.size or None,
         flops / counts if flops is not None and (counts := traffic.main_bytes if is_split else moved) > 0 else None,
         bound,
         once.seconds,

@@ -11,6 +11,8 @@ operation does not touch does not count:
                                               have, read and written
     send, outfeed                             the data, read
     recv                                      the data, written
+    custom-call of a Pallas kernel for TPUs   each block of an operand or result as often as the kernel copies it, where
+                                              that is known; else what the kernel states
     copy-start, all-reduce-start, …           as the operation itself; nothing at the `-done`
     async-start, while, call, conditional     nothing: the instructions of the computations that they call count
     parameter, constant, tuple, bitcast, …    nothing: no memory is read or written
@@ -35,6 +37,7 @@ from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
 from xlashape.reports.cost.arithmetic import elements
 from xlashape.reports.cost.custom_calls import stated_bytes
+from xlashape.reports.cost.kernel_blocks import kernel_blocks
 from xlashape.reports.cost.xla_traffic import WITHOUT_DATA, size_of
 from xlashape.shape import Shape, shape_util
 
@@ -92,7 +95,9 @@ def traffic_of(instruction: HloInstruction) -> Traffic:
         sums = by_space.setdefault(shape.layout.memory_space if shape.layout is not None else 0, [0, 0, 0])
         sums[is_write] += logical
         sums[2] += padded
-    stated = stated_bytes(instruction) if instruction.opcode == Opcode.CUSTOM_CALL else None
+    kernel = kernel_blocks(instruction)
+    is_known = instruction.opcode != Opcode.CUSTOM_CALL or (kernel is not None and kernel.is_known)
+    stated = None if is_known else stated_bytes(instruction)
     if stated is not None and by_space.keys() == {0}:
         written = min(by_space[0][1], stated)
         by_space[0] = [stated - written, written, stated]
@@ -130,6 +135,13 @@ def _accesses(instruction: HloInstruction) -> Iterable[_Access]:
         return []
     if row.fuses_called_computation:
         return _fusion(instruction)
+    kernel = kernel_blocks(instruction)
+    if kernel is not None:
+        results = [leaf for leaf in instruction.shape.leaves() if leaf.is_array]
+        arrays = [*[operand.shape for operand in instruction.operands], *results]
+        first = len(instruction.operands)
+        moved = zip(arrays, kernel.moved, strict=True)
+        return [_Access(shape, count, number >= first) for number, (shape, count) in enumerate(moved)]
     shapes = [operand.shape for operand in instruction.operands]
     others = [operand.shape for operand in dict.fromkeys(instruction.operands[1:])]
     result = instruction.shape

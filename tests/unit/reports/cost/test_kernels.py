@@ -20,7 +20,6 @@ from xlashape.errors import SizeOverflowError
 from xlashape.hlo import Opcode
 from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.reports.cost import MODELS, Arithmetic, cost
-from xlashape.shape import Shape, shape_util
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors/costs/tpu_generations.jsonl.gz"
 GENERATIONS = [json.loads(line) for line in gzip.decompress(VECTORS.read_bytes()).splitlines()]
@@ -240,8 +239,19 @@ BLOCKS = [
     json.loads(line)
     for line in lzma.decompress((VECTORS.parents[1] / "pallas_blocks.jsonl.xz").read_bytes()).splitlines()
 ]
-"""Kernels that jax 0.12.0.1 lowered, the blocks and scratch arrays that they ask for, and the VMEM that libtpu 0.0.52
-says they need, each block twice where the next one is loaded meanwhile."""
+"""Kernels that jax 0.12.0.1 lowered, and the blocks and scratch arrays that they ask for."""
+KERNELS = [
+    json.loads(line)
+    for line in lzma.decompress((VECTORS.parents[1] / "pallas_kernels.jsonl.xz").read_bytes()).splitlines()
+]
+"""More of them: the bytes that each operand with blocks and each result moves, counted by calling the index maps in
+Python for every step of the grid, null where they read data or the kernel copies the array itself; and two limits of
+VMEM, of which libtpu 0.0.52 refuses the kernel under the first and compiles it under the second, for a v5e."""
+WITH_INTERMEDIATES = {
+    "matmul", "matmul_columns_first", "matmul_whole_k", "flash", "flash_grouped_queries", "flash_causal", "flash_window",
+    "norm", "two_outputs",
+}  # fmt: skip
+"""Those for whose intermediate values the compiler takes VMEM too."""
 
 
 def _kernel(text: str) -> Any:
@@ -253,16 +263,45 @@ def test_blocks_that_a_kernel_holds(number: int) -> None:
     given = BLOCKS[number]
     row = _kernel(given["text"])
     assert list(row.blocks) == given["blocks"] + given["scratch"]
-    sizes = [shape_util.byte_size_of(Shape.parse(each)) for each in row.blocks]
-    assert row.block_bytes == sum(sizes)
 
 
-def test_the_compiler_needs_what_the_blocks_say() -> None:
-    """A matrix product that exchanges all of its blocks: each is held twice, and the sums once."""
-    (given,) = [each for each in BLOCKS if each["needed"] == "4.00M"]
-    row = _kernel(given["text"])
-    blocks = sum([shape_util.byte_size_of(Shape.parse(each)) for each in given["blocks"]])
-    assert row.block_bytes + blocks == 4 << 20
+@pytest.mark.parametrize("given", KERNELS, ids=lambda given: given["name"])
+def test_a_kernel_moves_a_block_again_when_its_index_changes(given: dict[str, Any]) -> None:
+    counted = cost(given["text"])
+    moved, row = given["moved"], _kernel(given["text"])
+    if None in moved:
+        assert "What 1 kernel of Pallas copies is known in part only." in counted.headline()
+        return
+    assert "known in part" not in counted.headline()
+    prefetched = 32 if given["name"] == "prefetch_unused" else 0
+    assert row.bytes == sum(moved) + prefetched
+    assert row.bytes_written == sum(moved[-2:] if given["name"] == "two_outputs" else moved[-1:])
+
+
+@pytest.mark.parametrize("given", KERNELS, ids=lambda given: given["name"])
+def test_the_compiler_needs_the_blocks(given: dict[str, Any]) -> None:
+    said = _kernel(given["text"]).block_bytes
+    refused, compiled = given["needed"]
+    if given["name"] == "narrow":  # its arrays lie in VMEM as a whole
+        assert not refused
+    elif given["name"] in WITH_INTERMEDIATES:
+        assert said < refused < 1.3 * said
+    else:
+        assert refused < said <= compiled
+
+
+def test_the_grid_of_a_kernel() -> None:
+    grids = {given["name"]: _kernel(given["text"]).grid for given in KERNELS}
+    assert [grids[name] for name in ("matmul", "flash", "norm", "no_grid")] == [(4, 4, 4), (16, 8, 8), (16,), ()]
+
+
+def test_what_a_kernel_states_counts_where_its_index_maps_do_not_say_it() -> None:
+    by_name = {given["name"]: given["text"] for given in KERNELS}
+    stated = r'"custom_call_config": {"cost_estimate":{"flops":5,"transcendentals":0,"bytes_accessed":77}, '
+    for name, count in (("prefetch", 77), ("elementwise", 32 << 20)):
+        text, changed = re.subn('"custom_call_config": ?{', lambda _: stated, by_name[name])
+        assert changed == 1
+        assert _kernel(text).bytes == count
 
 
 def test_bytecode_that_is_damaged_says_nothing_and_ends() -> None:
@@ -278,7 +317,7 @@ def test_bytecode_that_is_damaged_says_nothing_and_ends() -> None:
             if damaged:
                 damaged[draw.randrange(len(damaged))] = draw.choice([0, 1, 2, 0xFF, draw.randrange(256)])
         row = _kernel(text.replace(body[1], base64.b64encode(bytes(damaged)).decode()))
-        silent += row.block_bytes is None
+        silent += not row.blocks
     assert silent > 100
     assert _kernel(text.replace(body[1], "no base64")).blocks == ()
     assert _kernel(text.replace(body[1], "")).block_bytes is None
