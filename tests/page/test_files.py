@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import sys
 from pathlib import Path
 
@@ -48,17 +47,6 @@ def test_a_browser_that_has_a_file_is_told_so(page: Page) -> None:
         assert (status, headers["etag"], content) == (304, tag, b"")
     assert answered(page, "/page.js", if_none_match='"other"')[0] == 200
     assert tag != answered(page, "/")[1]["etag"]
-
-
-@pytest.mark.parametrize(
-    ("accepted", "is_packed"),
-    [("gzip", True), ("br, gzip;q=0.5", True), ("GZIP", True), ("gzip;q=0", False), ("br", False), ("", False)],
-)
-def test_files_are_compressed_for_those_who_take_that(page: Page, accepted: str, is_packed: bool) -> None:
-    _, headers, content = answered(page, "/page.js", accept_encoding=accepted)
-    assert headers.get("content-encoding") == ("gzip" if is_packed else None)
-    assert headers["vary"] == "Accept-Encoding"
-    assert (gzip.decompress(content) if is_packed else content) == b"let a = 1;"
 
 
 @pytest.mark.parametrize(

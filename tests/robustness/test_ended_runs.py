@@ -49,7 +49,7 @@ def command(pid: int) -> str:
 @pytest.fixture
 def attacked(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
     """A run in the middle of an attack, and all processes below it."""
-    arguments = ["--store", "directory", "--faults", "flood", "--hold", "100"]
+    arguments = ["--transport", "plain", "--faults", "flood", "--hold", "100"]
     process = subprocess.Popen(
         [sys.executable, str(RUN), *arguments],
         stdout=subprocess.DEVNULL,

@@ -191,7 +191,7 @@ def broken(setting, r):
     raise ValueError("a mistake")
 
 run.kinds = lambda scene, **known: [Kind("forbidden", forbidden, removes=True), Kind("broken", broken)]
-sys.argv = ["run.py", "--store", "directory", "--seed", "5", "--hold", "0.1"]
+sys.argv = ["run.py", "--transport", "plain", "--seed", "5", "--hold", "0.1"]
 sys.exit(run.main())
 """
 
