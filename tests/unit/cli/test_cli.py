@@ -466,9 +466,9 @@ def test_what_keeps_a_server_from_starting_is_a_line_of_its_log():
     [
         (["--address", "nowhere"], "address", "address: expected HOST:PORT or unix:PATH, found 'nowhere'"),
         (
-            ["--max-concurrent-calls", "0"],
-            "max_concurrent_calls",
-            "max_concurrent_calls: expected a number from 1 on, found 0",
+            ["--store-bytes", "0"],
+            "store_bytes",
+            "store_bytes: expected a number from 1 on, found 0",
         ),
         (["--workers", "many"], "workers", "'many'"),
         (["--config", "no such file"], "config", "no such file: cannot be read: No such file or directory"),
