@@ -31,11 +31,11 @@ from xlashape.evaluation.linear_algebra import factored, solved
 from xlashape.evaluation.machine import Machine, Spread, Value, at, dtype_of, evaluates_together, registers, unsupported
 from xlashape.evaluation.movement import major_to_minor
 from xlashape.evaluation.sorting import top
-from xlashape.hlo import HloInstruction
+from xlashape.hlo import HloInstruction, Opcode
 from xlashape.hlo.collectives.meshes import mesh_of
 from xlashape.hlo.values.sharding import Sharding
 from xlashape.indexing.sharding import spelled
-from xlashape.shape import Shape, tiling
+from xlashape.shape import Shape
 
 _CODE: Final = re.compile(r"\b([a-z_]{1,20}) = (\d{1,3})\b")
 
@@ -79,29 +79,39 @@ def _same(machine: Machine, instruction: HloInstruction, operands: list[Spread])
 
 @models("ConcatBitcast")
 def _side_by_side(machine: Machine, instruction: HloInstruction, operands: list[Spread]) -> Spread:
-    axis = _joined_axis(instruction.shape, [operand.shape for operand in instruction.operands])
-    if axis is None:
-        return machine.outside(instruction, operands)
-    devices = range(max(map(len, operands)))
-    return [np.concatenate(machine.domain.joined([at(o, device) for o in operands]), axis) for device in devices]
-
-
-def _joined_axis(shape: Shape, parts: Sequence[Shape]) -> int | None:
-    """The dimension along which an array is the concatenation of parts that lie side by side in its memory: the one
-    that varies slowest, where the parts have its layout, and no part but the last ends with padding, so that two of it
-    take twice its bytes. None where this is not so.
+    """The end of a copy in parts: slices that together are an array, in any order, since each is copied to the place
+    in memory that it has there. Of other operands the places are not known.
     """
-    if not shape.is_array or not shape.rank or not parts or any(part.rank != shape.rank for part in parts):
-        return None
+    found = [_slice_and_source(operand) for operand in instruction.operands]
+    parts = [(each, source, spread) for (each, source), spread in zip(found, operands, strict=True) if each is not None]
+    shape = instruction.shape
+    sources = {id(source) for _, source, _ in parts}
+    if len(parts) < len(operands) or len(sources) != 1 or parts[0][1].shape.dimensions != shape.dimensions:
+        return machine.outside(instruction, operands)
     axis = major_to_minor(shape)[0]
-    sizes = [part.dimensions[axis] for part in parts]
+    parts.sort(key=lambda part: part[0].details.slice_dimensions[axis].start)
+    stop = 0
+    for each, _, _ in parts:
+        bounds = [(d.start, d.limit, d.stride or 1) for d in each.details.slice_dimensions]
+        whole = [(0, size, 1) for size in shape.dimensions]
+        whole[axis] = (stop, stop + each.shape.dimensions[axis], 1)
+        if bounds != whole:
+            return machine.outside(instruction, operands)
+        stop = whole[axis][1]
+    if stop != shape.dimensions[axis]:
+        return machine.outside(instruction, operands)
+    ordered = [spread for _, _, spread in parts]
+    devices = range(max(map(len, ordered)))
+    return [np.concatenate(machine.domain.joined([at(o, device) for o in ordered]), axis) for device in devices]
 
-    def of(size: int) -> Shape:
-        return shape.replace(dimensions=[size if d == axis else n for d, n in enumerate(shape.dimensions)])
 
-    is_full = [tiling.physical_bytes(of(2 * size)) == 2 * tiling.physical_bytes(of(size)) for size in sizes[:-1]]
-    is_one = sum(sizes) == shape.dimensions[axis] and parts == [of(size) for size in sizes]
-    return axis if is_one and all(is_full) else None
+def _slice_and_source(value: HloInstruction) -> tuple[HloInstruction | None, HloInstruction]:
+    """The slice that a value is, maybe an asynchronous one, and what it is a slice of; None for other values."""
+    if value.opcode is Opcode.ASYNC_DONE:
+        start = value.operands[0]
+        root = start.called_computations[0].root if start.called_computations else start
+        return (root if root.opcode is Opcode.SLICE else None), start.operands[0]
+    return (value, value.operands[0]) if value.opcode is Opcode.SLICE else (None, value)
 
 
 def shards(spread: Spread, sharding: Sharding, shape: Shape, devices: int) -> Spread:
