@@ -85,8 +85,11 @@ def _side_by_side(machine: Machine, instruction: HloInstruction, operands: list[
     found = [_slice_and_source(operand) for operand in instruction.operands]
     parts = [(each, source, spread) for (each, source), spread in zip(found, operands, strict=True) if each is not None]
     shape = instruction.shape
-    sources = {id(source) for _, source, _ in parts}
-    if len(parts) < len(operands) or len(sources) != 1 or parts[0][1].shape.dimensions != shape.dimensions:
+    sources = {source for _, source, _ in parts}
+    if not shape.is_array or not shape.rank or len(parts) < len(operands) or len(sources) != 1:
+        return machine.outside(instruction, operands)
+    whole_shape = parts[0][1].shape
+    if (whole_shape.element_type, whole_shape.dimensions) != (shape.element_type, shape.dimensions):
         return machine.outside(instruction, operands)
     axis = major_to_minor(shape)[0]
     parts.sort(key=lambda part: part[0].details.slice_dimensions[axis].start)

@@ -327,3 +327,18 @@ def test_a_copy_in_parts_is_equal_to_the_array() -> None:
     assert equivalent(whole, made.replace("add(c, q)", "subtract(c, q)")).verdict == "differs"
     for damaged in (made.replace("[8:16]", "[7:15]"), made.replace("slice(p), slice={[8", "slice(q), slice={[8")):
         assert damaged != made and equivalent(whole, damaged).verdict == "unknown"
+
+
+def test_parts_that_are_copied_beside_other_work_go_to_their_places() -> None:
+    part, space = "f32[8,128]{1,0:T(8,128)S(1)}", "f32[16,128]{1,0:T(8,128)}"
+    lines = [f"p = {space} parameter(0)"]
+    for name, taken in (("late", "8:16"), ("early", "0:8")):
+        started = f"(({space}), {part}, s32[]{{:S(2)}}) slice-start(p), slice={{[{taken}], [0:128]}}"
+        lines += [f"{name}.0 = {started}", f"{name}.1 = {part} slice-done({name}.0)"]
+    whole = space.replace("}", "S(1)}")
+    lines.append(f'ROOT c = {whole} custom-call(late.1, early.1), custom_call_target="ConcatBitcast"')
+    x = np.arange(16 * 128, dtype=np.float32).reshape(16, 128)
+    assert (run("\n".join(lines), x)[0] == x).all()
+    scalar = 'p = f32[] parameter(0)\ns = f32[] slice(p), slice={}\nROOT c = f32[] custom-call(s), custom_call_target="ConcatBitcast"'
+    with pytest.raises(UnsupportedError, match="ConcatBitcast"):
+        run(scalar, np.float32(1))
