@@ -204,7 +204,8 @@ def of_collectives(collectives: Collectives, cost: Cost, *, is_optimized: bool) 
 
 def _runs_of(count: int, runs: int) -> str:
     """A number of collectives, and how often they run together where that is another number."""
-    return counted(count, "collective") + (f" that run {counted(runs, 'time')} in all" if runs != count else "")
+    again = f" that run {runs:,} times in all" if count > 1 else f" that runs {runs:,} times"
+    return counted(count, "collective") + (again if runs != count else "")
 
 
 def of_profile(profile: Profile, module: str) -> list[Finding | Fine]:
