@@ -6,8 +6,8 @@
     precision    f32 temporaries, or f32 arguments, as bf16
     padding      another layout where tiles pad what lives at the peak
     copy         copies at the peak that an edit of the program removes, as the report `copies` finds them
-    smaller      a dimension of the data, such as the batch, at half its size, or at the largest that is within
-                 the limit
+    smaller      a dimension of the data, such as the batch, at half its size; with a limit, at the largest that is
+                 within it for certain, or else by the estimate
 
 A donation and a smaller dimension are tried: the peak is that of the changed module. The other changes are simulated on
 the plan: the schedule stays, lives and sizes change. A compiler may schedule and fuse the changed program otherwise. So
@@ -418,21 +418,30 @@ class _Suggestions:
     # -- a smaller program --------------------------------------------------------------------
 
     def _smaller(self) -> Iterator[MemorySuggestion]:
-        """A smaller batch, and a shorter sequence: the largest that brings the peak within the limit for certain; half
-        where there is no limit, no such size, or no need."""
+        """A smaller batch, and a shorter sequence: the largest that brings the peak within the limit for certain, or
+        else by the estimate; half where there is no limit, no such size, or no need."""
         for followed in (*self._sizes.batches, *self._sizes.sequences):
-            size = None
-            if self._limit is not None and self._peak > self._limit:
-                size = self._sizes.largest(followed, (), self._limit)
-            found = self._smaller_of(followed, size or followed.size // 2)
+            least = self._sizes.least(followed)
+            size, verdict = max(followed.size // 2 // least, 1) * least, None
+            if self._limit is not None and self._peak > self._limit and least < followed.size:
+                sizes = [self._sizes.largest(followed, (), self._limit, is_certain=each) for each in (True, False)]
+                lowest = self._sizes.peak(followed, least).peak - self._limit
+                if lowest > 0:
+                    verdict = f"not enough at any size: {short_bytes(lowest)} more than the limit even at {least}"
+                size = sizes[0] or sizes[1] or size
+            found = self._smaller_of(followed, size) if size < followed.size else None
             if found is not None:
-                yield found
+                yield found if verdict is None else found._replace(verdict=verdict)
 
     def _smallest_change(self, aliases: Aliases, limit: int) -> MemorySuggestion | None:
         """The dimension that has to shrink least, with donations, for the peak to be certainly within the limit; None
         where no size is enough. The batch is tried before the sequence."""
         for kind in (self._sizes.batches, self._sizes.sequences):
-            found = [(each, size) for each in kind if (size := self._sizes.largest(each, aliases, limit)) is not None]
+            found = [
+                (each, size)
+                for each in kind
+                if (size := self._sizes.largest(each, aliases, limit, is_certain=True)) is not None
+            ]
             for each, size in sorted(found, key=lambda one: (-one[1] / one[0].size, one[0].axes)):
                 made = self._smaller_of(each, size)
                 if made is not None and made.upper_bytes is not None:

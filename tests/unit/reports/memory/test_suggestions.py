@@ -350,6 +350,38 @@ def test_what_cannot_be_followed_is_an_idea():
     assert not found.fits
 
 
+def _is_allowed(size: int, parts: int) -> bool:
+    """The law of sizes: a multiple of 128 from 3 of them on, of 8 from 3 of them on, always of the devices."""
+    wide, narrow = (128, 8) if parts == 1 else (384, 24)
+    return size % (wide if size >= 3 * wide else narrow if size >= 3 * narrow else parts) == 0
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("size", [3000, 300, 30, 9])
+def test_the_largest_size_that_fits_is_named(size: int, parts: int):
+    """The peak has a square of the size, as the scores of attention are. Without a schedule no upper bound is known, so
+    it fits by the estimate."""
+    sharding = ", sharding={devices=[3,1]<=[3]}" if parts == 3 else ""
+
+    def text(n: int) -> str:
+        return f"""HloModule m, entry_computation_layout={{(f32[{n},64]{{1,0}}, f32[64,64]{{1,0}})->f32[{n},64]{{1,0}}}}
+        ENTRY e {{ x = f32[{n},64]{{1,0}} parameter(0){sharding} w = f32[64,64]{{1,0}} parameter(1)
+        a = f32[{n},64]{{1,0}} dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+        s = f32[{n},{n}]{{1,0}} dot(a, x), lhs_contracting_dims={{1}}, rhs_contracting_dims={{1}}
+        ROOT r = f32[{n},64]{{1,0}} dot(s, a), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} }}"""
+
+    before = memory(text(size))
+    allowed = [n for n in range(parts, size, parts) if _is_allowed(n, parts)]
+    peaks = {n: memory(text(n)).peak_bytes for n in allowed}
+    for share in (0.95, 0.8, 0.5, 0.3, 0.1, 0.01):
+        limit = int(before.peak_bytes * share)
+        fitting = [(n, peaks[n]) for n in allowed if peaks[n] <= limit]
+        found = [each for each in before.suggest(limit) if each.change == "smaller"]
+        named = [(each.size, each.new_peak_bytes) for each in found if each.new_peak_bytes <= limit]
+        assert named == fitting[-1:], share
+        assert all("not enough at any size" in each.verdict for each in found if not fitting), share
+
+
 def test_many_donated_arguments_are_folded():
     state = "\n".join(
         f"p{n} = f32[64,64] parameter({n}), metadata={{op_name=\"state.opt_state[0].mu['w{n}']\"}} n{n} = f32[64,64] negate(p{n})"
