@@ -11,9 +11,10 @@
 
 A copy may need several edits at once, such as a layout and a donation, because without the copy the argument itself
 would be overwritten. JAX gives the memory of the first donated argument to the first output of equal type and sizes,
-the second to the second: so the donation of an argument may need that of an argument before it. A suggestion is a set
-of edits with all copies that it removes. `is_exact` says that recompiling saves exactly these copies and their bytes;
-otherwise other instructions share the buffer that changes, and the compiler may move the data elsewhere.
+the second to the second: so the donation of an argument may need that of an argument before it. With one array of an
+argument, JAX donates them all: a suggestion states the donations of all that are of the type and sizes. A suggestion is
+a set of edits with all copies that it removes. `is_exact` says that recompiling saves exactly these copies and their
+bytes; otherwise other instructions share the buffer that changes, and the compiler may move the data elsewhere.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from xlashape.reports.copies.causes import (
 )
 from xlashape.reports.copies.movers import Mover, array_or_none, layout_of
 from xlashape.reports.copies.old_values import comes_before
-from xlashape.reports.donating import how_to_donate
+from xlashape.reports.donating import argument_name, how_to_donate
 from xlashape.shape import Layout, Shape, ShapeIndex
 from xlashape.shape.xla_util import shape_util
 
@@ -408,80 +409,123 @@ def _is_copied_out(flow: Flow, use: ValueUse) -> bool:
     return use.user.opcode == Opcode.COPY and all(each.role is Role.OUTPUT for each in flow.uses(use.user))
 
 
-class _Group(NamedTuple):
-    """The arguments of one type and sizes that are to be donated."""
+class _Paired(NamedTuple):
+    """Arrays of one type and sizes that are donated together, as JAX pairs them with outputs."""
 
+    numbers: tuple[int, ...]
+    """All that are donated, in order, also those that no output is left for."""
     edits: tuple[Edit, ...]
-    """Their donations, in the order of the arguments."""
-    place: dict[int, int]
-    """The number of each argument → its position in `edits`."""
-    first: tuple[int, ...] | None
-    """The first free output of the type and sizes."""
-    right: int
-    """How many of the arguments, from the first on, JAX pairs with the output that their donation is for, if all of
-    them are donated."""
+    """The donations of those that get an output."""
+    is_wanted: bool
+    """Whether each array whose copy a donation is to remove gets the output that is computed in it."""
+    is_known: bool
+    """Whether `is_wanted`, and there is no other array, which may be copied because of its donation."""
+
+
+class _Donations:
+    """The donations that removals want, and what JAX makes of them.
+
+    JAX donates whole arguments: with `c[0]` all arrays of `c`. It gives the memory of the first donated array to the
+    first output of equal type and sizes, the second to the second.
+    """
+
+    def __init__(self, flow: Flow, removals: Sequence[Removal | None]) -> None:
+        self._parameters = flow.module.entry.parameters
+        self._wanted: dict[int, Edit] = {}
+        """The number of an array → its donation for the first of the outputs that could take its memory."""
+        for removal in removals:
+            for edit in () if removal is None else removal.edits:
+                if edit.kind == "donate" and edit.parameter is not None:
+                    before = self._wanted.setdefault(edit.parameter, edit)
+                    if (before.output or ()) > (edit.output or ()):
+                        self._wanted[edit.parameter] = edit
+        self._outputs: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}
+        self._arrays: dict[tuple[Any, ...], list[int]] = {}
+        """The arrays of each argument that are of one type and sizes, and are not donated."""
+        self._paired: dict[tuple[Any, ...], _Paired] = {}
+        self._joined: dict[tuple[Any, ...], tuple[Edit, ...]] = {}
+        """Equal edits as one tuple, since many rows share long ones."""
+        self._same: dict[tuple[Any, ...], list[int]] = {}
+        """The wanted arrays of one type and sizes, as far as JAX pairs them all as wanted."""
+        if self._wanted:
+            self._sort(flow)
+
+    def _sort(self, flow: Flow) -> None:
+        for leaf in shape_util.get_leaf_shapes(flow.module.entry.root.shape):
+            if leaf.shape.is_array and tuple(leaf.index) not in flow.taken:
+                self._outputs.setdefault(_kind_of(leaf.shape), []).append(tuple(leaf.index))
+        for parameter in self._parameters:
+            if parameter.shape.is_array and parameter.number not in flow.donated:
+                self._arrays.setdefault(self._argument(parameter.number), []).append(parameter.number)
+        for number in sorted(self._wanted):
+            self._same.setdefault(_kind_of(self._parameters[number].shape), []).append(number)
+        for same in self._same.values():
+            outputs = {edit.parameter: edit.output for edit in self._pair(same).edits}
+            right = [outputs.get(number) == self._wanted[number].output for number in same]
+            del same[right.index(False) if False in right else len(right) :]
+
+    def _argument(self, number: int) -> tuple[Any, ...]:
+        """What tells the arrays of an argument that are of one type and sizes from all others."""
+        parameter = self._parameters[number]
+        name = parameter.metadata.op_name
+        return (argument_name(name) if name else number, *_kind_of(parameter.shape))
+
+    def _pair(self, numbers: Sequence[int], first: tuple[int, ...] | None = None) -> _Paired:
+        """What JAX pairs if these arrays of one type and sizes are donated, and the output `first` is returned before
+        the others.
+        """
+        arguments = dict.fromkeys([self._argument(number) for number in numbers])
+        key = (first, *arguments)
+        if key not in self._paired:
+            outputs = self._outputs[_kind_of(self._parameters[numbers[0]].shape)]
+            if first is not None:
+                outputs = [first, *[each for each in outputs if each != first]]
+            every = sorted([number for argument in arguments for number in self._arrays[argument]])
+            edits = tuple([_donation(self._parameters[one], to) for one, to in zip(every, outputs, strict=False)])
+            is_wanted = all(self._wanted.get(one.parameter or 0, one) == one for one in edits)
+            is_known = is_wanted and all(number in self._wanted for number in every[: len(edits)])
+            self._paired[key] = _Paired(tuple(every), edits, is_wanted, is_known)
+        return self._paired[key]
+
+    def made(self, removal: Removal) -> Removal | None:
+        """The removal with all that its donation needs; None where no donation has its argument take that output."""
+        donation = next((edit for edit in removal.edits if edit.kind == "donate"), None)
+        if donation is None or donation.parameter is None or donation.output is None:
+            return removal
+        number = donation.parameter
+        if self._wanted[number] != donation:
+            return None  # one output only can take the memory of an argument, and it is another one
+        alone = self._pair([number])
+        if donation in alone.edits:
+            return self._with(removal, alone)
+        same = self._same[_kind_of(self._parameters[number].shape)]
+        if number in same:
+            place = same.index(number) + 1
+            paired = self._pair(same[: place if place <= _MOST_TOGETHER else len(same)])
+            if paired.is_wanted and donation in paired.edits:
+                return self._with(removal, paired)
+        first = self._wanted.get(alone.numbers[0], donation).output or ()
+        if len(first) != 1:
+            return removal._replace(is_exact=False) if len(alone.numbers) == 1 else None
+        paired = self._pair([number], first)
+        return self._with(removal, paired, (_output_first(first),)) if paired.is_known else None
+
+    def _with(self, removal: Removal, paired: _Paired, more: tuple[Edit, ...] = ()) -> Removal:
+        others = tuple([edit for edit in removal.edits if edit.kind != "donate"])
+        edits = self._joined.setdefault((others, id(paired)), (*others, *paired.edits, *more))
+        return Removal(edits, removal.is_exact and paired.is_known)
 
 
 def matched_by_jax(flow: Flow, removals: Sequence[Removal | None]) -> list[Removal | None]:
-    """The removals, with the further donations that JAX needs so that each output takes the memory of the argument that
-    it is computed in. A removal becomes None if its argument is to be donated for another output.
+    """The removals, with the further donations, or the order of outputs, that JAX needs so that each output takes the
+    memory of the argument that it is computed in. A removal becomes None where no donation of whole arguments does.
     """
-    wanted: dict[int, Edit] = {}
-    for removal in removals:
-        for edit in () if removal is None else removal.edits:
-            if edit.kind == "donate" and edit.parameter is not None:
-                before = wanted.setdefault(edit.parameter, edit)
-                if (before.output or ()) > (edit.output or ()):
-                    wanted[edit.parameter] = edit
-    if not wanted:
-        return list(removals)
-    outputs: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}
-    for leaf in shape_util.get_leaf_shapes(flow.module.entry.root.shape):
-        if leaf.shape.is_array and tuple(leaf.index) not in flow.taken:
-            outputs.setdefault(_kind_of(leaf.shape), []).append(tuple(leaf.index))
-    parameters = flow.module.entry.parameters
-    by_kind: dict[tuple[Any, ...], list[Edit]] = {}
-    for number in sorted(wanted):
-        by_kind.setdefault(_kind_of(parameters[number].shape), []).append(wanted[number])
-    groups: dict[int, _Group] = {}
-    for kind, edits in by_kind.items():
-        free = outputs.get(kind, [])
-        pairs = [edit.output == output for edit, output in zip(edits, free, strict=False)]
-        right = pairs.index(False) if False in pairs else len(pairs)
-        place = {edit.parameter: at for at, edit in enumerate(edits) if edit.parameter is not None}
-        group = _Group(tuple(edits), place, free[0] if free else None, right)
-        groups.update(dict.fromkeys(place, group))
-    shared: dict[tuple[int, int, tuple[Edit, ...]], tuple[Edit, ...]] = {}
-    return [None if removal is None else _matched(removal, wanted, groups, shared) for removal in removals]
+    donations = _Donations(flow, removals)
+    return [None if removal is None else donations.made(removal) for removal in removals]
 
 
 def _kind_of(shape: Shape) -> tuple[Any, ...]:
     return (shape.element_type, shape.dimensions)
-
-
-def _matched(
-    removal: Removal,
-    wanted: dict[int, Edit],
-    groups: dict[int, _Group],
-    shared: dict[tuple[int, int, tuple[Edit, ...]], tuple[Edit, ...]],
-) -> Removal | None:
-    donation = next((edit for edit in removal.edits if edit.kind == "donate"), None)
-    if donation is None or donation.parameter is None:
-        return removal
-    if wanted[donation.parameter] != donation:
-        return None  # one output only can take the memory of an argument, and it is another one
-    group = groups[donation.parameter]
-    if group.first == donation.output:
-        return removal
-    place = group.place[donation.parameter]
-    if place < group.right:
-        count = place + 1 if place < _MOST_TOGETHER else group.right
-        others = tuple([edit for edit in removal.edits if edit.kind != "donate"])
-        edits = shared.setdefault((id(group), count, others), (*others, *group.edits[:count]))
-        return Removal(edits, removal.is_exact)
-    if len(donation.output or ()) != 1:
-        return removal._replace(is_exact=False)
-    return Removal((*removal.edits, _output_first(donation.output or ())), removal.is_exact)
 
 
 def excluding(movers: Sequence[Mover], removals: Sequence[Removal | None]) -> list[Removal | None]:
