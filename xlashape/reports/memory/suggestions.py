@@ -39,6 +39,7 @@ from xlashape.reports.memory.donations import Aliases, Donation, Donations
 from xlashape.reports.memory.plan import PARAMETER, TEMPORARY, Plan, holder_of, origin_of
 from xlashape.reports.memory.schedule import leaf_bytes
 from xlashape.reports.memory.smaller import Sizes
+from xlashape.reports.origin import source_of
 from xlashape.reports.text import short_bytes
 from xlashape.reports.why import why
 from xlashape.shape import PrimitiveType, Shape
@@ -375,6 +376,8 @@ class _Suggestions:
             shape = plan.values.place(value).shape
             if shape is None or shape.is_tuple or shape.layout is None or not shape.layout.tiles:
                 continue
+            if not self._is_of_the_program(value):
+                continue
             instruction = plan.values.place(value).instruction
             keeps_dimensions = instruction is None or not _may_be_reshaped(instruction)
             lossless = [each for each in why(shape).suggestions if each.is_lossless and each.saved_bytes > 0]
@@ -384,6 +387,22 @@ class _Suggestions:
                 new_peak = self._peak_without(life, min(advice.saved_bytes, plan.values.sizes[value]))
                 how = f"{advice.jax}, {advice.text}" if advice.jax else advice.text
                 yield self._made("padding", f"{name} as x: {how}", new_peak, bounds=(new_peak, self._peak), name=name)
+
+    def _is_of_the_program(self, value: int) -> bool:
+        """Whether the program itself has a value: an argument, or what one of its operations makes. The compiler alone
+        decides on the layouts of its copies and fetches, and of what has no name in a module with names.
+        """
+        instruction = self._plan.values.place(value).instruction
+        if instruction is None or self._plan.values.kinds[value] == PARAMETER:
+            return True
+        if instruction.opcode == Opcode.COPY or operation_of(instruction.opcode).begins_asynchronously:
+            return False
+        return bool(source_of(instruction)[1]) or not self._has_names
+
+    @cached_property
+    def _has_names(self) -> bool:
+        """Whether the module says of any instruction which operation of the program it is."""
+        return any(each.op_metadata.op_name for each in self._module.entry.instructions)
 
     def _copies(self) -> Iterator[MemorySuggestion]:
         """Copies that live at the peak and that an edit of the program removes."""

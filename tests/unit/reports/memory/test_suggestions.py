@@ -99,7 +99,7 @@ def test_a_limit_is_of_the_main_memory():
 
 
 def test_padding_and_precision():
-    text = """p = f32[64,3]{1,0:T(8,128)} parameter(0) n = f32[64,3]{1,0:T(8,128)} copy(p) r = f32[64,3]{1,0:T(8,128)} tanh(n)
+    text = """p = f32[64,3]{1,0:T(8,128)} parameter(0) n = f32[64,3]{1,0:T(8,128)} negate(p) r = f32[64,3]{1,0:T(8,128)} tanh(n)
     q = f32[64,3]{1,0:T(8,128)} sine(r) w = f32[64,3]{1,0:T(8,128)} add(q, n) ROOT a = f32[] constant(1)"""
     found = changes(text, 200_000)
     assert found["padding"].text.partition(" as x: ")[2] == "x.reshape(192), merge dimensions 0, 1: f32[192]{0:T(256)}"
@@ -107,6 +107,27 @@ def test_padding_and_precision():
     assert found["padding"].fits
     assert all(not each.fits for each in changes(text, 10).values())
     assert all(each.fits is None for each in changes(text).values())
+
+
+@pytest.mark.parametrize(
+    ("line", "is_told"),
+    [
+        ('n = {} negate(p), metadata={{op_name="jit(f)/neg"}}', True),
+        ("n = {} negate(p)", False),
+        ('n = {} copy(p), metadata={{op_name="jit(f)/neg"}}', False),
+        ('s = ({0}, {0}, u32[]) copy-start(p), metadata={{op_name="jit(f)/neg"}} n = {0} copy-done(s)', False),
+    ],
+)
+def test_padding_is_of_what_the_program_makes(line: str, is_told: bool):
+    """No author changes the layout of a copy that the compiler makes."""
+    form = "f32[64,3]{1,0:T(8,128)}"
+    text = f"""HloModule m, is_scheduled=true
+ENTRY e {{ p = {form} parameter(0), metadata={{op_name="p"}} {line.format(form)}
+  q = {form} custom-call(n), custom_call_target="make", metadata={{op_name="jit(f)/make"}}
+  ROOT r = {form} custom-call(q, n), custom_call_target="make", metadata={{op_name="jit(f)/make"}} }}"""
+    names = {each.name for each in memory(text).suggest() if each.change == "padding"}
+    assert {"p", "q"} <= names
+    assert any(name in names for name in ("n", "s")) == is_told
 
 
 @pytest.mark.parametrize(
