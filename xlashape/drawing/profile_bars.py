@@ -167,7 +167,8 @@ class ProfilePicture(AnswerPicture):
                 f'<rect class="k{list(KINDS).index(bar.kind)}" x="{_FROM}" y="{y}" width="{width}" height="{_BAR}"/>'
             )
             parts += [
-                f'<text class="t e" x="{end}" y="{base}">{cell}</text>' for cell, end in zip(cells, ends, strict=False)
+                f'<text class="t e" x="{end}" y="{base}">{escape(cell)}</text>'
+                for cell, end in zip(cells, ends, strict=False)
             ]
             if bar.least is not None:
                 # A least time beyond the longest bar is marked at the end of the axis.

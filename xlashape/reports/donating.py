@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from xlashape.hlo.module import HloModule
 
 _PATH: Final = re.compile(
-    r"(?P<name>\w+)(?:\[(?P<index>\d+)\]|\[(?P<quote>['\"])(?P<key>.*?)(?P=quote)\])?(?:[.\[].*)?"
+    r"""(?P<name>\w+)(?:\[(?P<index>\d+)\]|\['(?P<key>[^']*)'\]|\["(?P<other>[^"]*)"\])?(?:[.\[].*)?"""
 )
 _MOST_NAMED: Final = 3
 """The most arrays of an argument that a text names."""
@@ -93,7 +93,8 @@ def _path(op_name: str) -> _Path | None:
     match = _PATH.fullmatch(op_name)
     if match is None:
         return None
-    return _Path(match["name"], None if match["index"] is None else int(match["index"]), match["key"])
+    key = match["other"] if match["key"] is None else match["key"]
+    return _Path(match["name"], None if match["index"] is None else int(match["index"]), key)
 
 
 def _may_be_variadic(name: str, every: Sequence[_Path | None]) -> bool:

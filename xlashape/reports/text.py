@@ -56,7 +56,7 @@ def cell_text(column: Column, value: Any) -> str:
     >>> (
     ...     cell_text(bytes_, 18_432),
     ...     cell_text(share, 0.375),
-    ...     cell_text(Column("time", ColumnKind.NUMBER, "", "seconds"), 1.5e-5),
+    ...     *[cell_text(Column("time", ColumnKind.NUMBER, "", "seconds"), each) for each in (1.5e-5, 5e-12)],
     ...     cell_text(Column("bandwidth", ColumnKind.NUMBER, "", "bytes/s"), 1.281e10),
     ... )
     ('18.0 KiB', '37.5%', '15 µs', '< 1 ns', '12.81 GB/s')

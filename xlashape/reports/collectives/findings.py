@@ -129,7 +129,9 @@ def _small(sent: Sequence[Sent], *, is_optimized: bool) -> Iterable[Found]:
     written: dict[object, tuple[object, ...]] = {}
     for each in sent:
         instruction = each.collective.instruction
-        if each.collective.exchange is ALL_REDUCE and each.collective.size < _SMALL:
+        # Of those that the partitioner made, XLA has combined what it could, and the author of the program none.
+        is_left = is_optimized and bool(instruction.metadata.op_name) and not _is_asked(instruction)
+        if each.collective.exchange is ALL_REDUCE and each.collective.size < _SMALL and not is_left:
             kind = instruction.kind
             if kind not in written:
                 is_global = kind.message.use_global_device_ids
@@ -185,8 +187,8 @@ def _undivided_bytes(each: Sent, batch: Batch, pairs: ShardingPairs) -> int | No
     Of a product of two activations it is not known how much, and counts 0, where other axes may divide what is added.
     """
     instruction, saved = each.collective.instruction, 0
-    is_asked = any(name in (instruction.metadata.op_name or "") for name in ("psum", "shard_map"))
-    if each.collective.exchange is not ALL_REDUCE or _reduction(instruction) is not Opcode.ADD or is_asked:
+    is_sum = each.collective.exchange is ALL_REDUCE and _reduction(instruction) is Opcode.ADD
+    if not is_sum or _is_asked(instruction):
         return None
     others = pairs.mesh.device_count // each.groups.size
     whole = [each for each in instruction.operands if each.shape.is_array and batch.is_in(each.shape.dimensions)]
@@ -317,6 +319,11 @@ def _wide(each: Sent, sends_floats: bool) -> Found | None:
         f"{_name(each)} exchanges {wide.text} that were {narrow.text} just before.",
         f"Exchange {narrow.text} and convert after{loss}.",
     )
+
+
+def _is_asked(instruction: HloInstruction) -> bool:
+    """Whether the program itself asks for a collective, as its name says."""
+    return any(name in (instruction.metadata.op_name or "") for name in ("psum", "shard_map"))
 
 
 def is_spmd(instruction: HloInstruction) -> bool:

@@ -74,9 +74,9 @@ REPORT: Final = Report(
         Column("padded_bytes", ColumnKind.INTEGER, "bytes that it reads and writes, with the padding of tiles", "bytes", rank=5),
         Column("main_bytes", ColumnKind.INTEGER, "the part of it in the device's main memory; not set of a program that has no other", "bytes", rank=2, heading="in main memory"),
         Column("spaces", ColumnKind.COUNTS, "memory space → the bytes that one execution reads and writes there, where any is not main memory"),
-        Column("grid", ColumnKind.INTEGERS, "how many steps a Pallas kernel takes along each dimension of its grid, the last dimension fastest", rank=6),
-        Column("blocks", ColumnKind.TEXTS, "the parts of its operands and results that a Pallas kernel holds in VMEM at a time, then its scratch arrays", rank=7),
-        Column("block_bytes", ColumnKind.INTEGER, "the bytes of VMEM that these arrays take, a block twice if the next one is loaded meanwhile; the compiler may need more, for intermediate values", "bytes", rank=6),
+        Column("grid", ColumnKind.INTEGERS, "how many steps a Pallas kernel takes along each dimension of its grid, the last dimension fastest", rank=2),
+        Column("blocks", ColumnKind.TEXTS, "the parts of its operands and results that a Pallas kernel holds in VMEM at a time, then its scratch arrays", rank=3),
+        Column("block_bytes", ColumnKind.INTEGER, "the bytes of VMEM that these arrays take, a block twice if the next one is loaded meanwhile; the compiler may need more, for intermediate values", "bytes", rank=2),
         Column("intensity", ColumnKind.NUMBER, "FLOPs for each byte, of main memory where that is set", "flops/byte", rank=4),
         Column("bound", ColumnKind.TEXT, "what limits it on the target", rank=2, choices=vocabularies.BOUNDS),
         Column("least_time", ColumnKind.NUMBER, "the least time of one execution on the target", "seconds", rank=2),
@@ -260,13 +260,16 @@ class Cost(Computed[InstructionCost], Frozen):
     @property
     def least_time(self) -> float | None:
         """Seconds that one run takes at least, if its instructions run one after the other and nothing stays in caches;
-        of a conditional the quickest branch counts. Asynchronous collectives run beside other instructions, but no run
-        is shorter than `communication_time`. None with `as_xla`, where no peak and bandwidth are given, and where FLOPs
+        of a conditional the quickest branch counts. Asynchronous operations run beside other instructions, but no run
+        is shorter than `communication_time`, nor than all bytes take in main memory. None with `as_xla`, where no peak and bandwidth are given, and where FLOPs
         are not known.
         """
         sums = self.program.sums
-        is_known = self.roof.is_known and not self.as_xla and sums.is_complete
-        return max(sums.seconds, sums.link_seconds) if is_known else None
+        if self.as_xla or not self.roof.is_known or not sums.is_complete:
+            return None
+        main = self.padded_bytes if self.main_bytes is None else self.main_bytes
+        moving = (main or 0) / (self.roof.bandwidth or 1.0) if not self.conditionals else 0.0
+        return max(sums.seconds, sums.link_seconds, moving)
 
     @property
     def communication_time(self) -> float | None:

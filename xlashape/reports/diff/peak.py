@@ -42,7 +42,7 @@ class PeakChange(NamedTuple):
 
 
 def memories(one: HloModule, other: HloModule) -> tuple[ProgramMemory | None, ProgramMemory | None]:
-    """The memory of both modules: by XLA's assignments of buffers where both modules have one, else both estimated, so
+    """The main memory of both modules: by XLA's assignments of buffers where both modules have one, else both estimated, so
     that the two can be compared. None where it is not known.
     """
     first = _memory(one)
@@ -106,9 +106,9 @@ def _what(buffer: LiveBuffer) -> str:
 
 
 def _memory(module: HloModule) -> ProgramMemory | None:
-    """The memory of a module; None where it is not known."""
+    """What a module holds in main memory, which a program runs out of; None where it is not known."""
     try:
-        return memory(module)
+        return memory(module).of_main_memory
     except (DeadlineExceededError, LimitExceededError):
         raise
     except XlashapeError:

@@ -146,7 +146,8 @@ def _scoped(cleaned: str, vmem: int | None) -> Messages | None:
     if totals is None:
         return None
     said.append(
-        "That is what its blocks and scratch take at once; arrays in its line lie elsewhere, and are not what ran out."
+        "It stopped at the first array of its blocks and scratch that does not fit, so all of it may need more; arrays "
+        "in its line lie elsewhere, and are not what ran out."
     )
     if totals.memory_space == "scoped vmem":
         flag = f"--xla_tpu_scoped_vmem_limit_kib={ceil_div(least_limit, 1024)}"
@@ -155,7 +156,10 @@ def _scoped(cleaned: str, vmem: int | None) -> Messages | None:
             said.append(f"No limit helps: the chip has {binary_text(vmem)} of VMEM. Smaller blocks take less.")
         else:
             there = "if the chip has as much" if vmem is None else f"up to the {binary_text(vmem)} of the chip"
-            said.append(f"Smaller blocks take less; {kernel}{flag} raises the limit, {there}.")
+            said.append(
+                f"Smaller blocks take less; {kernel}{flag} raises the limit, {there}. That is the least: the next "
+                "message may name more."
+            )
     return Messages(tuple(said), tuple(amounts), totals)
 
 

@@ -126,9 +126,9 @@ def _text(text: str, device: Target | None, *, strict: bool, is_content: bool = 
     if not is_content and "\n" not in text and "[" not in text and ("/" in text or "." in text):
         raise NotFoundError(f"there is no file {text[:200]!r}", kind="file", name=text[:200], field="x")
     what = what_else(text.encode("utf-8", "replace"))
-    if what is not None:
+    if what is not None and "MLIR" not in what:
         raise DecodeError(f"this is {what}")
-    if "\n" in text and "{" in text:  # the error for other programs, such as MLIR, says what to pass instead
+    if "\n" in text and "{" in text:  # jaxlib makes a module of MLIR, or the error says what to pass instead
         return _module(text.encode(), device)
     if len(text.split()) > _MOST_WORDS_OF_A_SHAPE and "[" not in text:
         message = "found no shape, no allocation of a report and no module in this text"

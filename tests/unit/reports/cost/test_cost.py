@@ -335,14 +335,16 @@ def test_an_asynchronous_copy_writes_into_the_memory_space_of_its_result():
     assert [tuple(space) for space in cost(text).spaces] == [(0, 96, 0, 96), (1, 0, 96, 96)]
 
 
-def test_transfers_run_beside_the_instructions_after_them():
+def test_transfers_run_beside_the_instructions_after_them_and_use_the_same_memory():
     text = """HloModule m ENTRY e { a = f32[1024] parameter(0) k = token[] after-all()
       s = (f32[1024], u32[], token[]) send(a, k), channel_id=1 r = (f32[1024], u32[], token[]) recv(k), channel_id=2
       x = token[] send-done(s), channel_id=1 y = (f32[1024], token[]) recv-done(r), channel_id=2
       ROOT n = f32[1024] negate(a) }"""
     counted = cost(text, peak=1e12, bandwidth=1e12)
     assert (counted.bytes_read, counted.bytes_written) == (2 * 4096, 2 * 4096)
-    assert counted.least_time == pytest.approx(2 * 4096 / 1e12)
+    assert counted.least_time == pytest.approx(4 * 4096 / 1e12)
+    slow = cost(text, peak=1e9, bandwidth=1e12)
+    assert slow.least_time == pytest.approx(1024 / 1e9)
 
 
 def test_padding_and_memory_spaces():
