@@ -46,7 +46,7 @@ _AMOUNT: Final = r"\d{1,15}(?:\.\d{0,15})?\s?(?:[KMGTPE]i?B|bytes)"
 _PYTORCH: Final = re.compile(
     rf"\b(?:CUDA|HIP|XPU|MPS)\s+out\s+of\s+memory\.\s+Tried\s+to\s+allocate\s+(?P<needed>{_AMOUNT})"
     rf"(?:\.\s+GPU\s+(?P<gpu>\d+)\s+has\s+a\s+total\s+capacity\s+of\s+(?P<whole>{_AMOUNT})\s+of\s+which\s+(?P<free>{_AMOUNT})"
-    rf"\s+is\s+free|\s+\(GPU\s+(?P<gpu_>\d+);\s+(?P<whole_>{_AMOUNT})\s+total\s+capacity;[^)]{{0,200}}?(?P<free_>{_AMOUNT})\s+free)?"
+    rf"\s+is\s+free|\s+\(GPU\s+(?P<gpu_>\d+);\s+(?P<whole_>{_AMOUNT})\s+total\s+capacity;[^)\n]{{0,200}}?(?P<free_>{_AMOUNT}) free)?"
 )
 _NUMPY: Final = re.compile(
     rf"Unable\s+to\s+allocate\s+(?P<needed>{_AMOUNT})\s+for\s+an\s+array\s+with\s+shape\s+(?P<shape>\([\d,\s]{{0,400}}\))"
@@ -54,7 +54,7 @@ _NUMPY: Final = re.compile(
 )
 _BAD_ALLOC: Final = re.compile(r"\bstd::bad_alloc\b")
 _KILLED: Final = re.compile(
-    r"^[^\n]{0,200}\bKilled(?:$|:? 9\b|\s+python)|\bexit(?:ed)?\s+(?:with\s+)?(?:code|status)\s*:?\s*137\b|\bOOMKilled\b|\bSIGKILL\b"
+    r"^[^\n]{0,200}\bKilled(?:$|:? 9\b|\s+python)|\bexit(?:ed)?\s+(?:with\s+)?(?:code|status)[\s:]{1,9}137\b|\bOOMKilled\b|\bSIGKILL\b"
     r"|\boom-kill|[Oo]ut\s+of\s+memory:\s+Kill(?:ed)?\s+process",
     re.MULTILINE,
 )
