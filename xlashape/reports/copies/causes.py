@@ -52,6 +52,8 @@ _ADVICE: Final = {
     "concatenate": "write the parts into one array where they are made",
 }
 """What may help, by the role of the use that needs the copy, or by what the program asks for."""
+_SAME_ORDER: Final = "the data is copied in the order that it has"
+"""What is said in place of two layouts that are the same order in memory."""
 _LARGE: Final = 1024
 _MOST_INNER: Final = 2_000
 """The most instructions of a fusion that are looked at."""
@@ -215,8 +217,10 @@ def cause_of(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
         name = _last_name(inner)
         if name and name != "transpose":
             return _relayout(mover, ends, layout_of(source), layout_of(result), None)
-        text = f"The program transposes: {_orders(inner, layout_of(source), layout_of(result))}"
-        return CopyCause("transpose", _who(mover, ends), _and_who(text, mover, ends), None, _transposed(ends))
+        orders = _orders(inner, layout_of(source), layout_of(result))
+        advice = "" if orders == _SAME_ORDER else _transposed(ends)  # another order would not save the copy
+        text = f"The program transposes: {orders}"
+        return CopyCause("transpose", _who(mover, ends), _and_who(text, mover, ends), None, advice)
     if opcode == "reshape":
         text = f"The reshape is no bitcast: its operand has the layout {'' if source is None else layout_of(source)}"
         return CopyCause("reshape", user_text(inner), text + ".", None)
@@ -319,6 +323,8 @@ def _orders(inner: HloInstruction, before: Layout, after: Layout) -> str:
         place = {dimension: number for number, dimension in enumerate(inner.kind.dimensions)}
         order = tuple([place.get(dimension, dimension) for dimension in before.minor_to_major])
         before, where = before.replace(minor_to_major=order), " of the result"
+    if before == after:
+        return _SAME_ORDER
     return f"the data is in {before}{where} and is wanted in {after}"
 
 

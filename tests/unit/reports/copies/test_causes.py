@@ -478,6 +478,24 @@ def test_a_fusion_that_computes_is_not_its_own_user():
     assert report.headline().splitlines()[1] == "  relayout 100% in 1 copy"
 
 
+@pytest.mark.parametrize(("order", "moves"), [("0,1", False), ("1,0", True)])
+def test_a_transposition_may_keep_the_order_in_memory(order: str, moves: bool):
+    """XLA for CPU makes a copy of a transposition that leaves each element where it is."""
+    step = f"ROOT t = f32[16,8]{{{order}}} transpose(p), dimensions={{1,0}}"
+    moved = f"f {{ p = f32[8,16]{{1,0}} parameter(0) {step} }}"
+    row = only(
+        entry(
+            "x = f32[8,16]{1,0} parameter(0)",
+            f"n = f32[16,8]{{{order}}} fusion(x), kind=kLoop, calls=f",
+            f'ROOT r = f32[16,8]{{{order}}} custom-call(n), custom_call_target="use"',
+            before=moved,
+        )
+    )
+    assert ("the data is copied in the order that it has" in row.cause) != moves
+    assert (" and is wanted in " in row.cause) == moves
+    assert (row.suggestion is not None) == moves
+
+
 def test_advice_is_for_what_the_program_asks_for():
     """XLA's own joins, and copies between two of its operations, are no line of the program."""
     joined = "HloModule m, is_scheduled=true ENTRY e {{ p = f32[8] parameter(0) ROOT c = f32[16] concatenate(p, p), dimensions={{0}}{} }}"
