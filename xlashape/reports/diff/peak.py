@@ -42,8 +42,8 @@ class PeakChange(NamedTuple):
 
 
 def memories(one: HloModule, other: HloModule) -> tuple[ProgramMemory | None, ProgramMemory | None]:
-    """The main memory of both modules: by XLA's assignments of buffers where both modules have one, else both estimated, so
-    that the two can be compared. None where it is not known.
+    """The main memory of both modules: by XLA's assignments of buffers where both modules have one, else both
+    estimated, so that the two can be compared. None where it is not known.
     """
     first = _memory(one)
     if one is other:
