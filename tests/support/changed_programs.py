@@ -8,7 +8,7 @@ The size of a batch or of a sequence differs from all other sizes, so that a tes
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,16 +47,14 @@ class Program(NamedTuple):
         change: Change | None = None,
         *,
         donated: tuple[int, ...] = (),
-        dimensions: tuple[tuple[int, int], ...] = (),
-        size: int = 0,
+        sizes: Mapping[tuple[int, int], int] | None = None,
     ) -> xs.reports.memory.ProgramMemory:
         """The memory of the compiled program, read from a dump, which has XLA's heap traces. `donated` are the numbers
-        of the donated arrays. The dimensions that are given, each as the number of an array and of its dimension, get
-        the size `size`.
+        of the donated arrays, `sizes` other sizes of dimensions, each as the number of an array and of its dimension.
         """
         arrays = [
             jax.ShapeDtypeStruct(
-                [size if (number, dimension) in dimensions else each for dimension, each in enumerate(array.shape)],
+                [(sizes or {}).get((number, dimension), each) for dimension, each in enumerate(array.shape)],
                 array.dtype,
             )
             for number, array in enumerate(self.flat())

@@ -6385,8 +6385,8 @@ type MemoryFitRow struct {
 	LowerBytes *int64 `protobuf:"varint,4,opt,name=lower_bytes,json=lowerBytes,proto3,oneof" json:"lower_bytes,omitempty"`
 	// What the new peak is at most, where that is known, in bytes.
 	UpperBytes *int64 `protobuf:"varint,5,opt,name=upper_bytes,json=upperBytes,proto3,oneof" json:"upper_bytes,omitempty"`
-	// Of a change in the list that is certain to bring the peak within the limit: the peak at most with it and those
-	// before it, in bytes.
+	// Of a change in the list that brings the peak within the limit: the peak with it and those before it; it is at most
+	// that unless the verdict of the last one says by the estimate, in bytes.
 	TogetherBytes *int64 `protobuf:"varint,6,opt,name=together_bytes,json=togetherBytes,proto3,oneof" json:"together_bytes,omitempty"`
 	// Whether the new peak is exact.
 	IsExact *bool `protobuf:"varint,7,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`

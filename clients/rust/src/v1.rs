@@ -2753,8 +2753,8 @@ pub struct MemoryFitRow {
     /// What the new peak is at most, where that is known, in bytes.
     #[prost(int64, optional, tag = "5")]
     pub upper_bytes: ::core::option::Option<i64>,
-    /// Of a change in the list that is certain to bring the peak within the limit: the peak at most with it and those
-    /// before it, in bytes.
+    /// Of a change in the list that brings the peak within the limit: the peak with it and those before it; it is at most
+    /// that unless the verdict of the last one says by the estimate, in bytes.
     #[prost(int64, optional, tag = "6")]
     pub together_bytes: ::core::option::Option<i64>,
     /// Whether the new peak is exact.

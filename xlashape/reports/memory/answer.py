@@ -480,7 +480,7 @@ class ProgramMemory(Frozen, Computed[LiveBuffer]):
     def suggest(self, limit: int | None = None) -> tuple[MemorySuggestion, ...]:
         """Changes that would make the peak smaller, first those that cost the author least: donations, copies, padding,
         recomputing, precision, a smaller size; of a kind the one with the lowest peak. With a limit in bytes, each
-        says whether it alone brings the peak within it, and those of the list that is certain to do so have
+        says whether it alone brings the peak within it, and those of the list that together does so have
         `together_bytes`. A limit, and every peak here, is of the main memory, unless the answer is about another space.
 
         Only a donation is ever exact. Raises InvalidArgumentError for a limit that is no number of bytes.

@@ -75,7 +75,7 @@ SUGGESTION: Final = (
     Column("saved_bytes", ColumnKind.INTEGER, "how much lower the peak is", "bytes", rank=2, heading="saved"),
     Column("lower_bytes", ColumnKind.INTEGER, "what the new peak is at least", "bytes"),
     Column("upper_bytes", ColumnKind.INTEGER, "what the new peak is at most, where that is known", "bytes"),
-    Column("together_bytes", ColumnKind.INTEGER, "of a change in the list that is certain to bring the peak within the limit: the peak at most with it and those before it", "bytes", rank=3, heading="together"),
+    Column("together_bytes", ColumnKind.INTEGER, "of a change in the list that brings the peak within the limit: the peak with it and those before it; it is at most that unless the verdict of the last one says by the estimate", "bytes", rank=3, heading="together"),
     Column("is_exact", ColumnKind.BOOLEAN, "whether the new peak is exact"),
     Column("fits", ColumnKind.BOOLEAN, "whether the new peak is within the limit for certain"),
     Column("verdict", ColumnKind.TEXT, "in words whether the change brings the peak within the limit, and how sure that is", rank=1),
@@ -157,7 +157,9 @@ def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
     if listed:
         changes = " and ".join(dict.fromkeys([_CHANGES[each.change] for each in listed]))
         most = short_bytes(listed[-1].together_bytes)
-        return f"{text} It fits for certain with {changes}: the peak is then at most {most}."
+        how = "by the estimate" if "by the estimate" in listed[-1].verdict else "for certain"
+        about = "at most" if how == "for certain" else "about"
+        return f"{text} It fits {how} with {changes}: the peak is then {about} {most}."
     if enough is not None:
         return text
     return f"{text} {'None of these changes is enough alone.' if rows else 'No change is known that lowers it.'}"

@@ -245,11 +245,13 @@ def _has(shape: Shape, index: Index) -> bool:
 
 
 def resized(module: HloModule, followed: Followed, size: int) -> HloModule:
-    """A copy of the module in which the axes that were followed have another size, and all that depends on it."""
+    """A copy of the module in which the axes that were followed have another size, and all that depends on it. They may
+    have been followed in a module of which this one is such a copy."""
     copy = module.copy()
     marks: dict[HloInstruction, list[tuple[Index, tuple[int, ...]]]] = {}
     read: dict[HloInstruction, tuple[Shape, tuple[int, ...]]] = {}
-    for (instruction, index), dimensions in followed.marks.items():
+    for (marked, index), dimensions in followed.marks.items():
+        instruction = module.computations[marked.computation.index].instructions[marked.index]
         marks.setdefault(instruction, []).append((index, tuple(dimensions)))
         for user in instruction.users:
             if user.opcode in (Opcode.GATHER, Opcode.REDUCE_WINDOW) and user.operands[0] is instruction:

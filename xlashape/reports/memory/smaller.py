@@ -14,10 +14,10 @@ of a parameter's own. These are told apart by what the module does and by the na
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from math import floor, lcm
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
@@ -50,6 +50,10 @@ _OF_DATA: Final = re.compile(
 )
 
 
+Changes: TypeAlias = tuple[tuple[Followed, int], ...]
+"""Dimensions, each with its new size."""
+
+
 class Smaller(NamedTuple):
     """The peak with another size, and its bounds, in bytes."""
 
@@ -69,7 +73,7 @@ class Sizes:
         self._peak = max(plan.steps.totals)
         count = sum([len(computation.instructions) for computation in module.computations])
         self._tries = max(3, min(_MOST_SIZES, _MOST_INSTRUCTIONS // max(1, count)))
-        self._known: dict[tuple[int, int, Aliases], Smaller] = {}
+        self._known: dict[tuple[tuple[tuple[int, int], ...], Aliases, bool], Smaller] = {}
 
     # -- which dimensions ---------------------------------------------------------------------
 
@@ -149,42 +153,55 @@ class Sizes:
 
     # -- the peak -----------------------------------------------------------------------------
 
-    def peak(self, followed: Followed, size: int, aliases: Aliases = ()) -> Smaller:
-        """The peak of the module in which the dimensions that were followed have another size.
+    def peak(self, changes: Changes, aliases: Aliases = (), *, in_bf16: bool = False) -> Smaller:
+        """The peak of the module in which the dimensions that were followed have other sizes; `in_bf16` with all f32
+        temporaries in bf16, which has no upper bound.
 
         XLA chooses fusions by sizes. So in the upper bound temporaries are a fraction larger, and arrays inside a
         fusion that a library runs have memory; in the lower bound there are no temporaries."""
-        key = id(followed), size, aliases
+        key = tuple([(id(followed), size) for followed, size in changes]), aliases, in_bf16
         known = self._known.get(key)
         if known is None:
-            changed = resized(self._module, followed, size)
+            changed = self._module
+            for followed, size in changes:
+                changed = resized(changed, followed, size)
             before, after = self._donations.plan_with(()), self._donations.plan_with(aliases, changed)
             # What XLA's assignment has more than the estimate in temporaries, it has in proportion afterwards.
             static = _lasting(after)
             less = self._peak - _lasting(self._plan)
             planned = max(before.steps.totals) - _lasting(before)
-            temporary = max(after.steps.totals) - static
+            highest = halved(after, f32_values(after, TEMPORARY)) if in_bf16 else max(after.steps.totals)
+            temporary = highest - static
             if self._plan.bounds is None and planned > 0 < less:
-                temporary = (
-                    max(temporary, round(temporary * less / planned)) if aliases else round(temporary * less / planned)
-                )
+                scaled = round(temporary * less / planned)
+                temporary = max(temporary, scaled) if aliases else scaled
             peak = static + temporary
             upper = peak + round(_SLACK * temporary) + _inside(changed, self._plan)
             bounds = after.bounds if self._plan.bounds is not None else (static, upper)
-            most = None if bounds is None or bounds[1] is None or followed.unknown else max(upper, bounds[1])
+            is_known = not in_bf16 and not any(followed.unknown for followed, _ in changes)
+            most = None if bounds is None or bounds[1] is None or not is_known else max(upper, bounds[1])
             least = min(static, peak if bounds is None else bounds[0])
             known = self._known[key] = Smaller(peak, least, most)
         return known
 
-    def largest(self, followed: Followed, aliases: Aliases, limit: int, *, is_certain: bool) -> int | None:
-        """The largest size found whose peak is within the limit, for certain or by the estimate; None where there is
-        none. It is a multiple of 128 from 384 on, and of 8 from 24 on, which costs less than a third of it, and of the
-        devices that XLA has yet to divide the dimension over."""
+    def largest(
+        self,
+        followed: Followed,
+        aliases: Aliases,
+        limit: int,
+        *,
+        is_certain: bool,
+        others: Changes = (),
+        in_bf16: bool = False,
+    ) -> int | None:
+        """The largest size found whose peak, with the other changes, is within the limit, for certain or by the
+        estimate; None where there is none. It is a multiple of 128 from 384 on, and of 8 from 24 on, which costs less
+        than a third of it, and of the devices that XLA has yet to divide the dimension over."""
         if is_certain and (followed.unknown or (self._plan.bounds is not None and self._plan.bounds[1] is None)):
             return None
 
         def peak(size: int) -> int:
-            found = self.peak(followed, size, aliases)
+            found = self.peak((*others, (followed, size)), aliases, in_bf16=in_bf16)
             return found.peak if not is_certain else limit + 1 if found.upper is None else found.upper
 
         least = self.least(followed)
@@ -244,7 +261,7 @@ class Sizes:
                 for dimension, names in sorted(by_dimension.items())
             ]
         )
-        less = (self._peak - self.peak(followed, size).peak) / (followed.size - size)
+        less = (self._peak - self.peak(((followed, size),)).peak) / (followed.size - size)
         parts = lcm(*self._tiles(followed))
         split = "" if parts == 1 else f", over {parts} devices" if self._is_whole else f" on each of {parts} devices"
         text = f"shrink {named} from {followed.size} to {size}{split}"
@@ -267,6 +284,25 @@ def _evidence(parameter: HloInstruction) -> int:
 def _counts(shape: Shape) -> bool:
     """Whether an array holds integers or truth values, as tokens and masks."""
     return shape.element_type == PrimitiveType.PRED or shape.element_type.is_integral
+
+
+def f32_values(plan: Plan, kind: int) -> list[int]:
+    """The values of a kind that ever live and are arrays of f32."""
+    shapes = {each: plan.values.place(each).shape for each in set(plan.lives.values) if plan.values.kinds[each] == kind}
+    return [
+        each
+        for each, shape in shapes.items()
+        if shape is not None and shape.is_array and shape.element_type == PrimitiveType.F32
+    ]
+
+
+def halved(plan: Plan, values: Iterable[int]) -> int:
+    """The peak if these values took half their bytes."""
+    sizes = list(plan.values.sizes)
+    for value in values:
+        sizes[value] -= sizes[value] // 2
+    changed = plan._replace(values=plan.values._replace(sizes=sizes))
+    return max(changed.totals_by([0] * len(sizes)).get(0, [0]))
 
 
 def _lasting(plan: Plan) -> int:

@@ -16,7 +16,9 @@ an upper bound is an idea: its text says what is not known.
 
 Changes are listed by what they cost the author: a donation costs nothing, a copy or padding an edit that changes no
 value, recomputing time, another precision changes results, and a smaller dimension is another program. With a limit,
-the search is for a list of changes that is certain to bring the peak within it: donations, then a smaller dimension.
+the search is for a list of changes that is certain to bring the peak within it: donations, then one smaller dimension,
+or several. Where there is none, and no single change is enough by the estimate, it is for a list that is: donations,
+bf16, then smaller dimensions.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from xlashape.reports.memory.dimensions import Followed
 from xlashape.reports.memory.donations import Aliases, Donation, Donations
 from xlashape.reports.memory.plan import PARAMETER, TEMPORARY, Plan, holder_of, origin_of
 from xlashape.reports.memory.schedule import leaf_bytes
-from xlashape.reports.memory.smaller import Sizes
+from xlashape.reports.memory.smaller import Changes, Sizes, f32_values, halved
 from xlashape.reports.origin import source_of
 from xlashape.reports.text import short_bytes
 from xlashape.reports.why import why
@@ -49,6 +51,8 @@ _LEAST_SHARE: Final = 0.01
 _MOST_OF_A_KIND: Final = 5
 _BY_COST: Final = ("donate", "copy", "padding", "recompute", "precision", "smaller")
 """The kinds of changes, first those that cost the author least."""
+_IN_A_LIST: Final = {"donate": "the donations", "precision": "bf16", "smaller": "the smaller dimensions"}
+"""What verdicts call the changes of a list."""
 _CHEAP: Final = frozenset([Opcode.CONSTANT, Opcode.COPY, Opcode.IOTA])
 _AGAIN: Final = re.compile(r"transpose\(|checkpoint|remat")
 """Parts of the names of operations of a backward pass, and of operations that are already computed again."""
@@ -82,8 +86,8 @@ class MemorySuggestion(NamedTuple):
     name: str | None
     """The instruction that the change is about, or the largest of several; None where it names none."""
     together_bytes: int | None = None
-    """For a change in the list that is certain to bring the peak within the limit: the upper bound of the peak with
-    this change and those before it."""
+    """For a change in the list that brings the peak within the limit: the peak with this change and those before it. It
+    is the upper bound, unless the list fits by the estimate only, as `verdict` of its last change says."""
     dimensions: tuple[tuple[int, int], ...] | None = None
     """Of `smaller`: the dimensions of arguments that get the new size together, each as the number of the parameter and
     of its dimension; else None."""
@@ -94,8 +98,8 @@ class MemorySuggestion(NamedTuple):
 
 
 def suggestions(plan: Plan, limit: int | None, *, only_certain: bool = False) -> tuple[MemorySuggestion, ...]:
-    """The changes for a plan, first the kind that costs the author least; of a kind those in the list that is certain
-    to bring the peak within the limit of bytes, then the others, the one with the lowest peak first. Empty for a plan
+    """The changes for a plan, first the kind that costs the author least; of a kind those in the list that
+    brings the peak within the limit of bytes, then the others, the one with the lowest peak first. Empty for a plan
     without a module. `only_certain` leaves out ideas, what may not lower the peak, and smaller sizes, which make
     another program; all donations are one.
     """
@@ -147,7 +151,9 @@ class _Suggestions:
         if only_certain:
             found = [one for one in found if one.change == "donate" or (one.upper_bytes or self._peak) < self._peak]
         found.sort(key=lambda one: (one.new_peak_bytes, not one.is_exact, one.text))
-        first = self._certain_list(donations)
+        first = self._listed(donations, is_certain=True)
+        if not first and not only_certain and all(one.new_peak_bytes > (self._limit or 0) for one in found):
+            first = self._listed(donations, is_certain=False)
         texts = {one.text for one in first}
         is_smaller = any(one.change == "smaller" for one in first)
         found = [one for one in found if one.text not in texts and not (is_smaller and one.change == "smaller")]
@@ -158,9 +164,9 @@ class _Suggestions:
         made = self._made("donate", each.text, each.new_peak_bytes, bounds=bounds, name=each.name)
         return made._replace(parameters=each.parameters)
 
-    def _certain_list(self, donations: Sequence[Donation]) -> list[MemorySuggestion]:
-        """The changes that together are certain to bring the peak within the limit; empty if there are none, or if the
-        peak is within the limit already."""
+    def _listed(self, donations: Sequence[Donation], *, is_certain: bool) -> list[MemorySuggestion]:
+        """The changes that together bring the peak within the limit, for certain or by the estimate, first what costs
+        the author least; empty if there are none, or if the peak is within the limit already."""
         limit = self._limit
         if limit is None or self._peak <= limit:
             return []
@@ -177,13 +183,21 @@ class _Suggestions:
                 peak, parameters = with_it, given
                 chosen.append(self._donate(each)._replace(together_bytes=peak))
         if peak > limit:
-            # The bytes that donations save depend on sizes too, so the smaller program is one with the donations.
-            smaller = self._smallest_change(self._donations.aliases(parameters), limit)
-            if smaller is None:
-                return []
-            chosen.append(smaller)
+            # The bytes that other changes save depend on donations and sizes, so the smaller program is one with them.
+            aliases = self._donations.aliases(parameters)
+            in_bf16 = not is_certain and self._in_bf16 is not None
+            if in_bf16 and self._in_bf16 is not None:
+                peak = self._sizes.peak((), aliases, in_bf16=True).peak
+                chosen.append(self._in_bf16._replace(together_bytes=peak))
+            if peak > limit:
+                found = self._shrunk(aliases, limit, is_certain=is_certain, in_bf16=in_bf16)
+                if not found:
+                    return []
+                chosen += found
         if len(chosen) > 1:
-            together = f"fits with the donations above: at most {short_bytes(chosen[-1].together_bytes or 0)}"
+            kinds = dict.fromkeys([_IN_A_LIST[each.change] for each in chosen[:-1]])
+            fits, about = ("fits", "at most") if is_certain else ("fits by the estimate", "about")
+            together = f"{fits} with {' and '.join(kinds)} above: {about} {short_bytes(chosen[-1].together_bytes or 0)}"
             chosen[-1] = chosen[-1]._replace(verdict=together)
         return chosen
 
@@ -336,37 +350,35 @@ class _Suggestions:
         """All f32 temporaries, and all large f32 arguments, as bf16. Where a device has no bf16, it converts each to
         f32 and back, and both live for a while."""
         plan = self._plan
-        at_peak = {plan.lives.values[life] for life in self._at_peak}
-        f32 = [each for each in set(plan.lives.values) if _is_f32(plan.values.place(each).shape)]
-        temporary = [each for each in f32 if plan.values.kinds[each] == TEMPORARY]
-        new_peak = self._halved(temporary)
-        if new_peak < self._peak:
-            both = sum([plan.values.sizes[value] for value in at_peak.intersection(f32)])
-            text = (
-                "temporaries in bf16 instead of f32: x.astype(jnp.bfloat16) where they are first computed, or a policy "
-                "of mixed precision; results change, and a device without bf16 may hold both types at once"
-            )
-            upper = None if self._is_idea else self._peak + both // 2
-            text += _BEFORE if self._is_idea else ""
-            yield self._made("precision", text, new_peak, bounds=(min(new_peak, self._floor()), upper))
-        given = [each for each in f32 if plan.values.kinds[each] == PARAMETER]
-        halved = sum([plan.values.sizes[each] for each in given]) // 2
-        if given and halved * 2 > self._peak // 2:
+        if self._in_bf16 is not None:
+            yield self._in_bf16
+        given = f32_values(plan, PARAMETER)
+        half = sum([plan.values.sizes[each] for each in given]) // 2
+        if given and half * 2 > self._peak // 2:
             largest = plan.values.place(max(given, key=lambda each: plan.values.sizes[each])).instruction
             name = "" if largest is None else f" such as {largest.metadata.op_name or largest.name}"
             text = (
-                f"f32 arguments{name} in bf16: {short_bytes(halved)} instead of {short_bytes(2 * halved)}; results "
+                f"f32 arguments{name} in bf16: {short_bytes(half)} instead of {short_bytes(2 * half)}; results "
                 "change; not known: where the program converts them to f32 and holds both"
             )
-            lower = self._floor() - halved
-            yield self._made("precision", text, self._halved(given), bounds=(lower, None))
+            yield self._made("precision", text, halved(plan, given), bounds=(self._floor() - half, None))
 
-    def _halved(self, values: Iterable[int]) -> int:
-        """The peak if these values took half their bytes."""
-        sizes = list(self._plan.values.sizes)
-        for value in values:
-            sizes[value] -= sizes[value] // 2
-        return max(_totals(self._plan, sizes))
+    @cached_property
+    def _in_bf16(self) -> MemorySuggestion | None:
+        """All f32 temporaries as bf16; None where that does not lower the peak."""
+        plan = self._plan
+        new_peak = halved(plan, f32_values(plan, TEMPORARY))
+        if new_peak >= self._peak:
+            return None
+        at_peak = {plan.lives.values[life] for life in self._at_peak}
+        both = sum([plan.values.sizes[each] for each in at_peak if _is_f32(plan.values.place(each).shape)])
+        text = (
+            "temporaries in bf16 instead of f32: x.astype(jnp.bfloat16) where they are first computed, or a policy "
+            "of mixed precision; results change, and a device without bf16 may hold both types at once"
+        )
+        upper = None if self._is_idea else self._peak + both // 2
+        text += _BEFORE if self._is_idea else ""
+        return self._made("precision", text, new_peak, bounds=(min(new_peak, self._floor()), upper))
 
     def _padding(self) -> Iterator[MemorySuggestion]:
         """Other layouts of values that tiles pad at the peak; other dimensions where that changes no meaning."""
@@ -444,7 +456,7 @@ class _Suggestions:
             size, verdict = max(followed.size // 2 // least, 1) * least, None
             if self._limit is not None and self._peak > self._limit and least < followed.size:
                 sizes = [self._sizes.largest(followed, (), self._limit, is_certain=each) for each in (True, False)]
-                lowest = self._sizes.peak(followed, least).peak - self._limit
+                lowest = self._sizes.peak(((followed, least),)).peak - self._limit
                 if lowest > 0:
                     verdict = f"not enough at any size: {short_bytes(lowest)} more than the limit even at {least}"
                 size = sizes[0] or sizes[1] or size
@@ -452,27 +464,48 @@ class _Suggestions:
             if found is not None:
                 yield found if verdict is None else found._replace(verdict=verdict)
 
-    def _smallest_change(self, aliases: Aliases, limit: int) -> MemorySuggestion | None:
-        """The dimension that has to shrink least, with donations, for the peak to be certainly within the limit; None
-        where no size is enough. The batch is tried before the sequence."""
-        for kind in (self._sizes.batches, self._sizes.sequences):
-            found = [
-                (each, size)
-                for each in kind
-                if (size := self._sizes.largest(each, aliases, limit, is_certain=True)) is not None
-            ]
-            for each, size in sorted(found, key=lambda one: (-one[1] / one[0].size, one[0].axes)):
-                made = self._smaller_of(each, size)
-                if made is not None and made.upper_bytes is not None:
-                    return made._replace(together_bytes=self._sizes.peak(each, size, aliases).upper)
-        return None
+    def _shrunk(self, aliases: Aliases, limit: int, *, is_certain: bool, in_bf16: bool) -> list[MemorySuggestion]:
+        """The dimension that has to shrink least, with donations and in bf16, for the peak to be within the limit; the
+        batch is tried before the sequence. Where no size is enough, several: each at its least, until the next one has
+        a size that is enough; empty if none has."""
+
+        def largest(each: Followed, others: Changes) -> int | None:
+            return self._sizes.largest(each, aliases, limit, is_certain=is_certain, others=others, in_bf16=in_bf16)
+
+        def made(each: Followed, size: int, others: Changes) -> MemorySuggestion | None:
+            found = self._smaller_of(each, size) if size < each.size else None
+            its = self._sizes.peak((*others, (each, size)), aliases, in_bf16=in_bf16)
+            together = its.upper if is_certain else its.peak
+            return None if found is None or together is None else found._replace(together_bytes=together)
+
+        kinds = (self._sizes.batches, self._sizes.sequences)
+        for kind in kinds:
+            sizes = [(each, size) for each in kind if (size := largest(each, ())) is not None]
+            for each, size in sorted(sizes, key=lambda one: (-one[1] / one[0].size, one[0].axes)):
+                found = made(each, size, ())
+                if found is not None:
+                    return [found]
+        chosen: list[MemorySuggestion] = []
+        others: list[tuple[Followed, int]] = []
+        for each in [one for kind in kinds for one in kind]:
+            size = largest(each, tuple(others)) if others else None
+            found = made(each, size or self._sizes.least(each), tuple(others))
+            highest = (chosen[-1].together_bytes if chosen else None) or self._peak
+            if found is None:
+                continue
+            if size is not None:
+                return [*chosen, found]
+            if highest - (found.together_bytes or 0) >= _LEAST_SHARE * self._peak:
+                chosen.append(found)
+                others.append((each, self._sizes.least(each)))
+        return []
 
     def _smaller_of(self, followed: Followed, size: int) -> MemorySuggestion | None:
         """The suggestion to give a dimension another size; None where the changed module breaks a rule, although the
         dimension was followed everywhere."""
         if not followed.unknown and not self._sizes.is_valid(followed, size):
             return None
-        found = self._sizes.peak(followed, size)
+        found = self._sizes.peak(((followed, size),))
         text = self._sizes.text(followed, size)
         if found.upper is None and not followed.unknown:
             text += _BEFORE
@@ -495,12 +528,6 @@ def _verdict(limit: int, new_peak: int, upper: int | None) -> str:
             f"fits by the estimate; {'no upper bound is known' if upper is None else f'at most {short_bytes(upper)}'}"
         )
     return f"not enough alone: still {short_bytes(new_peak - limit)} more than the limit"
-
-
-def _totals(plan: Plan, sizes: Sequence[int]) -> Sequence[int]:
-    """The bytes that live in each step if values had other sizes."""
-    changed = plan._replace(values=plan.values._replace(sizes=sizes))
-    return changed.totals_by([0] * len(sizes)).get(0, [0])
 
 
 def _function(origin: HloInstruction) -> tuple[str, str]:

@@ -403,6 +403,53 @@ def test_the_largest_size_that_fits_is_named(size: int, parts: int):
         assert all("not enough at any size" in each.verdict for each in found if not fitting), share
 
 
+def _batch_and_sequence(batch: int, sequence: int, inside: str) -> str:
+    """A program that holds arrays of the element type `inside` and the scores of attention, and returns others."""
+    form = f"[{batch},{sequence},64]"
+    return f"""HloModule m
+    ENTRY e {{ x = bf16{form} parameter(0), metadata={{op_name="x"}} w = bf16[64,32] parameter(1), metadata={{op_name="params"}}
+    a = {inside}{form} convert(x)
+    s = {inside}[{batch},{sequence},{sequence}] dot(a, a), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{2}}
+    t = {inside}{form} dot(s, a), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}
+    h = bf16{form} convert(t)
+    ROOT r = bf16[{batch},{sequence},32] dot(h, w), lhs_contracting_dims={{2}}, rhs_contracting_dims={{0}} }}"""
+
+
+@pytest.mark.parametrize("inside", ["f32", "bf16"])
+def test_a_list_of_changes_fits_where_none_is_enough(inside: str):
+    """The peaks are those of the programs with the sizes of the list, one change after the other, and in bf16."""
+    batch, sequence = 20, 12
+
+    def peak(batch: int, sequence: int, inside: str) -> int:
+        return memory(_batch_and_sequence(batch, sequence, inside)).peak_bytes
+
+    before = memory(_batch_and_sequence(batch, sequence, inside))
+    both, first = peak(1, 1, "bf16"), peak(1, sequence, "bf16")
+    lists = 0
+    for limit in (*range(both - 200, 2 * first, 131), *range(2 * first, before.peak_bytes, 9973)):
+        found = before.suggest(limit)
+        listed = [each for each in found if each.together_bytes is not None]
+        if limit < both:
+            assert not listed
+        if not listed:
+            assert limit < both or any(each.new_peak_bytes <= limit for each in found)
+            continue
+        lists += 1
+        assert all(each.new_peak_bytes > limit for each in found)
+        kind, size = inside, {((0, 0),): batch, ((0, 1),): sequence}
+        for each in listed:
+            if each.change == "precision":
+                kind = "bf16"
+            else:
+                size[each.dimensions] = each.size
+            assert each.together_bytes == peak(*size.values(), kind)
+        assert listed[-1].together_bytes <= limit
+        assert listed[-1].verdict.startswith("fits by the estimate with ")
+        if limit < min(first, peak(batch, 1, "bf16")):
+            assert [*size.values()] == [1, max(n for n in range(1, sequence) if peak(1, n, "bf16") <= limit)]
+    assert lists > 0
+
+
 def test_many_donated_arguments_are_folded():
     state = "\n".join(
         f"p{n} = f32[64,64] parameter({n}), metadata={{op_name=\"state.opt_state[0].mu['w{n}']\"}} n{n} = f32[64,64] negate(p{n})"

@@ -2734,8 +2734,8 @@ export type MemoryFitRow = Message<"xlashape.v1.MemoryFitRow"> & {
   upperBytes?: bigint | undefined;
 
   /**
-   * Of a change in the list that is certain to bring the peak within the limit: the peak at most with it and those
-   * before it, in bytes.
+   * Of a change in the list that brings the peak within the limit: the peak with it and those before it; it is at most
+   * that unless the verdict of the last one says by the estimate, in bytes.
    *
    * @generated from field: optional int64 together_bytes = 6;
    */
