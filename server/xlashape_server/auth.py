@@ -17,6 +17,7 @@ Health checks need no credentials.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import ssl
@@ -118,11 +119,15 @@ class _FollowingContext(ssl.SSLContext):
         self._files = _files(config)
         self._current = _http_context(config)
         self._open: WeakSet[ssl.SSLObject] = WeakSet()
+        self._next_collection = 0.0
 
     def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
         """The TLS of a new connection. asyncio calls this for each connection that it accepts, and closes it if this
         raises OSError.
         """
+        if len(self._open) >= self._config.max_connections and time.monotonic() >= self._next_collection:
+            gc.collect()  # asyncio leaves some connections that have ended in cycles
+            self._next_collection = time.monotonic() + _CHECK_SECONDS
         if len(self._open) >= self._config.max_connections:
             raise ConnectionRefusedError("there are too many connections")
         self._current = self._files.renewed(lambda: _http_context(self._config)) or self._current
