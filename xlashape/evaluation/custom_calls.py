@@ -82,30 +82,40 @@ def _side_by_side(machine: Machine, instruction: HloInstruction, operands: list[
     """The end of a copy in parts: slices that together are an array, in any order, since each is copied to the place
     in memory that it has there. Of other operands the places are not known.
     """
-    found = [_slice_and_source(operand) for operand in instruction.operands]
-    parts = [(each, source, spread) for (each, source), spread in zip(found, operands, strict=True) if each is not None]
-    shape = instruction.shape
-    sources = {source for _, source, _ in parts}
-    if not shape.is_array or not shape.rank or len(parts) < len(operands) or len(sources) != 1:
+    axis, order, _ = whole_of_slices(instruction) or (0, [], None)
+    if not order:
         return machine.outside(instruction, operands)
-    whole_shape = parts[0][1].shape
-    if (whole_shape.element_type, whole_shape.dimensions) != (shape.element_type, shape.dimensions):
-        return machine.outside(instruction, operands)
-    axis = major_to_minor(shape)[0]
+    ordered = [operands[number] for number in order]
+    devices = range(max(map(len, ordered)))
+    return [np.concatenate(machine.domain.joined([at(o, device) for o in ordered]), axis) for device in devices]
+
+
+def whole_of_slices(call: HloInstruction) -> tuple[int, list[int], HloInstruction] | None:
+    """The array that the operands of a ConcatBitcast are slices of and together are: the dimension that is sliced, the
+    numbers of the operands in the order of their slices, and the array. None for operands of other kinds.
+    """
+    shape, parts, sources = call.shape, list[tuple[HloInstruction, int]](), set[HloInstruction]()
+    for number, operand in enumerate(call.operands):
+        each, source = _slice_and_source(operand)
+        if each is None:
+            return None
+        parts.append((each, number))
+        sources.add(source)
+    if not shape.is_array or not shape.rank or len(sources) != 1:
+        return None
+    source = sources.pop()
+    if (source.shape.element_type, source.shape.dimensions) != (shape.element_type, shape.dimensions):
+        return None
+    axis, stop = major_to_minor(shape)[0], 0
     parts.sort(key=lambda part: part[0].details.slice_dimensions[axis].start)
-    stop = 0
-    for each, _, _ in parts:
+    for each, _ in parts:
         bounds = [(d.start, d.limit, d.stride or 1) for d in each.details.slice_dimensions]
         whole = [(0, size, 1) for size in shape.dimensions]
         whole[axis] = (stop, stop + each.shape.dimensions[axis], 1)
         if bounds != whole:
-            return machine.outside(instruction, operands)
+            return None
         stop = whole[axis][1]
-    if stop != shape.dimensions[axis]:
-        return machine.outside(instruction, operands)
-    ordered = [spread for _, _, spread in parts]
-    devices = range(max(map(len, ordered)))
-    return [np.concatenate(machine.domain.joined([at(o, device) for o in ordered]), axis) for device in devices]
+    return (axis, [number for _, number in parts], source) if stop == shape.dimensions[axis] else None
 
 
 def _slice_and_source(value: HloInstruction) -> tuple[HloInstruction | None, HloInstruction]:

@@ -1,15 +1,16 @@
 """Terms: the values of the instructions of several modules, by what computes them from which values.
 
-An instruction that two modules share has one value. Tuples, calls, fusions and copies are followed: they have no values
-of their own.
+An instruction that two modules share has one value. Tuples, calls, fusions, copies, also asynchronous ones and those in
+slices, and the steps of asynchronous operations are followed: they have no values of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
+from xlashape.evaluation.custom_calls import whole_of_slices
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
 from xlashape.hlo.kind import Kind
 from xlashape.hlo.ops.operation import ResultSource
@@ -19,6 +20,8 @@ Term: TypeAlias = Any
 """The number of a value, or a tuple of terms."""
 
 _ANY_LAYOUT: Final = frozenset((Opcode.BITCAST, Opcode.CUSTOM_CALL))
+_PARTS_OF_STARTS: Final[dict[Any, int]] = {Opcode.COPY_DONE: 0, Opcode.ASYNC_DONE: 1}
+"""The end of an asynchronous operation → which part of the result of its start it gives."""
 _SKIPPED_FIELDS: Final = (
     "sharding", "frontend_attributes", "statistics_viz", "channel_id", "original_value", "backend_config",
 )  # fmt: skip
@@ -51,12 +54,14 @@ class Terms:
             if instruction.opcode is Opcode.PARAMETER:
                 term = arguments[instruction.number]
             else:
-                term = self._term(instruction, operands, log)
+                term = self._term(instruction, operands, terms, log)
                 log.append(Ran(instruction, term))
             terms[instruction] = term
         return terms[computation.root]
 
-    def _term(self, instruction: HloInstruction, operands: list[Term], log: list[Ran]) -> Term:
+    def _term(
+        self, instruction: HloInstruction, operands: list[Term], terms: Mapping[HloInstruction, Term], log: list[Ran]
+    ) -> Term:
         row = instruction.kind.row
         opcode = instruction.opcode
         if opcode in (Opcode.FUSION, Opcode.CALL):
@@ -67,6 +72,20 @@ class Terms:
             return operands[0][instruction.details.tuple_index]
         if opcode in (Opcode.COPY, Opcode.OPT_BARRIER):
             return operands[0]
+        part = _PARTS_OF_STARTS.get(opcode)
+        if part is not None:
+            return operands[0][part]
+        if opcode is Opcode.CUSTOM_CALL and instruction.details.custom_call_target == "ConcatBitcast":
+            whole = whole_of_slices(instruction)
+            if whole is not None:
+                return terms[whole[2]]
+        if opcode is Opcode.ASYNC_UPDATE:
+            return operands[0]
+        if opcode is Opcode.ASYNC_START:
+            result = self.run(instruction.called_computations[0], operands, log)
+            return (tuple(operands), result, *_context(instruction, operands))
+        if opcode is Opcode.COPY_START:
+            return (operands[0], operands[0], *_context(instruction, operands))
         key = (self.signature(instruction), tuple(operands))
         found = self._by_key.get(key)
         if found is None:
@@ -103,6 +122,12 @@ class Terms:
                 digest.update(repr((each.number, each.is_root, [places[o] for o in each.operands])).encode())
             found = self._computations[computation] = digest.digest()
         return found
+
+
+def _context(start: HloInstruction, operands: Sequence[Term]) -> list[Term]:
+    """What stands for the contexts in the result of a start, which nothing reads."""
+    some = next((leaf for operand in operands for leaf in leaves_of(operand)), ())
+    return [some for _ in start.shape.tuple_shapes[2:]]
 
 
 def arguments_of(computation: HloComputation, flat: Iterable[Term]) -> list[Term]:

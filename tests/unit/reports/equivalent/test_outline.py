@@ -227,3 +227,36 @@ def test_an_unknown_verdict_names_the_values_that_part() -> None:
     assert found.verdict == "unknown"
     (reason,) = found.reasons
     assert reason == "c and c could not be shown to be equal: they differ for some values of what both are made of"
+
+
+def test_copies_between_memory_spaces_whole_or_in_slices_are_the_array() -> None:
+    """Compiled for a TPU, programs that differ in donation alone differ in what is prefetched, and in how many parts.
+    The custom call is of no known target, so that no evaluation could show that the outputs are equal.
+    """
+    x, near = "f32[8,512]{1,0}", "f32[8,512]{1,0:S(1)}"
+    call = 'custom-call(c), custom_call_target="not_known"'
+    plain = f"ENTRY e {{ x = {x} parameter(0)  c = {x} negate(x)  ROOT r = {x} {call} }}"
+    copied = (
+        f"ENTRY e {{ x = {x} parameter(0)  s = ({near}, {x}, u32[]) copy-start(x)  n = {near} copy-done(s)  "
+        f"c = {x} negate(n)  ROOT r = {x} {call} }}"
+    )
+    sliced = "\n".join(
+        [
+            *[
+                f"low{i} {{ p = {x} parameter(0)  ROOT s = f32[4,512]{{1,0:S(1)}} slice(p), "
+                f"slice={{[{4 * i}:{4 * i + 4}], [0:512]}} }}"
+                for i in range(2)
+            ],
+            f"ENTRY e {{ x = {x} parameter(0)",
+            *[
+                f"begin{i} = (({x}), f32[4,512]{{1,0:S(1)}}, s32[]) async-start(x), calls=low{i}\n"
+                f"end{i} = f32[4,512]{{1,0:S(1)}} async-done(begin{i})"
+                for i in range(2)
+            ],
+            f'n = {near} custom-call(end1, end0), custom_call_target="ConcatBitcast"',
+            f"c = {x} negate(n)  ROOT r = {x} {call} }}",
+        ]
+    )
+    assert equivalent(plain, copied).verdict == equivalent(copied, sliced).verdict == "equal"
+    other = sliced.replace("[4:8]", "[3:7]")
+    assert equivalent(plain, other).verdict == "unknown"
