@@ -234,8 +234,8 @@ class _Estimate:
             if not in_space:
                 temporary.append(number)
                 continue
-            free = slots.free(spans)
-            left = free & in_space
+            taken = slots.taken(spans)
+            left = in_space & ~taken
             # Slot → the buffers in it that this buffer may share memory with where one ends and the other begins.
             near: dict[int, list[int]] = {}
             for other in partners.get(number, ()):
@@ -250,7 +250,7 @@ class _Estimate:
                 inside = near.get(slot, ())
                 if inside and any(self._interferes(number, each) for each in inside):
                     continue
-                if not free >> slot & 1:
+                if taken >> slot & 1:
                     others = without(spans, [span for each in inside for span in spans_of[each]])
                     if slots.taken(others) >> slot & 1:
                         continue
@@ -454,15 +454,12 @@ class _Estimate:
         by `_takes_over`, or if its instruction joins parts that lie side by side."""
         begins, spans, made = self._ranges.begins, self._spans, self._ranges.instructions
         rank = {number: position for position, number in enumerate(temporary)}
-        joining = [each for each in temporary if joins_parts(made[self._values[each][0]])]
-        starts = {spans[number][0][0] for number in joining}
-        found = {
-            (each, last)
-            for each in temporary
-            if starts
-            for _, last in spans[each]
-            if spans[each][0][0] < last in starts
-        }
+        starts = {spans[each][0][0] for each in temporary if joins_parts(made[self._values[each][0]])}
+        found: set[tuple[int, int]] = set()
+        if starts:
+            found = {
+                (each, last) for each in temporary for _, last in spans[each] if spans[each][0][0] < last in starts
+            }
         for number in temporary:
             partners = self._partners.get(number)
             if partners is None:

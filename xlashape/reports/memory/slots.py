@@ -40,15 +40,16 @@ class Slots:
         for low, high in spans:
             for some, every in self._levels:
                 some[low] |= bit
-                some[high] |= bit
-                if high - low > 1:
-                    if low >> 4 == high >> 4:
-                        inside = range(low + 1, high)
-                    else:
-                        inside = (*range(low + 1, (low | 15) + 1), *range(high & ~15, high))
-                    for node in inside:
-                        some[node] |= bit
-                        every[node] |= bit
+                if low != high:
+                    some[high] |= bit
+                    if high - low > 1:
+                        if low >> 4 == high >> 4:
+                            inside = range(low + 1, high)
+                        else:
+                            inside = (*range(low + 1, (low | 15) + 1), *range(high & ~15, high))
+                        for node in inside:
+                            some[node] |= bit
+                            every[node] |= bit
                 low >>= 4
                 high >>= 4
 
@@ -57,21 +58,19 @@ class Slots:
         found = 0
         for low, high in spans:
             for some, every in self._levels:
-                found |= every[low] | every[high]
-                if high - low > 1:
-                    if low >> 4 == high >> 4:
-                        inside = some[low + 1 : high]
-                    else:
-                        inside = some[low + 1 : (low | 15) + 1] + some[high & ~15 : high]
-                    for each in inside:
-                        found |= each
+                found |= every[low]
+                if low != high:
+                    found |= every[high]
+                    if high - low > 1:
+                        if low >> 4 == high >> 4:
+                            inside = some[low + 1 : high]
+                        else:
+                            inside = some[low + 1 : (low | 15) + 1] + some[high & ~15 : high]
+                        for each in inside:
+                            found |= each
                 low >>= 4
                 high >>= 4
         return found
-
-    def free(self, spans: Iterable[tuple[int, int]]) -> int:
-        """The slots that are free at all times of the spans."""
-        return ~self.taken(spans) & ((1 << self._count) - 1)
 
 
 def union(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

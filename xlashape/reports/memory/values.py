@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from xlashape.base.math import ceil_div
@@ -104,6 +105,8 @@ class _Values:
         """The run whose instructions are looked at, and the values of their results."""
         self._of = self._all_of[self._run]
         self._leaves: dict[Shape, tuple[Leaf, ...]] = {}
+        self._firsts: dict[Shape, list[int]] = {}
+        """By the shape of a tuple, how many arrays come before each element, and how many there are."""
         self._numbers: dict[Shape, dict[tuple[int, ...], int]] = {}
         self._holders: dict[int, HloInstruction] = {}
         self._aliased: list[int] = []
@@ -323,8 +326,11 @@ class _Values:
         shape, values = operand.shape, self._of[operand]
         if not shape.is_tuple or not 0 <= number < len(shape.tuple_shapes):
             return values if count is None else values[:count]
-        first = sum([len(self.leaves(each)) for each in shape.tuple_shapes[:number]])
-        return values[first : first + len(self.leaves(shape.tuple_shapes[number]))]
+        firsts = self._firsts.get(shape)
+        if firsts is None:
+            counts = [len(self.leaves(each)) for each in shape.tuple_shapes]
+            firsts = self._firsts[shape] = list(accumulate(counts, initial=0))
+        return values[firsts[number] : firsts[number + 1]]
 
     def _updated(self, update: HloInstruction, time: int) -> tuple[int, ...]:
         """The values of the state that an async-update returns. To its first operand, the state so far, it may add its
