@@ -61,7 +61,8 @@ def words_of(name: str) -> list[str] | None:
     except (XlashapeError, OSError, ValueError):
         if is_assignment_text(content):
             return ["memory", name]
-        return ["why" if is_text else _SUMMARY, name]  # the error of the command says what is wrong
+        is_prose = bool(content) and b"{" not in content and b"\0" not in content
+        return ["why" if is_text or is_prose else _SUMMARY, name]  # the error of the command says what is wrong
     command = _COMMANDS[found.kind]
     return [command, found.text if command == "draw" else name]
 

@@ -13,6 +13,7 @@ anywhere.
     amounts     of headings ("Total hbm usage >= 10.94G:", "Program hbm requirement 4.34G:", "HBM capacity 8.00G:",
                 "BufferAssignment stats:", …) and of the lines below them: NAME [":"] SIZE DETAIL
     sentences   of rematerialization, of allocators, about reservations and outputs; CompiledMemoryStats(NAME=BYTES, …)
+    chunks      lines of an allocator's dump: "2 Chunks of size 1024 totalling 2.0KiB", "Free at 7f2c of size 512 next 3"
 
 White space within the words of a field, within sizes and within shapes is ignored, since lines are broken there. Lines
 that are none of these are listed (`ReportText.unread`), and are no error. Of text that is no report, `read_shapes`
@@ -62,6 +63,10 @@ _FIELD: Final = re.compile(
     )
     + ")"
 )
+_CHUNK: Final = re.compile(r"[^|\n]{0,40}\|")
+"""What follows the size of a chunk in an allocator's dump, which is no allocation of a program."""
+_CUT_SIZE: Final = re.compile(r"[\d.\s]{0,60}\Z")
+"""The end of a text within a size: compilers write a unit behind each."""
 _NUMBER_BEFORE: Final = re.compile(r"(?:(\d{1,6})\\?[.)]|Buffer\s*(\d{1,6})\s*:)[\s*]*$")
 _END: Final = re.compile(r"={4,}|(?:^|\s)(?:\d{1,6}\\?[.)]|Buffer\s*\d{1,6}\s*:)\s*$")
 _EXPANSION: Final = re.compile(r"\((\d+(?:\.\d+)?)xexpansion\)?")
@@ -174,7 +179,8 @@ def _fields(cleaned: str) -> list[re.Match[str]]:
     found: list[re.Match[str]] = []
     for match in _FIELD.finditer(cleaned):
         spend()
-        found.append(match)
+        if match.lastgroup != "size" or _CHUNK.match(cleaned, match.end()) is None:
+            found.append(match)
     return found
 
 
@@ -265,6 +271,9 @@ def _read_allocations(cleaned: str) -> tuple[list[ReportedAllocation], list[tupl
         if name == "size":
             finish()
             fields = {}
+            if is_last and found and _CUT_SIZE.fullmatch(cleaned, match.end()):
+                spans.append((start, end))
+                break
             before = _NUMBER_BEFORE.search(cleaned[max(0, start - 40) : start])
             number = int(before[1] or before[2]) if before else None
             start = max(0, start - 40) + before.start() if before else start
@@ -393,13 +402,22 @@ _SENTENCES: Final = tuple(
         ("allocator", r"[Cc]ould not allocate (?:\w+ )?(?P<memory>host) memory of size:? (?P<requested>SIZE)"),
         ("allocator", r"(?P<error>CUDA_ERROR_OUT_OF_MEMORY|HIP_ERROR_OutOfMemory|hipErrorOutOfMemory)(?:: out of memory)?"),
         ("allocator", r"(?:Stats: )?Limit: (?P<limit>SIZE) InUse: (?P<in_use>SIZE)(?: MaxInUse: (?P<most_in_use>SIZE))?(?: NumAllocs: \d+)?(?: MaxAllocSize: (?P<largest_allocation>SIZE))?(?: Reserved: SIZE)?(?: PeakReserved: SIZE)?(?: LargestFreeBlock: (?P<largest_free_block>SIZE))?"),
-        ("", r"BFCAllocator dump for \S+|Sum Total of in-use chunks: SIZE|Total bytes in pool: [^\n]*"),
+        ("", r"BFCAllocator dump for \S+|Sum Total of in-use chunks: SIZE|Total bytes in pool: [^\n]*|Next region of size \d+"),
+        ("", r"Bin (?:\(\d+\):\s|for SIZE was SIZE)[^\n]*|Size: SIZE \| Requested Size: [^\n]*|Summary of in-use Chunks by size:"),
         ("allocator", r"Out of memory (?:while trying to allocate|allocating) (?P<requested>SIZE)(?: bytes)?\.?"),
         ("", r"Ran out of memory (?:in memory space|on) \w+[.,]?(?: Used SIZE of SIZE \w+\.)?(?: Exceeded \w+ capacity by SIZE\.?)?"),
-        ("", r"(?m:^)[^\n]*(?:RESOURCE_EXHAUSTED|Resource exhausted|Closing session due to error):?(?: From /job:\S+)?[ \t]*(?=\n|\Z)"),
-        ("", r"the total memory required for HLO temporaries \(SIZE\) exceeds available \w+ \(SIZE\)\.?"),
+        ("", r"(?m:^)[^\n]*(?:RESOURCE_EXHAUSTED|Resource exhausted|Closing session due to error):?(?: From /job:\S+)?(?: E\d{4}:?(?: \w+:)?)?[ \t]*(?=\n|\Z)"),
+        ("", r"the total memory required for HLO temporaries \(SIZE\) exceeds available \w+ \(SIZE\)\.?(?: HLO module: \S+)?"),
+        ("", r"\bE\d{4}: \w+:"),
+        ("", r"See https://openxla\.org/\S+ for more details\.?"),
     )
 )  # fmt: skip
+IN_USE: Final = "chunks in use"
+LARGEST_FREE: Final = "largest free chunk"
+_CHUNKS: Final = re.compile(
+    r"\b(?P<count>\d{1,12}) Chunks of size (?P<size>\d{1,18}) totalling \S+"
+    r"|\b(?P<state>InUse|Chunk|Free)\s{1,9}at (?:0x)?[0-9a-fA-F]{1,16}(?: next \d{1,20})? of size (?P<free>\d{1,18})(?: next \d{1,20})?"
+)
 _STATS: Final = re.compile(r"CompiledMemoryStats\((?P<fields>[^()]{0,4000})\)")
 _STATS_FIELD: Final = re.compile(r"\b(\w{1,60})\s{0,9}=\s{0,9}(-?\d{1,30})")
 
@@ -452,11 +470,33 @@ def _read_amounts(cleaned: str, most: int | None = None) -> tuple[list[ReportedA
                     exact = parts.get(f"{name}_exact")
                     size = parse_size(exact.strip("() \n").removesuffix("bytes").strip() if exact else text)
                     found.append(ReportedAmount(group, name.replace("_", " "), text.strip(), size))
+    chunks, more = _read_chunks(cleaned)
+    found += chunks
+    spans += more
     for match in _STATS.finditer(cleaned):
         spans.append(match.span())
         for name, text in _STATS_FIELD.findall(match["fields"]):
             found.append(ReportedAmount("CompiledMemoryStats", name.removesuffix("_in_bytes"), text, int(text)))
     return found, spans
+
+
+def _read_chunks(cleaned: str) -> tuple[list[ReportedAmount], list[tuple[int, int]]]:
+    """What an allocator's dump says of its chunks: those in use by size, the largest first, and the largest free one;
+    and where in the text they are."""
+    used: dict[int, int] = {}
+    free = -1
+    spans: list[tuple[int, int]] = []
+    for match in _CHUNKS.finditer(cleaned):
+        spend()
+        spans.append(match.span())
+        if match["count"] is not None:
+            used[int(match["size"])] = int(match["count"])
+        elif match["state"] == "Free":
+            free = max(free, int(match["free"]))
+    found = [
+        ReportedAmount(IN_USE, str(used[size]), f"{size}B", used[size] * size) for size in sorted(used, reverse=True)
+    ]
+    return found + ([ReportedAmount("allocator", LARGEST_FREE, f"{free} bytes", free)] if free >= 0 else []), spans
 
 
 def _unread_lines(cleaned: str, spans: list[tuple[int, int]]) -> list[str]:

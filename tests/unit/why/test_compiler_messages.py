@@ -51,6 +51,16 @@ def test_a_kernel_that_needs_more_scoped_memory_than_the_limit(
     assert f"vmem_limit_bytes={limit_bytes})" in first or opcode != "custom-call"
 
 
+def test_a_message_about_scoped_memory_that_is_cut_anywhere_tells_of_no_array() -> None:
+    text = SCOPED.format(code="", name="k", opcode="custom-call", needed="21.50M", limit="16.00M", excess="5.50M")
+    for end in range(text.index(" for %"), len(text)):
+        answer = xs.why(text[:end])
+        assert isinstance(answer, ReportMemory), text[:end]
+        assert answer.allocations == ()
+        sizes = {each.name: each.text for each in answer.stated}
+        assert sizes.items() <= {"needed": "21.50M", "limit": "16.00M", "excess": "5.50M"}.items(), text[:end]
+
+
 # The bytes of VMEM of a core that jax.experimental.pallas.tpu states for each generation.
 @pytest.mark.parametrize(
     ("target", "mebibytes"),

@@ -455,7 +455,7 @@ def test_the_statistics_of_a_compiled_program() -> None:
     assert (found.reported.used, found.unread) == ("5732B", ())
     statistics = type("CompiledMemoryStats", (), {"__str__": lambda _: text})()
     assert xs.why(statistics) == found
-    assert str(found).startswith("5.60 KiB are needed; the text does not say how much is there\nCompiledMemoryStats: ")
+    assert str(found).startswith("5.60 KiB are needed; the text does not say how much is there\nwhat holds the memory ")
     assert "generated_code_size 100 bytes; argument_size 4.00 KiB;" in str(found)
 
 
@@ -505,7 +505,70 @@ def test_a_text_that_begins_and_ends_within_an_allocation() -> None:
     assert isinstance(found, ReportMemory)
     assert (found.unread, found.cut.endswith("(HLO temp)")) == ((), True)
     assert "the text begins within an allocation whose size was cut off: fusion.7" in " ".join(str(found).split())
-    assert str(found).endswith("4. 2.0, cut off here")
+    assert [each.size for each in found.allocations] == ["4.0K"]
+
+
+@pytest.mark.parametrize("report", TPU, ids=lambda report: report["source"].removeprefix("https://github.com/"))
+def test_a_report_that_is_cut_anywhere_has_no_allocation_that_the_whole_does_not_have(report) -> None:
+    text = lines_of(report)
+    whole = xs.why(text)
+    for end in range(len(text) // 3, len(text), 97):
+        try:
+            found = xs.why(text[:end])
+        except xs.XlashapeError:
+            continue
+        if isinstance(found, ReportMemory):
+            sizes = [each.reported.size for each in found.allocations]
+            assert sizes == [each.reported.size for each in whole.allocations][: len(sizes)]
+
+
+CHUNKS = """W x.cc:497] Allocator (GPU_0_bfc) ran out of memory trying to allocate 8.00GiB (rounded to 8589934592)requested by op
+I x.cc:1039] BFCAllocator dump for GPU_0_bfc
+I x.cc:1046] Bin (256): \tTotal Chunks: 64, Chunks in use: 63. 16.0KiB allocated for chunks. 15.8KiB in use in bin.
+I x.cc:1062] Bin for 8.00GiB was 256.00MiB, Chunk State:
+I x.cc:1068]   Size: 4.00GiB | Requested Size: 4.00GiB | in_use: 0 | bin_num: 20, prev:   Size: 8.00GiB | Requested Size: 8.00GiB | in_use: 1 | bin_num: -1
+I x.cc:1075] Next region of size 21474836480
+I x.cc:1095] InUse at 7f2a4c000000 of size 256 next 1
+I x.cc:1095] Free  at 7f2c4c000100 of size 4294967296 next 3
+I x.cc:905] Free  at 000000081C56C700 next 1151 of size 2048
+I x.cc:1100]      Summary of in-use Chunks by size:
+I x.cc:1103] 63 Chunks of size 256 totalling 15.8KiB
+I x.cc:1103] 2 Chunks of size 8589934592 totalling 16.00GiB
+I x.cc:1107] Sum Total of in-use chunks: 16.00GiB
+I x.cc:1114] Stats:
+Limit:                     42949672960
+InUse:                     17179885312
+MaxInUse:                  17179885312
+NumAllocs:                        1234
+MaxAllocSize:               8589934592
+"""
+
+
+def test_the_dump_of_an_allocator_has_chunks_and_no_allocations() -> None:
+    found = xs.why(CHUNKS)
+    assert isinstance(found, ReportMemory)
+    assert (found.allocations, found.unread) == ((), ())
+    said = amounts(found)
+    assert (said["chunks in use", "2"], said["chunks in use", "63"]) == (16 << 30, 63 * 256)
+    assert said["allocator", "largest free chunk"] == 4 << 30
+    told = " ".join(str(found).split())
+    assert "chunks in use: 2 of 8.00 GiB, 63 of 256 bytes" in told
+    assert "no free piece is larger than 4.00 GiB: what is free lies between chunks in use" in told
+    assert "`xlashape memory DIR`" in told
+
+
+def test_short_messages_name_what_to_ask_next() -> None:
+    for text in (
+        "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 8589934592 bytes.",
+        "Attempting to allocate 4.00G. That was not possible. There are 3.21G free.",
+        "E1000: CompileTimeHbmOom:\nRan out of memory in memory space hbm. Used 20.12G of 15.75G hbm.\n"
+        "See https://openxla.org/xla/errors/error_1000 for more details.",
+        "RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used",
+    ):
+        found = xs.why(text)
+        assert isinstance(found, ReportMemory)
+        assert "`xlashape memory DIR`" in " ".join(str(found).split()), text
+        assert found.unread == (), text
 
 
 CORE = "(EngineCore pid=106339) ERROR 06-03 07:41:11 [core.py:1184] "

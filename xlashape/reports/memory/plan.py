@@ -211,7 +211,10 @@ def in_space(plan: Plan, space: int) -> Plan:
         least = totals[0]
         if most is None:  # nor is it known which constants the compiler keeps
             least -= sum([each.size for each in made.allocations if each.is_constant])
-        made = made._replace(bounds=(least, None if most is None else max(max(totals), most - elsewhere)))
+        if most is not None:
+            every = sum([values.sizes[value] for value in set(made.lives.values)])
+            most = max(max(totals), min(most - elsewhere, every))
+        made = made._replace(bounds=(least, most))
     return made
 
 

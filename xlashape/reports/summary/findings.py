@@ -72,8 +72,8 @@ def of_memory(memory: ProgramMemory) -> list[Finding | Fine]:
 
 
 def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
-    """The copies by cause, or what an edit of the program saves of them, in bytes of main memory. Those between memory
-    spaces are how a device works, and no finding.
+    """The copies by cause, or what an edit of the program saves of them, in bytes of main memory, or saves at most.
+    Those between memory spaces are how a device works, and no finding.
     """
     copied = {row.name: _copied(row) for row in copies.rows}
     between = sum([copied[row.name] for row in copies.rows if row.cause_kind == MEMORY_SPACE])
@@ -81,6 +81,7 @@ def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
     share = moved / traffic if traffic else 0.0
     found: list[Finding] = []
     edits = {name: each for each in reversed(copies.suggestions) if each.is_exact for name in each.removes}
+    bounds = {name: each for each in reversed(copies.suggestions) if not each.is_exact for name in each.removes}
     rows = [row for row in copies.rows if copied[row.name] and row.cause_kind != MEMORY_SPACE]
     for group in _groups(rows, lambda row: row.cause_kind, lambda row: copied[row.name])[:_MOST_OF_A_KIND]:
         first = group.rows[0]
@@ -89,7 +90,9 @@ def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
             count = counted(len(group.rows), "copy")
             what = f"{short_bytes(int(group.cost))} in {count} ({group.name}), which compute nothing"
             text = f"{what}; {first.name}: {first.cause}"
-            found.append(_of_group(group, traffic, "traffic", "copies", text, None))
+            bound = bounds.get(first.name)
+            fix = f"{bound.text}, which saves at most {short_bytes(bound.saved_bytes)}" if bound is not None else None
+            found.append(_of_group(group, traffic, "traffic", "copies", text, fix))
         else:
             removed = [row for row in group.rows if row.name in edit.removes]
             group = group._replace(cost=sum([copied[row.name] for row in removed]), rows=removed)
@@ -99,7 +102,7 @@ def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
     if share >= LEAST_FACT and not any(map(_counts, found)):
         text = f"{short_bytes(moved)} in {counted(len(rows), 'copy')} of several kinds, which compute nothing"
         found = [_of_group(_Group("", rows, moved), traffic, "traffic", "copies", text, None)]
-    more = f", and {_percent(between / traffic)} between memory spaces" if between and traffic else ""
+    more = f", beside {_percent(between / traffic)} that go to on-chip memory and back" if between and traffic else ""
     return _or_fine(found, Fine("copies", f"copies move {_percent(share)} of the bytes{more}"))
 
 
@@ -124,7 +127,7 @@ def of_reads(reads: Reads, traffic: int) -> list[Finding | Fine]:
         if most.mend:
             text += f"; {most.instruction}, which fetches most of it, would fetch less with {most.mend}"
         found.append(_of_group(group, traffic, "traffic", "reads", text, None, "instruction"))
-    return _or_fine(found, Fine("reads", f"{_percent(share)} of the bytes are fetched in vain"))
+    return _or_fine(found, Fine("reads", f"{_percent(share)} of the bytes of main memory are fetched in vain"))
 
 
 def of_cost(cost: Cost, *, is_optimized: bool) -> list[Finding | Fine]:
@@ -177,11 +180,14 @@ def of_collectives(collectives: Collectives, cost: Cost, *, is_optimized: bool) 
         return [Fine("collectives", "nothing is sent between devices")]
     found: list[Finding | Fine] = []
     sent, runs = collectives.sent_bytes, collectives.executions
-    times = {row.name: row.times for row in collectives.rows}
+    rows = {row.name: row for row in collectives.rows}
     for each in [each for each in collectives.findings if is_optimized or each.kind != "small"]:
-        executions = sum([times.get(name, 0) for name in each.names])
-        share = each.saved_bytes / sent if sent and each.saved_bytes else executions / runs if runs else 0
-        measure = "communication" if each.saved_bytes else "collectives"
+        about = [rows[name] for name in each.names if name in rows]
+        if each.kind == "small":  # of these the number counts
+            share, measure = sum([row.times for row in about]) / runs if runs else 0, "collectives"
+        else:
+            moved = each.saved_bytes or sum([(row.sent_bytes or 0) * row.times for row in about])
+            share, measure = moved / sent if sent else 0, "communication"
         place = each.names[0] if each.names else ""
         saved = each.saved_bytes or None
         found.append(
@@ -193,7 +199,7 @@ def of_collectives(collectives: Collectives, cost: Cost, *, is_optimized: bool) 
         whole = max(time, cost.least_time or _seconds(cost.rows))
         text += f", {cell_text(_SECONDS, time)} at least"
         found.append(Finding(time / whole, "least time", "collectives", text, None, sent, runs, "", None, None))
-    elif sent:
+    elif sent and not any(isinstance(each, Finding) and _counts(each) for each in found):
         group = collectives.by("layer" if any(row.op_name for row in collectives.rows) else "kind")[0]
         text = f"{short_bytes(group.sent_bytes)} of the {short_bytes(sent)} that each device sends are of {group.group}"
         text += f", in {_runs_of(group.count, group.executions)}"

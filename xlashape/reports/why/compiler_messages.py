@@ -2,7 +2,8 @@
 ptxas and Triton for GPUs. The shapes in such a message are not what ran out, so they are not explained. And messages
 about memory that are not XLA's, in texts that hold nothing of XLA.
 
-    scoped memory      "Scoped allocation with size SIZE and limit SIZE exceeded scoped vmem limit by SIZE" (E1001)
+    scoped memory      "Scoped allocation with size SIZE and limit SIZE exceeded scoped vmem limit by SIZE" (E1001), also
+                       where the text ends before the sizes
     without sizes      "Ran out of memory in memory space vmem", and labels without sizes
     partitioner        "Involuntary full rematerialization", in both wordings
     shared memory      ptxas: "uses too much shared data (0x1a000 bytes, 0xc000 max)"; Triton: "out of resource: shared
@@ -71,7 +72,14 @@ _VMEM: Final = {
 """The generation of a TPU → the bytes of VMEM of a core."""
 _SCOPED: Final = re.compile(
     rf"Scoped\s+allocation\s+with\s+size\s+(?P<needed>{SIZE_PATTERN})\s+and\s+limit\s+(?P<limit>{SIZE_PATTERN})\s+exceeded"
-    rf"\s+scoped\s+(?P<space>\w{{1,20}})\s+limit\s+by\s+(?P<excess>{SIZE_PATTERN})"
+    rf"\s+scoped\s+(?P<space>\w{{1,20}})\s+limit\s+by\s+(?P<excess>{SIZE_PATTERN})(?<=[A-Z])"
+)
+_SCOPED_BEGINS: Final = re.compile(
+    r"\bE1001\b|[Rr]an\s+out\s+of\s+memory\s+in\s+memory\s+space\s+vmem\s+while\s+allocating\s+on\s+stack\s+for"
+    r"|Scoped\s+allocation\s+with\s+size"
+)
+_SCOPED_SIZES: Final = re.compile(
+    rf"Scoped\s+allocation\s+with\s+size\s+(?P<needed>{SIZE_PATTERN})\s+and\b(?:\s+limit\s+(?P<limit>{SIZE_PATTERN})\s+ex)?"
 )
 _STACK: Final = re.compile(r"\bstack\s+for\s+%?([\w.\-]{1,200})\s*=\s*")
 _OPCODE: Final = re.compile(r"[ )}\]](custom-call|[a-z][a-z\-]{1,40})\(")
@@ -110,7 +118,14 @@ def read_messages(cleaned: str, target: Target | None = None) -> Messages | None
     'k.3 (custom-call) needs 21.50 MiB of scoped VMEM; the limit is 16.00 MiB, 5.50 MiB too little.'
     """
     scoped = _scoped(cleaned, _VMEM.get(target.generation) if target is not None else None)
-    return scoped or _remats(cleaned) or _shared(cleaned) or _without_sizes(cleaned) or _of_others(cleaned)
+    return (
+        scoped
+        or _scoped_cut(cleaned)
+        or _remats(cleaned)
+        or _shared(cleaned)
+        or _without_sizes(cleaned)
+        or _of_others(cleaned)
+    )
 
 
 def _scoped(cleaned: str, vmem: int | None) -> Messages | None:
@@ -161,6 +176,31 @@ def _scoped(cleaned: str, vmem: int | None) -> Messages | None:
                 "message may name more."
             )
     return Messages(tuple(said), tuple(amounts), totals)
+
+
+def _scoped_cut(cleaned: str) -> Messages | None:
+    """A message about scoped VMEM that ends before all of its sizes are told."""
+    begins = _SCOPED_BEGINS.search(cleaned)
+    if begins is None:
+        return None
+    head, sizes = _STACK.search(cleaned, begins.start()), _SCOPED_SIZES.search(cleaned, begins.start())
+    opcode = _OPCODE.search(cleaned, head.end() - 1) if head is not None else None
+    about = f"{head[1]}{f' ({opcode[1]})' if opcode else ''}" if head is not None else "A kernel"
+    texts = (sizes["needed"], sizes["limit"] or "") if sizes is not None else ("", "")
+    needs = f"needs {binary_text(parse_size(texts[0]) or 0)} of" if texts[0] else "does not fit in"
+    limit = f"; the limit is {binary_text(parse_size(texts[1]) or 0)}" if texts[1] else ""
+    said = (
+        f"{about} {needs} scoped VMEM{limit}. The text ends before the message does.",
+        "Smaller blocks or less scratch take less; a higher limit may help: the whole message says how much is needed. "
+        "The shapes in it are operands and results, and not what ran out.",
+    )
+    name = head[1] if head is not None else ""
+    rows = [
+        ReportedAmount("scoped vmem", what, text, parse_size(text), name)
+        for what, text in zip(("needed", "limit"), texts, strict=True)
+        if text
+    ]
+    return Messages(said, tuple(rows), ReportedTotals("scoped vmem", *texts, ""))
 
 
 class _Change(NamedTuple):

@@ -131,9 +131,13 @@ def _text(text: str, device: Target | None, *, strict: bool, is_content: bool = 
     if "\n" in text and "{" in text:  # jaxlib makes a module of MLIR, or the error says what to pass instead
         return _module(text.encode(), device)
     if len(text.split()) > _MOST_WORDS_OF_A_SHAPE and "[" not in text:
-        message = "found no shape, no allocation of a report and no module in this text"
-        raise ParseError(message, source_line=text.strip().split("\n", 1)[0][:100], expected=_UNKNOWN)
+        raise _nothing_in(text)
     raise no_shape
+
+
+def _nothing_in(text: str) -> ParseError:
+    message = "found no shape, no allocation of a report and no module in this text"
+    return ParseError(message, source_line=text.strip().split("\n", 1)[0][:100], expected=_UNKNOWN)
 
 
 def _is_report(text: str) -> bool:
@@ -197,6 +201,8 @@ def _shapes_or(error: XlashapeError, text: str | None, device: Target | None) ->
             return arrays
         if read_totals(clean(text)) is not None:
             return report_memory(text, device)
+        if text.strip() and isinstance(error, ParseError) and "[" not in text and "{" not in text:
+            raise _nothing_in(text) from error
     raise error
 
 

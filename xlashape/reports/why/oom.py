@@ -15,6 +15,8 @@ from xlashape.base.pasted import clean
 from xlashape.errors import XlashapeError
 from xlashape.limits import spend
 from xlashape.reports.oom_text import (
+    IN_USE,
+    LARGEST_FREE,
     ReportedAllocation,
     ReportedAmount,
     ReportedTotals,
@@ -291,7 +293,8 @@ class ReportMemory(MemoryAnswer):
             )
         groups: dict[str, list[ReportedAmount]] = {}
         for each in self.stated:
-            groups.setdefault(each.group, []).append(each)
+            if each.group != IN_USE:
+                groups.setdefault(each.group, []).append(each)
         lines += [f"{group}: {'; '.join(map(_amount_text, amounts))}" for group, amounts in groups.items()]
         if self.cut:
             label = _LABEL.match(self.cut)
@@ -349,6 +352,23 @@ class ReportMemory(MemoryAnswer):
         elif "error" in named:
             yield "the driver of the GPU ran out of memory; the text does not say how much was asked for, or was free"
             yield _HELPS["error"]
+        elif space:
+            yield f"{space} is too small for what is asked of it; the text does not say how much that is"
+        chunks = [each for each in self.stated if each.group == IN_USE]
+        if chunks:
+            sizes = [f"{each.name} of {binary_text(parse_size(each.text) or 0)}" for each in chunks[:_SHOWN_UNREAD]]
+            more = sum([each.bytes or 0 for each in chunks[_SHOWN_UNREAD:]])
+            yield f"chunks in use: {', '.join(sizes)}{f', and {binary_text(more)} in smaller ones' if more else ''}"
+        piece = stated.get(("allocator", LARGEST_FREE))
+        if piece is not None and requested is not None and free is not None and piece < min(requested, free):
+            yield f"no free piece is larger than {binary_text(piece)}: what is free lies between chunks in use"
+        is_of_device = not space or space == "hbm"
+        if not self.allocations and is_of_device and named.keys().isdisjoint(("memory", "wanted", "error")):
+            yield (
+                "what holds the memory is not in this text: "
+                + ("jax.live_arrays() lists the arrays on the device; " if requested is not None else "")
+                + "`xlashape memory DIR` says it of the program that XLA_FLAGS=--xla_dump_to=DIR writes"
+            )
         if space == "vmem" or self.cut.endswith("(scoped)") or any(one.kind == "scoped" for one in reports):
             yield (
                 "VMEM holds the blocks and scratch of kernels, and what XLA keeps on the chip: smaller blocks "

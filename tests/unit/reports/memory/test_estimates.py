@@ -119,6 +119,10 @@ def test_estimates_of_memory_spaces_of_a_tpu():
         estimated = {space.space: space.peak_bytes for space in estimate.spaces if space.peak_bytes}
         assert estimated == {each: space.peak_bytes for each, space in exact.items() if space.peak_bytes}, path.name
         assert estimate.lower_bytes <= memory(module).peak_bytes <= estimate.upper_bytes
+        for number in estimated:
+            alone = memory(HloModule.from_proto(module.proto), target=generation_of(path), space=number)
+            assert alone.lower_bytes <= exact[number].peak_bytes <= alone.upper_bytes
+            assert alone.upper_bytes <= estimate.upper_bytes
         for space in estimate.spaces:
             assert space.peak_bytes <= space.total_allocation_bytes
 

@@ -178,3 +178,30 @@ def test_nothing_is_said_to_be_fine_where_a_part_of_the_text_is_missing() -> Non
     cut = xs.summary(text[: text.rindex("ROOT")])
     assert not cut.fine and "Fine" not in str(cut)
     assert any("the rest is missing, and sums and shares are those of this part" in note for note in cut.notes)
+
+
+def test_a_bound_of_what_an_edit_saves_is_told_as_one() -> None:
+    text = """HloModule jit_f, is_scheduled=true, entry_computation_layout={(f32[1024,128]{0,1:T(8,128)})->f32[1024,128]{1,0:T(8,128)}}
+
+ENTRY main {
+  p = f32[1024,128]{0,1:T(8,128)} parameter(0), metadata={op_name="x"}
+  c = f32[1024,128]{1,0:T(8,128)} copy(p)
+  ROOT n = f32[1024,128]{1,0:T(8,128)} negate(c)
+}
+"""
+    (told,) = [each for each in xs.copies(text).suggestions if "c" in each.removes]
+    assert not told.is_exact
+    (row,) = [row for row in xs.summary(text).rows if row.kind == "copies"]
+    assert row.fix == f"{told.text}, which saves at most 1.00 MiB"
+    assert told.saved_bytes == 1 << 20
+
+
+@pytest.mark.parametrize("path", OF_MANY_VERSIONS, ids=lambda path: path.name)
+def test_collectives_without_what_they_save_count_by_what_they_send(path: Path) -> None:
+    asked = xs.collectives(path)
+    sent = {row.name: (row.sent_bytes or 0) * row.times for row in asked.rows}
+    for each in asked.findings:
+        told = [row for row in xs.summary(path).rows if row.text == each.text]
+        for row in told:
+            by_bytes = each.saved_bytes or sum(sent[name] for name in each.names)
+            assert row.measure == "collectives" or row.share == pytest.approx(by_bytes / (asked.sent_bytes or 1))
