@@ -366,9 +366,12 @@ class Profile(Answer[InstructionTime], Frozen):
             ]
         if self.rows:
             lines.append(
-                f"{self.events:,} events of {', '.join(_first(self.modules))} on "
+                f"{self.events:,} events{f' of {self.modules[0]}' if len(self.modules) == 1 else ''} on "
                 f"{', '.join(_first(self.devices)) or 'a device without a name'}"
             )
+        if len(self.modules) > 1:
+            programs = [f"{each.group} {_seconds(each.time)} ({100 * each.share:.1f}%)" for each in self.by("module")]
+            lines.append(f"{len(programs):,} programs: {', '.join(_first(programs))}")
         costs = (
             [f"{_seconds(self.copy_time)} ({100 * (self.copy_share or 0.0):.1f}%) are copies and transposes"]
             if self.copy_time

@@ -77,6 +77,11 @@ def test_modules_of_one_name_are_kept_apart_by_their_program():
     found = profile(VECTORS / "same_names.xplane.pb")
     assert len({row.program_id for row in found}) == 2 and len({row.module for row in found}) == 1
     assert found.notes == ("Several programs are called jit__lambda; their ids keep them apart.",)
+    groups = found.by("module")
+    assert len(groups) == 2 and "2 programs: " in found.headline()
+    assert all(
+        f"{each.group} " in found.headline() and f"({100 * each.share:.1f}%)" in found.headline() for each in groups
+    )
     assert len(found.by("module")) == 2
 
 
