@@ -97,7 +97,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.reports.why.compiler_messages", "xlashape.hlo.collectives.meshes"): "few messages are about shardings",
     ("xlashape.reports.why.compiler_messages", "xlashape.indexing.sharding.resharding"): "few are about shardings",
     ("xlashape.reports.why.compiler_messages", "xlashape.indexing.sharding.spelled"): "few are about shardings",
-    ("xlashape.reports.groups", "xlashape.hlo.module"): _SHAPES,
+    ("xlashape.reports.report", "xlashape.reports.layers"): _SHAPES,
     ("xlashape.reports.size", "xlashape.hlo.flow"): _SHAPES,
     ("xlashape.reports.size", "xlashape.hlo.module"): _SHAPES,
     ("xlashape.reports.size", "xlashape.reports.program"): _SHAPES,

@@ -5,6 +5,7 @@ What all reports share:
 
 report      `Report`, the declaration; `Answer`, what a report returns; `REPORTS`, the register of all reports
 groups      rows by what they have in common, such as the layer of the program
+layers      the layers of instructions that the compiler gave no name
 selection   filters, the order and the limit of a table's rows
 program     the program that a report is asked of, also of text that is no module as it stands
 donating    how arguments are donated to `jax.jit`, in its words

@@ -4,15 +4,12 @@ programs."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from xlashape.base.similar import did_you_mean, stem_of
+from xlashape.base.similar import did_you_mean
 from xlashape.errors import InvalidArgumentError
-
-if TYPE_CHECKING:  # start-up time: questions about a shape need no modules
-    from xlashape.hlo.module import HloComputation, HloModule
 
 T = TypeVar("T")
 
@@ -61,21 +58,22 @@ class RowGroup:
             raise AttributeError(f"a group has no {name!r}; it has {', '.join(self.sums)}") from None
 
 
-def grouped(rows: Iterable[T], key: str, keys: Sequence[str], module: HloModule | None = None) -> dict[str, list[T]]:
+def grouped(
+    rows: Iterable[T], key: str, keys: Sequence[str], layer_without_name: Callable[[T], str] = lambda _: ""
+) -> dict[str, list[T]]:
     """The rows by the name of their group. InvalidArgumentError for a key that is none of `keys`.
 
     Layers that differ in their last number alone are one group, whose name says how many they are: `layers_* × 32`.
-    `module`, where it is known, tells which layers call a function that several share, such as `relu`.
+    `layer_without_name` gives the layer of a row whose instruction names none: `Layers.of_row`.
     """
     if key not in keys:
         message = f"expected one of {', '.join(keys)}, found {key!r:.60}{did_you_mean(key, keys)}"
         raise InvalidArgumentError(message, field="by")
     groups: dict[str, list[T]] = {}
-    calling: dict[HloComputation, tuple[str, ...]] = {}
     for row in rows:
         if key in ("layer", "each_layer"):
-            name = layer_of_row(row, "") or _shared(row, module, calling)
-            name = name or getattr(row, "source", None) or argument_of(row) or "(no layer known)"
+            name = layer_without_name(row) or layer_of_row(row, "") or getattr(row, "source", None)
+            name = name or argument_of(row) or "(no layer known)"
         else:
             name = _group_of(row, key)
         groups.setdefault(name, []).append(row)
@@ -142,30 +140,17 @@ def argument_of(row: Any) -> str:
     return "" if "/" in (row.op_name or "") else row.op_name or ""
 
 
-def _shared(row: Any, module: HloModule | None, known: dict[HloComputation, tuple[str, ...]]) -> str:
-    """The layers that call the computation of a row, as one name; empty where none is known."""
-    name = getattr(row, "computation", None)
-    layers = _calling(module, module.computation(name), known) if module is not None and name else ()
-    if len(layers) < 2:
-        return next(iter(layers), "")
+def in_one_pattern(layers: Iterable[str]) -> str:
+    """One name for layers that differ in their numbers alone; empty for others.
+
+    >>> in_one_pattern(["net/layer_1", "net/layer_2"]), in_one_pattern(["router", "head"])
+    ('net/layer_*', '')
+    """
     for pattern in (_LAST_NUMBER, _ANY_NUMBER):
         same = {pattern.sub("*", layer) for layer in layers}
         if len(same) == 1:
             return same.pop()
-    return f"{stem_of(name or '').strip('_')}, in {len(layers)} layers"
-
-
-def _calling(
-    module: HloModule, computation: HloComputation, known: dict[HloComputation, tuple[str, ...]]
-) -> tuple[str, ...]:
-    """The layers of the instructions that call a computation, directly or by way of others."""
-    if computation not in known:
-        found: dict[str, None] = {}
-        for call in module.callers_of(computation):
-            layer = layer_of(f"{call.metadata.op_name}/")
-            found |= dict.fromkeys([layer] if layer else _calling(module, call.computation, known))
-        known[computation] = tuple(found)
-    return known[computation]
+    return ""
 
 
 def unnumbered(layer: str) -> str:

@@ -478,15 +478,21 @@ class Computed(Answer[Row]):
         texts = [each.name for each in self.report.columns if each.kind is ColumnKind.TEXT]
         keys = section.argument.choices if section is not None and section.argument is not None else texts
         made: list[RowGroup] = []
-        module: Any = getattr(self, "module", None)
-        module = None if isinstance(module, str) else module
-        for name, rows in grouped(self.objects_of(), key, keys, module).items():
+        for name, rows in self._grouped(key, keys).items():
             sums = self.sums_of(rows)
             made.append(RowGroup(name, rows, {"count": len(rows)} | {each.name: sums[each.name] for each in columns}))
         costs = [each.name for each in columns if each.name == "share"]
         costs += [each.name for each in columns if each.unit == "bytes"]
         made.sort(key=lambda group: ([-abs(group.sums[name] or 0) for name in costs or ["count"]], group.group))
         return tuple(made)
+
+    def _grouped(self, key: str, keys: Sequence[str]) -> dict[str, list[Row]]:
+        if key not in ("layer", "each_layer"):
+            return grouped(self.objects_of(), key, keys)
+        from xlashape.reports.layers import Layers  # start-up time: questions about a shape need no modules
+
+        module: Any = getattr(self, "_program", None) or getattr(self, "module", None)
+        return grouped(self.objects_of(), key, keys, Layers(None if isinstance(module, str) else module).of_row)
 
 
 class Entry(NamedTuple):

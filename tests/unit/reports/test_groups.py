@@ -11,6 +11,7 @@ import pytest
 import xlashape as xs
 from xlashape.errors import InvalidArgumentError
 from xlashape.reports.groups import RowGroup, grouped
+from xlashape.reports.layers import Layers
 from xlashape.reports.report import REPORTS, Answer, report_of
 
 VECTORS = Path(__file__).parents[2] / "vectors"
@@ -145,9 +146,83 @@ def test_what_is_in_no_layer_is_told_by_its_line() -> None:
     ENTRY e {
       x = f32[64]{0} parameter(0)
       a = f32[64]{0} negate(x), metadata={op_name="jit(f)/jvp(jit(relu))/neg" source_file="model.py" source_line=7}
-      ROOT b = f32[64]{0} negate(a)
+      b = f32[64]{0} negate(a)
+      i = f32[64]{0} iota(), iota_dimension=0
+      ROOT t = (f32[64]{0}, f32[64]{0}) tuple(b, i)
     }"""
-    assert {group.group for group in xs.cost(module).by("layer")} == {"model.py:7", "(no layer known)"}
+    assert {group.group: group.count for group in xs.cost(module).by("layer")} == {
+        "model.py:7": 2,
+        "(no layer known)": 1,
+    }
+
+
+PREFETCHES = """HloModule m, is_scheduled=true
+body {{
+  s = (f32[64]{{0}}, f32[64]{{0}}) parameter(0)
+  w = f32[64]{{0}} get-tuple-element(s), index=0
+  y = f32[64]{{0}} get-tuple-element(s), index=1
+  z = f32[64]{{0}} add(w, y), metadata={{op_name="jit(f)/net/while/body/{in_loop}/add"}}
+  ROOT r = (f32[64]{{0}}, f32[64]{{0}}) tuple(w, z)
+}}
+cond {{
+  s = (f32[64]{{0}}, f32[64]{{0}}) parameter(0)
+  ROOT c = pred[] constant(false)
+}}
+async {{
+  p = f32[128]{{0}} parameter(0)
+  ROOT part = f32[64]{{0}} slice(p), slice={{[0:64]}}
+}}
+ENTRY e {{
+  x = f32[64]{{0}} parameter(0), metadata={{op_name="params['x']"}}
+  k = f32[128]{{0}} parameter(1), metadata={{op_name="params['k']"}}
+  half = bf16[64]{{0}} convert(x)
+  full = f32[64]{{0}} convert(half)
+  start = (f32[64]{{0:S(1)}}, f32[64]{{0}}, u32[]) copy-start(x)
+  done = f32[64]{{0:S(1)}} copy-done(start)
+  begun = ((f32[128]{{0}}), f32[64]{{0:S(1)}}, s32[]) async-start(k), calls=async
+  cut = f32[64]{{0:S(1)}} async-done(begun), calls=async
+  a = f32[64]{{0}} add(done, cut), metadata={{op_name="jit(f)/net/{one}/add"}}
+  b = f32[64]{{0}} multiply(done, a), metadata={{op_name="jit(f)/net/{other}/mul"}}
+  state = (f32[64]{{0}}, f32[64]{{0}}) tuple(full, b)
+  loop = (f32[64]{{0}}, f32[64]{{0}}) while(state), condition=cond, body=body
+  ROOT last = f32[64]{{0}} get-tuple-element(loop), index=1
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "shared"),
+    [
+        ("q", "q", "net/q"),  # all uses in one layer
+        ("attention/q", "attention/k", "net/attention"),  # in two, of one
+        ("q", "k", "net"),
+    ],
+)
+def test_an_instruction_without_a_name_belongs_to_the_layer_that_its_result_is_for(
+    one: str, other: str, shared: str
+) -> None:
+    module = xs.HloModule.parse(PREFETCHES.format(one=one, other=other, in_loop="mlp"))
+    layers = Layers(module)
+    found = {each: layers.of(module.instruction(each)) for each in ("start", "done", "begun", "part", "cut")}
+    assert found == {"start": shared, "done": shared, **dict.fromkeys(["begun", "part", "cut"], f"net/{one}")}
+    # a weight that is converted before the loop is for the layer in the loop, by way of the loop's state
+    assert [layers.of(module.instruction(each)) for each in ("half", "full")] == ["net/mlp", "net/mlp"]
+    assert [layers.of(module.instruction(each)) for each in ("a", "x")] == ["", ""]  # these name their own
+    copied = {row.name: group.group for group in xs.copies(module).by("layer") for row in group.rows}
+    assert copied["start"] == shared
+    assert "(no layer known)" not in {group.group for group in xs.cost(module).by("layer")}
+
+
+def test_what_only_leaves_the_program_is_in_the_layer_of_what_makes_it() -> None:
+    module = """HloModule m, is_scheduled=true
+    ENTRY e {
+      x = f32[64]{0} parameter(0), metadata={op_name="params['x']"}
+      a = f32[64]{0} negate(x), metadata={op_name="jit(f)/net/head/neg"}
+      b = f32[64]{0} copy(a)
+      c = bf16[64]{0} convert(x)
+      ROOT t = (f32[64]{0}, bf16[64]{0}) tuple(b, c)
+    }"""
+    groups = {group.group: [row.name for row in group.rows] for group in xs.cost(module).by("layer")}
+    assert groups == {"net/head": ["a", "b"], "arguments/params": ["c"]}
 
 
 def test_many_groups_are_folded_in_every_number() -> None:

@@ -9,8 +9,10 @@ from typing import Final, NamedTuple
 from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.math import byte_text, checked_int64, counted
 from xlashape.base.tables import Column, ColumnKind
+from xlashape.hlo.module import HloModule
 from xlashape.reports import vocabularies
 from xlashape.reports.groups import grouped
+from xlashape.reports.layers import Layers
 from xlashape.reports.report import FRAMES, NOTES, STRICT, Answer, Option, Report, Section, by_section
 from xlashape.reports.text import cell_text, short_bytes
 from xlashape.shape.parts.target import TARGET_NAMES
@@ -163,7 +165,7 @@ class CollectiveFinding:
 class Collectives(Answer[CollectiveRow], Frozen):
     """What a program sends between devices. Those rows come first whose executions send the most."""
 
-    __slots__ = ("_notes", "devices", "findings", "mesh", "module", "rows", "target")
+    __slots__ = ("_notes", "_program", "devices", "findings", "mesh", "module", "rows", "target")
 
     report = REPORT
     module: str
@@ -172,6 +174,7 @@ class Collectives(Answer[CollectiveRow], Frozen):
     devices: int
     mesh: str | None
     target: str | None
+    _program: HloModule
 
     def __init__(
         self,
@@ -181,7 +184,9 @@ class Collectives(Answer[CollectiveRow], Frozen):
         devices: int,
         mesh: str | None,
         target: str | None,
+        program: HloModule,
     ) -> None:
+        set_field(self, "_program", program)
         set_field(self, "module", module)
         set_field(self, "rows", tuple(rows))
         set_field(self, "findings", tuple(findings))
@@ -232,7 +237,9 @@ class Collectives(Answer[CollectiveRow], Frozen):
         """The sums of collectives of one `kind`, `source`, `op_name` or `layer`, or over the same `mesh_axes`; those
         first that send the most. Raises InvalidArgumentError for another key.
         """
-        made = [_group(name, rows) for name, rows in grouped(self.rows, key, _KEYS).items()]
+        made = [
+            _group(name, rows) for name, rows in grouped(self.rows, key, _KEYS, Layers(self._program).of_row).items()
+        ]
         return tuple(sorted(made, key=lambda group: -group.sent_bytes))
 
     def headline(self) -> str:

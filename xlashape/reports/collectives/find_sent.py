@@ -131,6 +131,7 @@ class _Finder:
             self._grid.device_count,
             str(self._mesh) if self._mesh is not None else None,
             self._roof.target.name if self._roof.target is not None else None,
+            module,
         )
         return answer.with_notes(tuple(notes))
 

@@ -11,6 +11,7 @@ from xlashape.base.display import printable
 from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.math import byte_text, counted
 from xlashape.base.tables import Column, ColumnKind
+from xlashape.hlo.module import HloModule
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
 from xlashape.reports import vocabularies
 from xlashape.reports.report import FRAMES, NOTES, STRICT, Computed, Option, Report, Section, by_section
@@ -167,7 +168,7 @@ REPORT: Final = Report(
 class Copies(Frozen, Computed[Copy]):
     """The instructions of a module that only move data. `str()` is the text for people."""
 
-    __slots__ = ("_notes", "has_pass_dumps", "module", "rows", "suggestions")
+    __slots__ = ("_notes", "_program", "has_pass_dumps", "module", "rows", "suggestions")
     report = REPORT
 
     module: str
@@ -178,8 +179,14 @@ class Copies(Frozen, Computed[Copy]):
     has_pass_dumps: bool
 
     def __init__(
-        self, module: str, rows: tuple[Copy, ...], suggestions: tuple[CopySuggestion, ...], has_pass_dumps: bool
+        self,
+        module: str,
+        rows: tuple[Copy, ...],
+        suggestions: tuple[CopySuggestion, ...],
+        has_pass_dumps: bool,
+        program: HloModule | None = None,
     ) -> None:
+        set_field(self, "_program", program)
         set_field(self, "module", module)
         set_field(self, "rows", rows)
         set_field(self, "suggestions", suggestions)

@@ -97,7 +97,7 @@ def _copies_of(module: HloModule, path: Path | None = None, passes: str | os.Pat
     loops = [each for each, count in trips.items() if count is None]
     is_exact = not any(times[mover.row.computation].is_lower_bound for mover in movers)
     notes = (*module.notes, *early_notes(module), *loop_notes([] if is_exact else loops))
-    return Copies(module.name, rows, _suggestions(found, texts), bool(dumps)).with_notes(notes)
+    return Copies(module.name, rows, _suggestions(found, texts), bool(dumps), module).with_notes(notes)
 
 
 def _report_text(x: Any, path: Path | None) -> str | None:

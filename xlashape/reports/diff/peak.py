@@ -11,6 +11,7 @@ from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import DeadlineExceededError, LimitExceededError, XlashapeError
 from xlashape.hlo.module import HloModule
 from xlashape.reports.groups import layer_of_row, unnumbered
+from xlashape.reports.layers import Layers
 from xlashape.reports.memory import LiveBuffer, ProgramMemory, memory
 
 PEAK_COLUMNS: Final = (
@@ -62,7 +63,8 @@ def peak_changes(one: ProgramMemory | None, other: ProgramMemory | None) -> tupl
     """What differs between the peaks, the largest difference first. Empty where one of them is not known."""
     if one is None or other is None:
         return ()
-    sides = [_held(each.peak_buffers) for each in (one, other)]
+    known = Layers()
+    sides = [_held(each.peak_buffers, known) for each in (one, other)]
     sides[0] = _renamed(*sides)
     found: list[PeakChange] = []
     for key in {**sides[0], **sides[1]}:
@@ -70,7 +72,7 @@ def peak_changes(one: ProgramMemory | None, other: ProgramMemory | None) -> tupl
         size_a, size_b = (sum([each.bytes for each in buffers]) for buffers in (a, b))
         if size_a != size_b:
             more = a if size_a > size_b else b
-            layers = {layer_of_row(each, _what(each)) for each in more}
+            layers = {_layer(each, known) for each in more}
             layer = layers.pop() if len(layers) == 1 else key[0]
             largest = max(more, key=lambda each: each.bytes)
             text = f"{largest.name}: {largest.shape}" if largest.shape is not None else largest.name
@@ -78,11 +80,11 @@ def peak_changes(one: ProgramMemory | None, other: ProgramMemory | None) -> tupl
     return tuple(sorted(found, key=lambda each: (-abs(each.delta_bytes), each.layer)))
 
 
-def _held(buffers: Iterable[LiveBuffer]) -> _Held:
+def _held(buffers: Iterable[LiveBuffer], known: Layers) -> _Held:
     """Buffers by layer, without its number, and line."""
     found: _Held = {}
     for each in buffers:
-        found.setdefault((unnumbered(layer_of_row(each, _what(each))), each.source or None), []).append(each)
+        found.setdefault((unnumbered(_layer(each, known)), each.source or None), []).append(each)
     return found
 
 
@@ -101,8 +103,9 @@ def _renamed(one: _Held, other: _Held) -> _Held:
     return found
 
 
-def _what(buffer: LiveBuffer) -> str:
-    return buffer.kind if buffer.source else f"{buffer.kind} of no known layer"
+def _layer(buffer: LiveBuffer, known: Layers) -> str:
+    what = buffer.kind if buffer.source else f"{buffer.kind} of no known layer"
+    return known.of_row(buffer) or layer_of_row(buffer, what)
 
 
 def _memory(module: HloModule) -> ProgramMemory | None:

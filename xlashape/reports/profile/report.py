@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from xlashape.base.frozen import Frozen, set_field
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import InvalidArgumentError
-from xlashape.hlo import HloModule
+from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.reports import vocabularies
 from xlashape.reports.cost.targets import Roof, roof_of
 from xlashape.reports.groups import grouped
+from xlashape.reports.layers import Layers
 from xlashape.reports.profile.changes import CHANGES, TimeChange, changes_of
 from xlashape.reports.profile.events import EventTimes, Tally
 from xlashape.reports.profile.joined import Join, Joined, ProfileModules, device_kind, join
@@ -168,6 +169,8 @@ class InstructionTime:
     is_copy: bool
     source: str
     op_name: str
+    instruction: HloInstruction | None = field(compare=False, repr=False)
+    """The instruction of the module; None where that is not known. It is not a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +327,7 @@ class Profile(Answer[InstructionTime], Frozen):
             for row in self.rows:
                 groups.setdefault(_key(row, name, int(depth or 2)), []).append(row)
         else:
-            groups = grouped(self.rows, name, _KEYS)
+            groups = grouped(self.rows, name, _KEYS, Layers().of_row)
         made = [_group(each, rows, self.time) for each, rows in groups.items()]
         return tuple(sorted(made, key=lambda group: -group.time))
 
@@ -512,6 +515,7 @@ def _row(each: Joined, total: float, roof: Roof) -> InstructionTime:
         each.is_copy,
         each.source,
         each.op_name,
+        instruction,
     )
 
 
