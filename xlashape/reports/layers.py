@@ -132,12 +132,20 @@ class Layers:
 
     def _layers_calling(self, computation: HloComputation) -> tuple[str, ...]:
         """The layers of the instructions that call a computation, directly or by way of others."""
-        if computation not in self._calling:
-            found: dict[str, None] = {}
-            for call in computation.module.callers_of(computation):
-                layer = layer_of(f"{call.metadata.op_name}/")
-                found |= dict.fromkeys([layer] if layer else self._layers_calling(call.computation))
-            self._calling[computation] = tuple(found)
+        pending, begun = [computation], set[HloComputation]()
+        while pending:
+            each = pending[-1]
+            calls = {call: layer_of(f"{call.metadata.op_name}/") for call in each.module.callers_of(each)}
+            above = [call.computation for call, layer in calls.items() if not layer]
+            further = [other for other in above if other not in self._calling and other not in begun]
+            if each in self._calling or (each in begun and not further):
+                pending.pop()
+                found: dict[str, None] = {}
+                for call, layer in calls.items():
+                    found |= dict.fromkeys([layer] if layer else self._calling.get(call.computation, ()))
+                self._calling.setdefault(each, tuple(found))
+            begun.add(each)
+            pending += further
         return self._calling[computation]
 
     def _of_operands(self, instruction: HloInstruction) -> str:

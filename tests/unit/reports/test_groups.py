@@ -249,3 +249,15 @@ def test_a_group_says_what_it_has() -> None:
     assert (group.bytes, repr(group)) == (4, "RowGroup(group='x', sums={'bytes': 4})")
     with pytest.raises(AttributeError, match="a group has no 'flops'; it has bytes"):
         print(group.flops)
+
+
+def test_calls_many_levels_deep_have_the_layer_of_the_outermost() -> None:
+    depth = 3_000
+    body = "p = f32[8] parameter(0) ROOT r = f32[8]"
+    text = [f"HloModule m\n\nco0 {{ {body} negate(p) }}"]
+    text += [f"co{level} {{ {body} call(p), to_apply=co{level - 1} }}" for level in range(1, depth)]
+    named = 'metadata={op_name="jit(f)/net/layer_0/relu"}'
+    text.append(f"ENTRY e {{ {body} call(p), to_apply=co{depth - 1}, {named} }}")
+    module = xs.HloModule.parse("\n".join(text))
+    for report in (xs.cost, xs.reads):
+        assert [row.group for row in report(module).by("layer")] == ["net/layer_0"]
