@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from importlib import resources
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote
 
 import pytest
 from server_processes import wait_until
@@ -58,7 +58,8 @@ def attention(stored: Any) -> str:
 
 
 def fragment(page: Any) -> dict[str, str]:
-    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).fragment).items()}
+    # page.url may be that of a moment before
+    return {name: values[0] for name, values in parse_qs(page.evaluate("() => location.hash.slice(1)")).items()}
 
 
 def graph(page: Any, address: str, **state: str) -> None:
