@@ -66,7 +66,7 @@ _FIELD: Final = re.compile(
 _CHUNK: Final = re.compile(r"[^|\n]{0,40}\|")
 """What follows the size of a chunk in an allocator's dump, which is no allocation of a program."""
 _CUT_SIZE: Final = re.compile(r"[\d.\s]{0,60}\Z")
-"""The end of a text within a size: compilers write a unit behind each."""
+"""The rest of a text that was cut off within a size: a whole size has a unit behind its digits."""
 _NUMBER_BEFORE: Final = re.compile(r"(?:(\d{1,6})\\?[.)]|Buffer\s*(\d{1,6})\s*:)[\s*]*$")
 _END: Final = re.compile(r"={4,}|(?:^|\s)(?:\d{1,6}\\?[.)]|Buffer\s*\d{1,6}\s*:)\s*$")
 _EXPANSION: Final = re.compile(r"\((\d+(?:\.\d+)?)xexpansion\)?")

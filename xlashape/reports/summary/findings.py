@@ -102,7 +102,7 @@ def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
     if share >= LEAST_FACT and not any(map(_counts, found)):
         text = f"{short_bytes(moved)} in {counted(len(rows), 'copy')} of several kinds, which compute nothing"
         found = [_of_group(_Group("", rows, moved), traffic, "traffic", "copies", text, None)]
-    more = f", beside {_percent(between / traffic)} that go to on-chip memory and back" if between and traffic else ""
+    more = f", beside {_percent(between / traffic)} that go from one memory to another" if between and traffic else ""
     return _or_fine(found, Fine("copies", f"copies move {_percent(share)} of the bytes{more}"))
 
 
