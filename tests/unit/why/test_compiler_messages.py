@@ -61,6 +61,17 @@ def test_a_message_about_scoped_memory_that_is_cut_anywhere_tells_of_no_array() 
         assert sizes.items() <= {"needed": "21.50M", "limit": "16.00M", "excess": "5.50M"}.items(), text[:end]
 
 
+def test_a_message_about_the_stack_with_other_sizes_is_not_said_to_be_cut() -> None:
+    told = str(
+        xs.why(
+            "Ran out of memory in memory space vmem while allocating on stack for %k = f32[8] fusion(%a). "
+            "Used 40.00M of 32.00M vmem. Exceeded vmem capacity by 8.00M."
+        )
+    )
+    assert "The text ends" not in told
+    assert "8.00 MiB too much" in told
+
+
 # The bytes of VMEM of a core that jax.experimental.pallas.tpu states for each generation.
 @pytest.mark.parametrize(
     ("target", "mebibytes"),

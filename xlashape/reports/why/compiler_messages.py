@@ -33,6 +33,7 @@ from xlashape.reports.oom_text import (
     most_size,
     parse_size,
     read_report,
+    read_totals,
 )
 from xlashape.reports.text import cut_middle
 from xlashape.shape import Shape, Target
@@ -181,7 +182,8 @@ def _scoped(cleaned: str, vmem: int | None) -> Messages | None:
 def _scoped_cut(cleaned: str) -> Messages | None:
     """A message about scoped VMEM that ends before all of its sizes are told."""
     begins = _SCOPED_BEGINS.search(cleaned)
-    if begins is None:
+    whole = read_totals(cleaned)
+    if begins is None or (whole is not None and whole.used):  # it goes on with the sizes of another kind of report
         return None
     head, sizes = _STACK.search(cleaned, begins.start()), _SCOPED_SIZES.search(cleaned, begins.start())
     opcode = _OPCODE.search(cleaned, head.end() - 1) if head is not None else None

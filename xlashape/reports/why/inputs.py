@@ -142,7 +142,11 @@ def _nothing_in(text: str) -> ParseError:
 
 def _is_report(text: str) -> bool:
     """Whether a compiler or an allocator wrote the text, about memory."""
-    return is_report(text) or read_messages(clean(text)) is not None
+    if is_report(text):
+        return True
+    cleaned = clean(text)
+    totals = read_totals(cleaned)
+    return (totals is not None and bool(totals.used)) or read_messages(cleaned) is not None
 
 
 def _is_one_shape(text: str) -> bool:
