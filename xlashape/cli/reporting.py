@@ -20,6 +20,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from xlashape.base.math import byte_text, checked_int64
+from xlashape.base.similar import did_you_mean
 from xlashape.base.tables import Column, ColumnKind, Table
 from xlashape.cli.completing import complete_files, computation_names, instruction_names
 from xlashape.cli.connection import ServerAddress, connected, query_options
@@ -27,7 +28,7 @@ from xlashape.cli.many import common_folder, jobs_option, many_columns, many_row
 from xlashape.cli.modules import loaded, naming
 from xlashape.cli.output import complain, echo, print_json, progress, stepping, terminal_width
 from xlashape.cli.rows import examples, row_options, write_rows
-from xlashape.errors import DecodeError, InvalidArgumentError
+from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
 from xlashape.hlo.files.inputs import inputs, is_many
 from xlashape.reports.report import REPORTS, Answer, Option, Report, report_of, row_values
 from xlashape.reports.selection import Row, Selection, bytes_of
@@ -43,6 +44,8 @@ _CONTENT: Final = "the profile"
 """The beginning of messages about the content of a profile, which is replaced by the name of the file."""
 _LAYER: Final = "layer"
 """The key of `by` whose groups are layers, those that repeat as one."""
+_ROW: Final = "name"
+"""The column with the name of the instruction that a row is about, and the argument that chooses it."""
 _JSON_NAMES: Final = {"totals": "totals_of_files"}
 """Section → the name of its table in a JSON document about several files, where that differs: the totals of the files
 are rows there."""
@@ -82,8 +85,9 @@ def report_command(name: str) -> click.Command:
         chosen = chosen or [("", None)]
         section, argument = chosen[0]
         options = {each.name: _value(each, values[each.name]) for each in report.options if not each.positional}
-        what, positional = _split(report, what)
-        options |= positional
+        what, behind = _split(report, what)
+        row = behind.pop(_ROW, "")
+        options |= behind
         form = "json" if as_json else form or "table"
         selection = Selection(filters, sort, limit)
 
@@ -107,6 +111,12 @@ def report_command(name: str) -> click.Command:
         whole = ["", *plain_sections] if form == "json" else [""]
         asked = [([section] if section else whole, argument) for section, argument in chosen]
         answers = (_answers_of_pair if is_pair else _answers)(report, what, options, asked, server, timeout)
+        if row:
+            about = _rows_about(answers[0], row)
+            if form == "table" and not section and selection.is_all:
+                echo("\n\n".join(about))
+                return 0
+            selection = selection._replace(filters=(f"{_ROW}={row}", *filters))
         if picture_file is not None:
             _save_picture(answers[0], picture_file)
             return 0
@@ -120,6 +130,7 @@ def report_command(name: str) -> click.Command:
     command: Callable[..., Any] = query_options(run)  # --help shows them last
     positional = [each.name for each in report.options if each.positional]
     subjects = ["A", "[B]"] if is_pair else ["X..."]
+    positional = positional or (["instruction"] if _has_rows_of_instructions(report) else [])
     metavar = " ".join([*subjects, *[f"[{each.upper()}]" for each in positional]])
     command = click.argument(
         "what", nargs=-1, required=True, metavar=metavar, shell_complete=_complete if positional else complete_files
@@ -153,13 +164,36 @@ def report_command(name: str) -> click.Command:
 
 def _split(report: Report, what: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, str]]:
     """The arguments as inputs, and as values of the report's positional options by name. Behind a single input, the
-    arguments are such values if none of them names a file.
+    arguments are such values if none of them names a file. A report without such options, whose rows are about
+    instructions, takes the name of one of them: `_ROW`.
     """
     names = [each.name for each in report.options if each.positional]
+    names = names or ([_ROW] if _has_rows_of_instructions(report) else [])
     rest = what[1:]
     if 0 < len(rest) <= len(names) and not any(is_many((each,)) or Path(each).exists() for each in rest):
-        return what[:1], dict(zip(names, rest, strict=False))
+        return what[:1], dict(zip(names, [each.removeprefix("%") for each in rest], strict=False))
     return what, {}
+
+
+def _has_rows_of_instructions(report: Report) -> bool:
+    return report.inputs != ("a", "b") and report.columns[0].name == _ROW
+
+
+def _rows_about(answer: Answer, name: str) -> list[str]:
+    """The rows of the report about the instruction `name`, each as text: everything that is known, a line each. Raises
+    NotFoundError if there are none.
+    """
+    columns = answer.report.columns
+    rows = list(answer.rows_of())
+    found = [row for row in rows if row[0] == name]
+    if not found:
+        raise NotFoundError(
+            f"{answer.report.name} has no row about {name!r}, and no file has this name"
+            f"{did_you_mean(name, [row[0] for row in rows])}",
+            kind="instruction", name=name,
+        )  # fmt: skip
+    known = [[pair for pair in zip(columns, row, strict=True) if pair[1] not in (None, "", [], {})] for row in found]
+    return [facts_text(facts) for facts in known]
 
 
 def _complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[Any]:

@@ -4,6 +4,7 @@ which every report has."""
 from __future__ import annotations
 
 import json
+import re
 from importlib import resources
 from pathlib import Path
 
@@ -160,3 +161,26 @@ def test_text_in_hand(name, tmp_path):
         assert strict.returncode == 0 and note not in strict.stdout.decode()
     else:
         assert strict.returncode == 1 and b"1:1: expected a shape" in strict.stderr
+
+
+@pytest.mark.parametrize("name", ["cost", "memory", "size"])
+def test_the_rows_of_an_instruction(name):
+    """All that is known of each as lines; other forms have the rows alone."""
+    every = rows(name, MODULE)
+    instruction = every[0]["name"]
+    own = [row for row in every if row["name"] == instruction]
+    shown = text(name, MODULE, f"%{instruction}").split("\n\n")
+    assert len(shown) == len(own)
+    for block, row in zip(shown, own, strict=True):
+        facts = dict(re.split(r"  +", line, maxsplit=1) for line in block.splitlines())
+        assert facts["instruction" if "instruction" in facts else "name"].strip() == row["name"]
+        assert all(str(row[key]) in facts[key] for key in ("opcode", "op_name") if key in facts and row[key])
+    assert rows(name, MODULE, instruction) == own
+
+
+def test_an_instruction_without_a_row():
+    done = command_line.run("cost", MODULE, "ynn_fusion.444")
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines() == [
+        "xlashape: cost has no row about 'ynn_fusion.444', and no file has this name: did you mean 'ynn_fusion.4'?"
+    ]
