@@ -121,6 +121,25 @@ def summed_in_a_loop(axis, size, dtype):
     return "accumulated", before, after, [x]
 
 
+def turned_once_too_often(axis, size, dtype):
+    """A ring in which the last iteration hands on blocks too."""
+    x = jax.ShapeDtypeStruct((8 * 4, 24), dtype)
+    ring = [(i, (i + 1) % size) for i in range(size)]
+
+    def step(_, state):
+        total, block = state
+        return total + block * block, lax.ppermute(block, axis, ring)
+
+    def before(x):
+        return lax.fori_loop(0, size, step, (x * 3, x))[0]
+
+    def after(x):
+        total, block = lax.fori_loop(0, size - 1, step, (x * 3, x))
+        return total + block * block
+
+    return "unread", before, after, [x]
+
+
 def gathered_wide(axis, size, dtype):
     x = jax.ShapeDtypeStruct((8 * 4, 24), jnp.int16 if dtype == jnp.float32 else jnp.int8)
 
@@ -135,7 +154,7 @@ def gathered_wide(axis, size, dtype):
 
 FAMILIES = [
     sum_then_part, gather_then_part, gather_then_next, gathered_twice, gathered_in_a_loop, summed_in_a_loop,
-    gathered_wide,
+    turned_once_too_often, gathered_wide,
 ]  # fmt: skip
 
 

@@ -200,6 +200,7 @@ ACCESSES: Final = Vocabulary(
         "sorted": "the elements of a line decide where each of them goes",
         "unknown": "which elements are read for an output is not known, as for custom calls",
         "not read": "nothing is read",
+        "blocks": "a kernel copies the operand block by block",
     },
 )
 RELAYOUTS: Final = Vocabulary(
@@ -267,6 +268,7 @@ COLLECTIVE_FINDINGS: Final = Vocabulary(
         "small": "several small ones do not depend on each other, and one could do",
         "sliced": "each device uses only a part of the result, and another collective brings it that part",
         "undivided": "each device computes parts of sums of the whole batch, which is divided as an argument",
+        "unread": "nothing reads what the last iteration of a loop receives",
     },
 )
 VERDICTS: Final = Vocabulary(

@@ -257,7 +257,7 @@ class Collectives(Answer[CollectiveRow], Frozen):
         parts = [f"{each.group} {short_bytes(each.sent_bytes)} in {each.count:,}" for each in self.by("kind")]
         lines.append("; ".join(parts[:4]))
         for each in self.findings[:3]:
-            saved = f"saves {byte_text(each.saved_bytes)}: " if each.saved_bytes else ""
+            saved = f"Saves {byte_text(each.saved_bytes)}: " if each.saved_bytes else ""
             lines.append(f"{each.text} {saved}{each.fix}")
         return "\n".join([*lines, *self.notes])
 

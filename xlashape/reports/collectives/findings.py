@@ -5,6 +5,8 @@ the module:
     invariant     all operands of a collective in a loop are the same in every iteration
     accumulated   a loop's state has a sum to which each iteration adds the result of an all-reduce, and nothing else
                   uses either
+    unread        what the last iteration of a loop receives is an element of the loop's state that nothing reads
+                  behind the loop
     wide          the operand is a conversion to a wider type, or a fusion that ends in one. Of floats only with a
                   target that is no CPU, since the CPU's compiler converts by itself
     sliced        each device uses a part of the result alone, and another collective brings it that part
@@ -27,7 +29,7 @@ from xlashape.hlo.flow import Flow, Value
 from xlashape.hlo.ops.exchange import ALL_GATHER, ALL_REDUCE, COLLECTIVE_PERMUTE, REDUCE_SCATTER, Exchanged
 from xlashape.limits import spend
 from xlashape.reports.collectives.batches import Batch, batches_of, multiplied
-from xlashape.reports.collectives.loops import Loop, is_invariant, is_summand, loop_of
+from xlashape.reports.collectives.loops import Loop, is_carried_only, is_invariant, is_summand, loop_of
 from xlashape.reports.collectives.pairs import ShardingPairs
 from xlashape.reports.collectives.parts import PartFinder
 from xlashape.reports.cost.program import Runs
@@ -76,7 +78,11 @@ def findings_of(
         if each.collective.begin is each.collective.instruction and each.times:
             loop = loop_of(each.collective.instruction.computation, flow, runs)
             with suppress(LookupError, ValueError):  # of a module that contradicts itself, which only a verifier tells
-                finding = None if loop is None else _invariant(each, loop, flow) or _accumulated(each, loop, flow)
+                finding = None
+                if loop is not None:
+                    finding = (
+                        _invariant(each, loop, flow) or _accumulated(each, loop, flow) or _unread(each, loop, flow)
+                    )
                 finding = finding or _sliced(each, parts, is_optimized=is_optimized) or _wide(each, sends_floats)
                 found += [finding] if finding is not None else []
     return sorted(_alike(found), key=lambda each: -each.saved_bytes)
@@ -287,6 +293,23 @@ def _accumulated(each: Sent, loop: Loop, flow: Flow) -> Found | None:
         (each.collective,),
         f"{_name(each)} is reduced in each of {loop.trips:,} iterations, and only the sum is used.",
         "Add up what each device has, and reduce the sum once after the loop; floats may differ in the last bits.",
+    )
+
+
+def _unread(each: Sent, loop: Loop, flow: Flow) -> Found | None:
+    """A collective whose result is only handed on to the next iteration, as the blocks of a ring are."""
+    end = each.collective.end or each.collective.instruction
+    parts = [(n,) for n in range(len(end.shape.tuple_shapes))] if end.shape.is_tuple else [()]
+    if each.collective.exchange.is_one_sided or not all(is_carried_only(Value(end, part), flow) for part in parts):
+        return None
+    name = _name(each)
+    return Found(
+        "unread",
+        each.moved.sent * loop.begins,
+        (each.collective,),
+        f"Nothing reads what {name} brings in the last of {loop.trips:,} iterations.",
+        f"Run the loop for {counted(loop.trips - 1, 'iteration')}, and behind it what the last one computes, without "
+        "the exchange.",
     )
 
 

@@ -1,16 +1,19 @@
-"""What an iteration of a loop does with a value: whether it is the same in each, and whether it is only added up."""
+"""What an iteration of a loop does with a value: whether it is the same in each, whether it is only added up, and
+whether only the next iteration uses it.
+"""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 from xlashape.hlo import HloComputation, HloInstruction, Opcode
-from xlashape.hlo.flow import Flow, Role, Value
+from xlashape.hlo.flow import MOST_USES, Flow, Index, Role, Value
 from xlashape.hlo.ops.operation import ResultSource
 from xlashape.limits import spend
 from xlashape.reports.cost.program import Runs
 
 _MOST_STEPS: Final = 400
+_FEW: Final = 8
 
 
 class Loop(NamedTuple):
@@ -93,6 +96,31 @@ def is_summand(value: Value, flow: Flow) -> bool:
         return False
     carried = [(use.role, use.at) for use in flow.uses(*returned)] == [(Role.CARRY, before.at)]
     return carried and [use.user for use in flow.uses(*before)] == [reader]
+
+
+def is_carried_only(value: Value, flow: Flow) -> bool:
+    """Whether the only uses of a value of a loop's body, or of copies of it, are elements of the loop's state that
+    neither the loop's condition nor anything behind the loop reads."""
+    pending, seen = [value], {value}
+    while pending:
+        spend()
+        uses = flow.uses(*pending.pop())
+        if not uses or len(uses) == MOST_USES or len(seen) > _FEW:
+            return False
+        for use in uses:
+            if use.user.opcode is Opcode.COPY:
+                copied = Value(use.user, ())
+                pending += [copied] if copied not in seen else []
+                seen.add(copied)
+            elif use.role is not Role.CARRY or _is_read(use.user, use.at, flow):
+                return False
+    return True
+
+
+def _is_read(loop: HloInstruction, at: Index, flow: Flow) -> bool:
+    """Whether anything reads an element of a loop's state behind the last iteration: its condition, or what follows."""
+    condition = loop.called_computations[1]
+    return bool(flow.uses(loop, at) or flow.uses(condition.parameters[0], at))
 
 
 def _added(value: HloInstruction) -> tuple[HloInstruction, HloInstruction] | None:

@@ -429,6 +429,31 @@ def test_a_sum_of_several_arrays():
     assert findings(body(made.replace("add(b, y)", "add(b, k)"), returned="(j, k, l)")) == []
 
 
+AROUND = "channel_id=1, source_target_pairs={{0,1},{1,2},{2,3},{3,0}}"
+READ = "ROOT o = f32[8] get-tuple-element(w), index="
+
+
+def test_a_block_that_the_last_iteration_hands_on():
+    """The ring's state is (counter, sum, block); only the sum is read behind the loop."""
+    ring = body(f"k = f32[8] add(x, y) g = f32[8] collective-permute(y), {AROUND}", returned="(j, k, g)")
+    ring = ring.replace("ROOT w", "w").replace("body=body }", f"body=body {READ}1 }}")
+    assert findings(ring) == [("unread", 32, ("g",))]
+    (found,) = xs.collectives(f"HloModule m, num_partitions=4\n{ring}").findings
+    assert found.text == "Nothing reads what g brings in the last of 5 iterations."
+    copied = ring.replace(f"{AROUND}", f"{AROUND} h = f32[8] copy(g)").replace("(j, k, g)", "(j, k, h)")
+    assert findings(copied) == [("unread", 32, ("g",))]
+    read = {
+        "behind the loop": ring.replace("index=1 }", "index=2 }"),
+        "in the iteration": ring.replace("(j, k, g)", "(j, g, g)"),
+        "by the condition": ring.replace(
+            "ROOT c = pred[] compare(i, n), direction=LT",
+            "b = f32[8] get-tuple-element(s), index=2 f = f32[8] negate(b) ROOT c = pred[] compare(i, n), direction=LT",
+        ),
+    }
+    for name, text in read.items():
+        assert findings(text) == [], name
+
+
 PARTS = """p = f32[8,16] parameter(0) id = u32[] partition-id() i = s32[] convert(id) n = s32[] constant(4)
   z = s32[] constant(0) o = s32[] multiply(i, n)"""
 
