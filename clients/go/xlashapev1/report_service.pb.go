@@ -1468,6 +1468,8 @@ const (
 	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_SLICED CollectiveFindingKind = 6
 	// Each device computes parts of sums of the whole batch, which is divided as an argument.
 	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_UNDIVIDED CollectiveFindingKind = 7
+	// Nothing reads what the last iteration of a loop receives.
+	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_UNREAD CollectiveFindingKind = 8
 )
 
 // Enum value maps for CollectiveFindingKind.
@@ -1481,6 +1483,7 @@ var (
 		5: "COLLECTIVE_FINDING_KIND_SMALL",
 		6: "COLLECTIVE_FINDING_KIND_SLICED",
 		7: "COLLECTIVE_FINDING_KIND_UNDIVIDED",
+		8: "COLLECTIVE_FINDING_KIND_UNREAD",
 	}
 	CollectiveFindingKind_value = map[string]int32{
 		"COLLECTIVE_FINDING_KIND_UNSPECIFIED": 0,
@@ -1491,6 +1494,7 @@ var (
 		"COLLECTIVE_FINDING_KIND_SMALL":       5,
 		"COLLECTIVE_FINDING_KIND_SLICED":      6,
 		"COLLECTIVE_FINDING_KIND_UNDIVIDED":   7,
+		"COLLECTIVE_FINDING_KIND_UNREAD":      8,
 	}
 )
 
@@ -2065,21 +2069,24 @@ const (
 	AccessKind_ACCESS_KIND_UNKNOWN AccessKind = 8
 	// Nothing is read.
 	AccessKind_ACCESS_KIND_NOT_READ AccessKind = 9
+	// A kernel copies the operand block by block.
+	AccessKind_ACCESS_KIND_BLOCKS AccessKind = 10
 )
 
 // Enum value maps for AccessKind.
 var (
 	AccessKind_name = map[int32]string{
-		0: "ACCESS_KIND_UNSPECIFIED",
-		1: "ACCESS_KIND_STREAMED",
-		2: "ACCESS_KIND_BROADCAST",
-		3: "ACCESS_KIND_REDUCED",
-		4: "ACCESS_KIND_REUSED",
-		5: "ACCESS_KIND_WINDOWED",
-		6: "ACCESS_KIND_GATHERED",
-		7: "ACCESS_KIND_SORTED",
-		8: "ACCESS_KIND_UNKNOWN",
-		9: "ACCESS_KIND_NOT_READ",
+		0:  "ACCESS_KIND_UNSPECIFIED",
+		1:  "ACCESS_KIND_STREAMED",
+		2:  "ACCESS_KIND_BROADCAST",
+		3:  "ACCESS_KIND_REDUCED",
+		4:  "ACCESS_KIND_REUSED",
+		5:  "ACCESS_KIND_WINDOWED",
+		6:  "ACCESS_KIND_GATHERED",
+		7:  "ACCESS_KIND_SORTED",
+		8:  "ACCESS_KIND_UNKNOWN",
+		9:  "ACCESS_KIND_NOT_READ",
+		10: "ACCESS_KIND_BLOCKS",
 	}
 	AccessKind_value = map[string]int32{
 		"ACCESS_KIND_UNSPECIFIED": 0,
@@ -2092,6 +2099,7 @@ var (
 		"ACCESS_KIND_SORTED":      7,
 		"ACCESS_KIND_UNKNOWN":     8,
 		"ACCESS_KIND_NOT_READ":    9,
+		"ACCESS_KIND_BLOCKS":      10,
 	}
 )
 
@@ -11312,7 +11320,7 @@ type ReadsTotals struct {
 	// The sum of the bytes that are fetched in vain in one run of the program.
 	WastedBytes *int64 `protobuf:"varint,8,opt,name=wasted_bytes,json=wastedBytes,proto3,oneof" json:"wasted_bytes,omitempty"`
 	// The sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream
-	// elements that lie apart.
+	// elements that lie apart, or a kernel moves blocks again.
 	AgainBytes *int64 `protobuf:"varint,9,opt,name=again_bytes,json=againBytes,proto3,oneof" json:"again_bytes,omitempty"`
 	// Instructions of which it is not known how they read.
 	Failed *int64 `protobuf:"varint,10,opt,name=failed,proto3,oneof" json:"failed,omitempty"`
@@ -11490,8 +11498,8 @@ type ReadsRow struct {
 	// what is read.
 	WastedBytes *int64 `protobuf:"varint,27,opt,name=wasted_bytes,json=wastedBytes,proto3,oneof" json:"wasted_bytes,omitempty"`
 	// Bytes that are fetched again, at most, because neighbouring outputs stream elements that lie apart: most_bytes −
-	// what the reads take if these elements are contiguous, or least_bytes where that is more; 0 for other ways of
-	// reading; empty where that is not known.
+	// what the reads take if these elements are contiguous, or least_bytes where that is more; of a Pallas kernel, blocks
+	// that it moves again; 0 for other ways of reading; empty where that is not known.
 	AgainBytes *int64 `protobuf:"varint,28,opt,name=again_bytes,json=againBytes,proto3,oneof" json:"again_bytes,omitempty"`
 	// How much is known of what is read.
 	Knowledge Knowledge `protobuf:"varint,29,opt,name=knowledge,proto3,enum=xlashape.v1.Knowledge" json:"knowledge,omitempty"`
@@ -12103,7 +12111,7 @@ type ReadsByRow struct {
 	// The sum of the bytes that are fetched in vain in one run of the program.
 	WastedBytes *int64 `protobuf:"varint,2,opt,name=wasted_bytes,json=wastedBytes,proto3,oneof" json:"wasted_bytes,omitempty"`
 	// The sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream
-	// elements that lie apart.
+	// elements that lie apart, or a kernel moves blocks again.
 	AgainBytes *int64 `protobuf:"varint,3,opt,name=again_bytes,json=againBytes,proto3,oneof" json:"again_bytes,omitempty"`
 	// The sum of the bytes of the elements that are read in one run of the program.
 	DistinctBytes *int64 `protobuf:"varint,4,opt,name=distinct_bytes,json=distinctBytes,proto3,oneof" json:"distinct_bytes,omitempty"`
@@ -15141,7 +15149,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x18GROUP_MODE_CROSS_REPLICA\x10\x01\x12\x1e\n" +
 	"\x1aGROUP_MODE_CROSS_PARTITION\x10\x02\x12*\n" +
 	"&GROUP_MODE_CROSS_REPLICA_AND_PARTITION\x10\x03\x12\x18\n" +
-	"\x14GROUP_MODE_FLATTENED\x10\x04*\xc6\x02\n" +
+	"\x14GROUP_MODE_FLATTENED\x10\x04*\xea\x02\n" +
 	"\x15CollectiveFindingKind\x12'\n" +
 	"#COLLECTIVE_FINDING_KIND_UNSPECIFIED\x10\x00\x12$\n" +
 	" COLLECTIVE_FINDING_KIND_REPEATED\x10\x01\x12%\n" +
@@ -15150,7 +15158,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x1cCOLLECTIVE_FINDING_KIND_WIDE\x10\x04\x12!\n" +
 	"\x1dCOLLECTIVE_FINDING_KIND_SMALL\x10\x05\x12\"\n" +
 	"\x1eCOLLECTIVE_FINDING_KIND_SLICED\x10\x06\x12%\n" +
-	"!COLLECTIVE_FINDING_KIND_UNDIVIDED\x10\a*\x8b\x01\n" +
+	"!COLLECTIVE_FINDING_KIND_UNDIVIDED\x10\a\x12\"\n" +
+	"\x1eCOLLECTIVE_FINDING_KIND_UNREAD\x10\b*\x8b\x01\n" +
 	"\x10CollectivesTable\x12!\n" +
 	"\x1dCOLLECTIVES_TABLE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16COLLECTIVES_TABLE_ROWS\x10\x01\x12\x18\n" +
@@ -15209,7 +15218,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x11COPIES_TABLE_ROWS\x10\x01\x12\x17\n" +
 	"\x13COPIES_TABLE_CAUSES\x10\x02\x12\x1c\n" +
 	"\x18COPIES_TABLE_SUGGESTIONS\x10\x03\x12\x13\n" +
-	"\x0fCOPIES_TABLE_BY\x10\x04*\x8e\x02\n" +
+	"\x0fCOPIES_TABLE_BY\x10\x04*\xa6\x02\n" +
 	"\n" +
 	"AccessKind\x12\x1b\n" +
 	"\x17ACCESS_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
@@ -15221,7 +15230,9 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x14ACCESS_KIND_GATHERED\x10\x06\x12\x16\n" +
 	"\x12ACCESS_KIND_SORTED\x10\a\x12\x17\n" +
 	"\x13ACCESS_KIND_UNKNOWN\x10\b\x12\x18\n" +
-	"\x14ACCESS_KIND_NOT_READ\x10\t*\x83\x01\n" +
+	"\x14ACCESS_KIND_NOT_READ\x10\t\x12\x16\n" +
+	"\x12ACCESS_KIND_BLOCKS\x10\n" +
+	"*\x83\x01\n" +
 	"\bRelayout\x12\x18\n" +
 	"\x14RELAYOUT_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rRELAYOUT_NONE\x10\x01\x12\x12\n" +

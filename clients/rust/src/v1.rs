@@ -4104,7 +4104,7 @@ pub struct ReadsTotals {
     #[prost(int64, optional, tag = "8")]
     pub wasted_bytes: ::core::option::Option<i64>,
     /// The sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream
-    /// elements that lie apart.
+    /// elements that lie apart, or a kernel moves blocks again.
     #[prost(int64, optional, tag = "9")]
     pub again_bytes: ::core::option::Option<i64>,
     /// Instructions of which it is not known how they read.
@@ -4202,8 +4202,8 @@ pub struct ReadsRow {
     #[prost(int64, optional, tag = "27")]
     pub wasted_bytes: ::core::option::Option<i64>,
     /// Bytes that are fetched again, at most, because neighbouring outputs stream elements that lie apart: most_bytes −
-    /// what the reads take if these elements are contiguous, or least_bytes where that is more; 0 for other ways of
-    /// reading; empty where that is not known.
+    /// what the reads take if these elements are contiguous, or least_bytes where that is more; of a Pallas kernel, blocks
+    /// that it moves again; 0 for other ways of reading; empty where that is not known.
     #[prost(int64, optional, tag = "28")]
     pub again_bytes: ::core::option::Option<i64>,
     /// How much is known of what is read.
@@ -4325,7 +4325,7 @@ pub struct ReadsByRow {
     #[prost(int64, optional, tag = "2")]
     pub wasted_bytes: ::core::option::Option<i64>,
     /// The sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream
-    /// elements that lie apart.
+    /// elements that lie apart, or a kernel moves blocks again.
     #[prost(int64, optional, tag = "3")]
     pub again_bytes: ::core::option::Option<i64>,
     /// The sum of the bytes of the elements that are read in one run of the program.
@@ -5657,6 +5657,8 @@ pub enum CollectiveFindingKind {
     Sliced = 6,
     /// Each device computes parts of sums of the whole batch, which is divided as an argument.
     Undivided = 7,
+    /// Nothing reads what the last iteration of a loop receives.
+    Unread = 8,
 }
 impl CollectiveFindingKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5673,6 +5675,7 @@ impl CollectiveFindingKind {
             Self::Small => "COLLECTIVE_FINDING_KIND_SMALL",
             Self::Sliced => "COLLECTIVE_FINDING_KIND_SLICED",
             Self::Undivided => "COLLECTIVE_FINDING_KIND_UNDIVIDED",
+            Self::Unread => "COLLECTIVE_FINDING_KIND_UNREAD",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -5686,6 +5689,7 @@ impl CollectiveFindingKind {
             "COLLECTIVE_FINDING_KIND_SMALL" => Some(Self::Small),
             "COLLECTIVE_FINDING_KIND_SLICED" => Some(Self::Sliced),
             "COLLECTIVE_FINDING_KIND_UNDIVIDED" => Some(Self::Undivided),
+            "COLLECTIVE_FINDING_KIND_UNREAD" => Some(Self::Unread),
             _ => None,
         }
     }
@@ -6074,6 +6078,8 @@ pub enum AccessKind {
     Unknown = 8,
     /// Nothing is read.
     NotRead = 9,
+    /// A kernel copies the operand block by block.
+    Blocks = 10,
 }
 impl AccessKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -6092,6 +6098,7 @@ impl AccessKind {
             Self::Sorted => "ACCESS_KIND_SORTED",
             Self::Unknown => "ACCESS_KIND_UNKNOWN",
             Self::NotRead => "ACCESS_KIND_NOT_READ",
+            Self::Blocks => "ACCESS_KIND_BLOCKS",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -6107,6 +6114,7 @@ impl AccessKind {
             "ACCESS_KIND_SORTED" => Some(Self::Sorted),
             "ACCESS_KIND_UNKNOWN" => Some(Self::Unknown),
             "ACCESS_KIND_NOT_READ" => Some(Self::NotRead),
+            "ACCESS_KIND_BLOCKS" => Some(Self::Blocks),
             _ => None,
         }
     }

@@ -49,14 +49,20 @@ class KernelBlocks(NamedTuple):
     """Whether this is known of all of them. Else it is the least for a block whose index depends on data, and each
     element once for an array that the kernel copies itself.
     """
+    repeated: tuple[tuple[int, ...], ...]
+    """Of each operand, then of each result: the dimensions of the grid along which all of its blocks are moved again in
+    each step, since the block does not depend on them, and does on a dimension that runs faster.
+    """
 
 
 class _Moved(NamedTuple):
-    """How many elements of an array are moved, whether this is known, and whether more than one block is."""
+    """How many elements of an array are moved, whether this is known, whether more than one block is, and along which
+    dimensions of the grid the same blocks are again."""
 
     elements: int
     is_known: bool
     changes: bool
+    repeated: tuple[int, ...] = ()
 
 
 def kernel_blocks(call: HloInstruction) -> KernelBlocks | None:
@@ -84,8 +90,8 @@ def _read(call: HloInstruction, operands: tuple[Shape, ...]) -> KernelBlocks | N
     except (ValueError, TypeError, ArithmeticError, LookupError, RecursionError, AttributeError, XlashapeError):
         return None
     shapes = tuple([shape for shape, _ in blocks])
-    counts = tuple([each.elements for each in moved])
-    return KernelBlocks(grid, shapes, tuple(scratch), size, counts, all(each.is_known for each in moved))
+    counts, repeated = tuple([each.elements for each in moved]), tuple([each.repeated for each in moved])
+    return KernelBlocks(grid, shapes, tuple(scratch), size, counts, all(each.is_known for each in moved), repeated)
 
 
 def _moved(code: Bytecode, arrays: list[Shape], spaces: list[str]) -> tuple[tuple[int, ...], list[_Moved]]:
@@ -132,7 +138,9 @@ def _window(
         elements *= np.clip(start + size, 0, bound) - np.clip(start, 0, bound)
     changes = bool(begins.sum() > 1) or not is_known
     is_held_once = "synchronous" in window.get("pipeline_mode", "")
-    return _Moved(int(elements[begins].sum()), is_known, changes and not is_held_once)
+    of_grid = zip(grid[:depends], shape, strict=False)
+    repeated = tuple([number for number, (size, own) in enumerate(of_grid) if size > 1 and own == 1 and is_known])
+    return _Moved(int(elements[begins].sum()), is_known, changes and not is_held_once, repeated)
 
 
 def _indices(code: Bytecode, function: MlirOperation, grid: list[int]) -> list[Any]:

@@ -12,6 +12,7 @@ The files. Each imports only from those above it:
     devices.py      the device of a module, and the unit in which its memory is read
     answer.py       `Reads`, the answer: its rows, and the declaration of their columns
     mends.py        what mends a read
+    kernels.py      how a Pallas kernel reads, and what mends that
     find_reads.py   `reads`, which makes the answer, and `each_read`, which gives its rows one by one
 """
 

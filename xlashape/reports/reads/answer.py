@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -27,10 +28,14 @@ from xlashape.reports.report import (
     Structure,
     by_section,
 )
+from xlashape.reports.text import short_bytes
 from xlashape.shape.parts.target import TARGET_NAMES
 from xlashape.symbolic import IndexingMap
 
 _SHOWN_ERRORS: Final = 5
+_SUMMED: Final = ("distinct_bytes", "wasted_bytes", "again_bytes")
+ELSEWHERE: Final = re.compile(r"S\([1-9]")
+"""A memory space that is not main memory, in the text of a layout."""
 
 _WHO: Final = (
     Column("instruction", ColumnKind.TEXT, "the instruction that reads", rank=1),
@@ -71,7 +76,7 @@ _WRITE_COLUMNS: Final = (
 
 _SUMS: Final = (
     Column("wasted_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched in vain in one run of the program", "bytes", rank=1, heading="fetched unused"),
-    Column("again_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream elements that lie apart", "bytes", rank=1, heading="fetched again, up to"),
+    Column("again_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream elements that lie apart, or a kernel moves blocks again", "bytes", rank=1, heading="fetched again, up to"),
     Column("distinct_bytes", ColumnKind.INTEGER, "the sum of the bytes of the elements that are read in one run of the program", "bytes", rank=2, heading="read"),
     Column("instructions", ColumnKind.INTEGER, "instructions that read arrays from memory", rank=3),
     Column("operands", ColumnKind.INTEGER, "operands that they read; for each output once", rank=4),
@@ -104,7 +109,7 @@ REPORT: Final = Report(
                "segments, tiles or lines as could hold them, and where outputs combine elements; empty where "
                    "it is not known what is read", "bytes", rank=1, heading="unused"),
         Column("again_bytes", ColumnKind.INTEGER, "bytes that are fetched again, at most, because neighbouring outputs stream elements that lie apart: most_bytes − what the reads take if "
-               "these elements are contiguous, or least_bytes where that is more; 0 for other ways of reading; empty where that is not known", "bytes", rank=1, heading="refetched"),
+               "these elements are contiguous, or least_bytes where that is more; of a Pallas kernel, blocks that it moves again; 0 for other ways of reading; empty where that is not known", "bytes", rank=1, heading="refetched"),
         Column("knowledge", ColumnKind.TEXT, "how much is known of what is read", choices=vocabularies.KNOWLEDGE),
         Column("map", ColumnKind.TEXT, "from the index of an output to the index of the operand; several ways of reading are several lines"),
         Column("source", ColumnKind.TEXT, "the line of the program that the instruction comes from", rank=2),
@@ -339,6 +344,11 @@ class Write(NamedTuple):
     error: str | None
 
 
+def _sum(rows: Sequence[Read], name: str) -> int:
+    """The sum of a column of bytes in one run of the program."""
+    return sum([(getattr(row, name) or 0) * (1 if row.runs is None else row.runs) for row in rows])
+
+
 def units_touched(sample: Sample, kind: str) -> dict[str, float | None]:
     """How many units of memory are touched, under the name that they have on a device of this kind: gpu, tpu or cpu.
     The other two names have None."""
@@ -453,18 +463,18 @@ class Reads(Computed[Read], Frozen):
     @property
     def distinct_bytes(self) -> int:
         """The bytes of the elements that are read in one run of the program, summed where they are known."""
-        return sum([(row.distinct_bytes or 0) * (1 if row.runs is None else row.runs) for row in self.reads])
+        return _sum(self.reads, "distinct_bytes")
 
     @property
     def wasted_bytes(self) -> int:
         """The bytes that are fetched in vain in one run of the program, summed where they are known."""
-        return sum([(row.wasted_bytes or 0) * (1 if row.runs is None else row.runs) for row in self.reads])
+        return _sum(self.reads, "wasted_bytes")
 
     @property
     def again_bytes(self) -> int:
         """The bytes that are fetched again in one run of the program, at most, since neighbouring outputs stream
         elements that lie apart; summed where they are known."""
-        return sum([(row.again_bytes or 0) * (1 if row.runs is None else row.runs) for row in self.reads])
+        return _sum(self.reads, "again_bytes")
 
     @property
     def failed(self) -> int | None:
@@ -472,10 +482,16 @@ class Reads(Computed[Read], Frozen):
         return len(self.errors) or None
 
     def headline(self) -> str:
-        """The totals, and the first instructions whose reads are not known."""
+        """The totals, those of main memory where the program uses other memories too, and the first instructions whose
+        reads are not known."""
+        main = [row for row in self.reads if not ELSEWHERE.search(row.operand_shape or "")]
+        where: list[str] = []
+        if 0 < len(main) < len(self.reads):
+            read, unused, again = (short_bytes(_sum(main, each)) for each in _SUMMED)
+            where = [f"of main memory        {read} read, {unused} fetched unused, up to {again} fetched again"]
         errors = [f"{name} is not known: {error.message}" for name, error in self.errors.items()]
         more = [f"{len(errors) - _SHOWN_ERRORS:,} more are not known."] if len(errors) > _SHOWN_ERRORS else []
-        return "\n".join([super().headline(), *errors[:_SHOWN_ERRORS], *more])
+        return "\n".join([super().headline(), *where, *errors[:_SHOWN_ERRORS], *more])
 
     def worst(self, count: int = 10) -> tuple[Read, ...]:
         """The first rows: those of the instructions that fetch most bytes in vain and again.

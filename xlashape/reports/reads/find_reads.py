@@ -24,12 +24,14 @@ from xlashape.indexing.reports.utilisation import OperandUtilisation, point_coun
 from xlashape.indexing.walk.analysis import Analysis
 from xlashape.indexing.walk.instruction_answers import calls_computation
 from xlashape.limits import INT64_MAX, spend
+from xlashape.reports.cost.kernel_blocks import kernel_blocks
 from xlashape.reports.cost.program import runs_of
 from xlashape.reports.origin import source_of
 from xlashape.reports.program import early_notes, loop_notes, program
 from xlashape.reports.reads.answer import Alike, Lanes, Measured, OperandRead, Read, Reads, Way, units_touched
 from xlashape.reports.reads.consumers import CACHED, UNKNOWN, consumer_of, deciding_opcodes
 from xlashape.reports.reads.devices import Device, device_of, place_in_tile
+from xlashape.reports.reads.kernels import read_by_kernel
 from xlashape.reports.reads.mends import Mend, mend_of
 from xlashape.reports.reads.units import units_of, units_of_all
 from xlashape.shape import Shape, Target
@@ -294,7 +296,9 @@ class _Finder:
     def _operands_of(self, instruction: HloInstruction) -> tuple[list[OperandRead], bool]:
         """How each operand is read for each output, and whether that holds for all instructions of the same kinds."""
         found: list[OperandRead] = []
-        arrays = computed_outputs(instruction)
+        kernel = kernel_blocks(instruction)
+        kernel = kernel if kernel is not None and kernel.is_known else None
+        arrays = computed_outputs(instruction)[: None if kernel is None else 1]  # a kernel reads for all at once
         if self._output is not None:
             if not self._is_one and self._output not in arrays:
                 return found, True
@@ -323,7 +327,10 @@ class _Finder:
                     measured = self._measured(read, shape, operand.shape, opcodes, unbounded)
                     known = self._known[key] = (read, measured)
                 are_alike = are_alike and not any(access.runtime for access in read)
-                found.append(OperandRead(output, number, known[1]))
+                measured = known[1]
+                if kernel is not None:
+                    measured = read_by_kernel(kernel, number, operand, measured)
+                found.append(OperandRead(output, number, measured))
         return found, are_alike
 
     def _measured(

@@ -59,6 +59,10 @@ REPORT: Final = Report(
 )  # fmt: skip
 
 
+_OTHERS: Final = "Where most of it goes, without a change that is sure to help:"
+_NONE_MENDED: Final = "No change is known that is sure to help. Where most of it goes:"
+
+
 class Finding(NamedTuple):
     """Something that costs much. The columns of `REPORT` say what the fields are."""
 
@@ -121,23 +125,33 @@ class Summary(Computed[Finding]):
         return f"{self.module}: {'; '.join(parts)}"
 
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
-        """The findings as numbered paragraphs, the first the one that costs most, and a line for what is fine. The
-        arguments are those of every report.
+        """The findings that a change mends as numbered paragraphs, then the others, each from the one that costs most;
+        and a line for what is fine. The arguments are those of every report.
         """
         del hint
         room = max(width or 120, 40)
         lines = [self.headline(), *[line for note in self.notes for line in textwrap.wrap(note, room)]]
-        for number, row in enumerate(self.rows if limit is None else self.rows[:limit], 1):
-            share = f"{cell_text(_SHARE, row.share)} of the {row.measure}"
-            first = f"{number}. {share}: {row.text}"
-            lines += ["", *textwrap.wrap(first, room, subsequent_indent="   ", break_long_words=False)]
-            if row.fix:
-                lines += textwrap.wrap(row.fix, room, initial_indent="   → ", subsequent_indent="     ")
-            places = dict.fromkeys(filter(None, (row.source, row.instruction, f"xlashape {row.kind}")))
-            lines.append(f"   {' · '.join(places)}")
+        rows = self.rows if limit is None else self.rows[:limit]
+        mended, others = ([row for row in rows if bool(row.fix) == has_fix] for has_fix in (True, False))
+        for number, row in enumerate(mended, 1):
+            lines += ["", *_paragraph(f"{number}. ", row, room)]
+        if others:
+            lines += ["", _OTHERS if mended else _NONE_MENDED]
+        for row in others:
+            lines += ["", *_paragraph("-  ", row, room)]
         if self.fine:
             lines += ["", *textwrap.wrap(f"Fine: {'; '.join(each.text for each in self.fine)}.", room)]
         return "\n".join(lines)
+
+
+def _paragraph(begin: str, row: Finding, room: int) -> list[str]:
+    """The lines of a finding."""
+    first = f"{begin}{cell_text(_SHARE, row.share)} of the {row.measure}: {row.text}"
+    lines = textwrap.wrap(first, room, subsequent_indent="   ", break_long_words=False)
+    if row.fix:
+        lines += textwrap.wrap(row.fix, room, initial_indent="   → ", subsequent_indent="     ")
+    places = dict.fromkeys(filter(None, (row.source, row.instruction, f"xlashape {row.kind}")))
+    return [*lines, f"   {' · '.join(places)}"]
 
 
 def _cell(name: str, value: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -16,10 +15,14 @@ from xlashape.reports.cost import Cost
 from xlashape.reports.groups import ARGUMENTS, argument_of, folded, layer_of
 from xlashape.reports.memory import ProgramMemory
 from xlashape.reports.memory.suggestions import suggestions
+from xlashape.reports.origin import source_of
 from xlashape.reports.profile import Profile
 from xlashape.reports.reads import Reads
+from xlashape.reports.reads.answer import ELSEWHERE
+from xlashape.reports.reads.kernels import LargerBlocks
 from xlashape.reports.summary.answer import Finding, Fine
 from xlashape.reports.text import cell_text, short_bytes
+from xlashape.reports.why.causes import array_causes
 
 LEAST_SHARE: Final = 0.01
 """A change that saves a smaller part is no finding, and copies, reads and padding that cost less are fine."""
@@ -27,8 +30,6 @@ LEAST_FACT: Final = 0.05
 """What costs a smaller part and has no change is no finding. A change that saves less stands behind what costs more."""
 _MOST_OF_A_KIND: Final = 2
 _OF_TIME: Final = ("measured time", "least time", "FLOPs", "collectives")
-_ELSEWHERE: Final = re.compile(r"S\([1-9]")
-"""A layout's memory space that is not main memory."""
 _SECONDS: Final = Column("time", ColumnKind.NUMBER, "", "seconds")
 _FLOPS: Final = Column("flops", ColumnKind.INTEGER, "", "flops")
 
@@ -67,6 +68,9 @@ def of_memory(memory: ProgramMemory) -> list[Finding | Fine]:
         return [*found, Fine("memory", f"padding is {_percent(padding / peak)} of the peak")]
     for group in _groups(padded, _holder, lambda row: row.padding_bytes)[:1]:
         text = f"{short_bytes(padding)} of padding, {short_bytes(int(group.cost))} of it in {group.name}"
+        causes = array_causes(group.rows[0].shape) if group.rows[0].shape.is_array else ()
+        if causes:
+            text += f", as in {group.rows[0].shape}: {max(causes, key=lambda each: each.bytes).text}"
         found.append(_of_group(group, peak, "peak", "memory", text, None)._replace(share=padding / peak, bytes=padding))
     return found
 
@@ -118,7 +122,7 @@ def of_reads(reads: Reads, traffic: int) -> list[Finding | Fine]:
     which they are. What mends one read was tried on that read and not on the program, so it is no change of the
     program.
     """
-    rows = [row for row in reads.reads if row.wasted_bytes and not _ELSEWHERE.search(row.operand_shape or "")]
+    rows = [row for row in reads.reads if row.wasted_bytes and not ELSEWHERE.search(row.operand_shape or "")]
     share = sum(map(_wasted, rows)) / traffic if traffic else 0.0
     found: list[Finding] = []
     for group in _groups(rows, lambda _: "", _wasted):
@@ -127,7 +131,34 @@ def of_reads(reads: Reads, traffic: int) -> list[Finding | Fine]:
         if most.mend:
             text += f"; {most.instruction}, which fetches most of it, would fetch less with {most.mend}"
         found.append(_of_group(group, traffic, "traffic", "reads", text, None, "instruction"))
+    found += _of_kernels(reads, traffic)
     return _or_fine(found, Fine("reads", f"{_percent(share)} of the bytes of main memory are fetched in vain"))
+
+
+def _of_kernels(reads: Reads, traffic: int) -> list[Finding]:
+    """The Pallas kernels that move blocks of main memory again, and larger blocks less often: those first that save
+    most."""
+    found: list[Finding] = []
+    times = {(row.computation, row.instruction): row.runs or 1 for row in reads.reads}
+    for instruction, alike in reads.alike.items():
+        runs = times.get((instruction.computation.name, instruction.name), 1)
+        again, saved, fixes, held = 0, 0.0, list[str](), ""
+        for _, number, measured in alike.worst_first:
+            operand, mend = instruction.operands[number], measured.mend
+            layout = operand.shape.layout
+            if isinstance(mend, LargerBlocks) and (layout is None or not layout.memory_space):
+                again += measured.lost * runs
+                saved += (measured.lost + measured.distinct) * mend.part * runs
+                fixes.append(mend.fewer_steps(operand.name))
+                held = mend.held_now()
+        if saved and traffic:
+            text = f"{short_bytes(saved)} of the {short_bytes(again)} that the kernel {instruction.name} moves again "
+            text += "need not be moved"
+            source, op_name = source_of(instruction)
+            where, fix = layer_of(op_name) or source or instruction.name, f"{held}: {'; '.join(fixes)}"
+            share, size, name = saved / traffic, int(saved), instruction.name
+            found.append(Finding(share, "traffic", "reads", text, fix, size, 1, where, name, source or None))
+    return sorted(found, key=lambda each: -each.share)[:_MOST_OF_A_KIND]
 
 
 def of_cost(cost: Cost, *, is_optimized: bool) -> list[Finding | Fine]:

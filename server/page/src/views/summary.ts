@@ -83,10 +83,15 @@ class SummaryView implements View {
     const notes = this.declaration.totals.find((column) => column.kind === "texts");
     const said = notes ? findings.total_(notes) : undefined;
     const rows = findings.rows.filter((row) => row !== undefined);
+    const [mended, others] = [rows.filter((row) => this.text(row, "fix")), rows.filter((row) => !this.text(row, "fix"))];
     const texts = fine.rows.flatMap((row) => (row ? [cellText(fine.columns[1]!, fine.get(row, fine.columns[1]!))] : []));
     replace(this.place,
       h("div.lead", {}, h("div.bar", {}, facts(totals), !this.context.isRecorded && this.target), Array.isArray(said) && said.map((text) => h("p.note", {}, String(text)))),
-      rows.length > 0 && h("ol.findings", {}, rows.map((row) => this.finding(row))),
+      mended.length > 0 && h("ol.findings", {}, mended.map((row) => this.finding(row))),
+      others.length > 0 && h("p.about", {}, mended.length > 0
+        ? "Where most of it goes, without a change that is sure to help:"
+        : "No change is known that is sure to help. Where most of it goes:"),
+      others.length > 0 && h("ol.findings", {}, others.map((row) => this.finding(row))),
       texts.length > 0 && h("p.about", {}, `Fine: ${texts.join("; ")}.`));
   }
 

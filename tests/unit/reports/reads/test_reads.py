@@ -4,10 +4,13 @@ of the answer."""
 from __future__ import annotations
 
 import json
+import lzma
 from collections.abc import Sequence
 from importlib import resources
 from itertools import permutations, product
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import command_line
 import numpy as np
@@ -23,6 +26,7 @@ from xlashape.reports.vocabularies import ACCESSES
 from xlashape.shape import tiling
 from xlashape.symbolic import IndexingMap
 
+VECTORS = Path(__file__).parents[3] / "vectors"
 ATTENTION = resources.files("xlashape.data") / "attention.hlo.pb"
 ADD = "add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }"
 TEXT = """HloModule m
@@ -659,3 +663,28 @@ def test_a_loop_of_unknown_length_counts_once():
     rows = {row.instruction: row for row in found}
     assert (rows["s"].runs, rows["last"].runs) == (None, 1)
     assert found.wasted_bytes == sum(row.wasted_bytes for row in found)
+
+
+# -- Pallas kernels ------------------------------------------------------------------------------
+
+KERNELS = [
+    json.loads(line) for line in lzma.decompress((VECTORS / "pallas_kernels.jsonl.xz").read_bytes()).splitlines()
+]
+"""Kernels with the bytes that each operand with blocks moves, counted by calling their index maps in Python."""
+
+
+@pytest.mark.parametrize("given", KERNELS, ids=lambda given: given["name"])
+def test_a_kernel_fetches_the_blocks_that_its_index_maps_name(given: dict[str, Any]) -> None:
+    rows = [row for row in xs.reads(given["text"], target="tpu") if row.opcode == "custom-call"]
+    if None in given["moved"]:
+        assert all(row.access == ("unknown",) for row in rows)
+        return
+    results = 2 if given["name"] == "two_outputs" else 1
+    rows.sort(key=lambda row: row.operand)
+    moved = given["moved"][:-results]
+    for row, size in zip(rows[len(rows) - len(moved) :], moved, strict=True):
+        assert row.access == ("blocks",)
+        assert row.times == pytest.approx(size / (row.bytes - row.padding_bytes))
+        assert row.most_bytes == pytest.approx(row.times * row.bytes)  # padding is moved too
+        assert row.again_bytes == max(0, row.most_bytes - row.bytes)
+        assert row.again_bytes or not row.mend

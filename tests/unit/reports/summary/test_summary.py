@@ -4,6 +4,7 @@ one."""
 from __future__ import annotations
 
 import json
+import lzma
 from pathlib import Path
 
 import command_line
@@ -205,3 +206,24 @@ def test_collectives_without_what_they_save_count_by_what_they_send(path: Path) 
         for row in told:
             by_bytes = each.saved_bytes or sum(sent[name] for name in each.names)
             assert row.measure == "collectives" or row.share == pytest.approx(by_bytes / (asked.sent_bytes or 1))
+
+
+def test_small_blocks_of_a_kernel_are_told_with_what_larger_ones_save() -> None:
+    """A product of matrices of 8 MiB in blocks of 512: each is moved four times."""
+    kernels = lzma.decompress((VECTORS / "pallas_kernels.jsonl.xz").read_bytes()).splitlines()
+    (text,) = [each["text"] for each in map(json.loads, kernels) if each["name"] == "matmul"]
+    # What XLA adds when it has compiled a program.
+    text = text.replace("HloModule jit__lambda", "HloModule jit__lambda, is_scheduled=true")
+    row = xs.summary(text).rows[0]
+    assert (row.measure, row.kind, row.bytes, row.share) == ("traffic", "reads", 32 << 20, pytest.approx(32 / 72))
+    assert row.text == "32.0 MiB of the 48.0 MiB that the kernel pallas_call.1 moves again need not be moved"
+    assert row.fix is not None
+    assert row.fix.count("2 instead of 4 steps along dimension") == 2
+    text = str(xs.summary(text))
+    assert text.index("\n1. 44.4% of the traffic") < text.index("\nWhere most of it goes") < text.index("\n-  ")
+
+
+def test_a_program_without_a_change_says_so() -> None:
+    lines = str(xs.summary(layers(3))).splitlines()
+    assert "No change is known that is sure to help. Where most of it goes:" in lines
+    assert not any(line.startswith("1. ") for line in lines)
