@@ -31,6 +31,7 @@ from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.limits import spend
 from xlashape.reports.cost.arithmetic import NOTHING, Arithmetic, arithmetic_of
 from xlashape.reports.cost.custom_calls import custom_call
+from xlashape.reports.cost.kernel_blocks import kernel_blocks
 from xlashape.reports.cost.links import link_seconds
 from xlashape.reports.cost.targets import Roof
 from xlashape.reports.cost.traffic import NO_TRAFFIC, Traffic, traffic_of
@@ -58,18 +59,22 @@ class Sums(NamedTuple):
     """The sum of the least times of collectives on the links between devices, in the branches with the least of it."""
     is_complete: bool = True
     """Whether all FLOPs are known. What is not known counts 0, also in the seconds."""
+    is_timed: bool = True
+    """Whether all instructions count in the seconds."""
 
     def plus(self, other: Sums, count: int = 1) -> Sums:
         """The sum of this and `count` times the other."""
         sums = [mine + count * its for mine, its in zip(self[:6], other[:6], strict=True)]
         is_complete = self.is_complete and (other.is_complete or not count)
+        is_timed = self.is_timed and (other.is_timed or not count)
         seconds, links = self.seconds + count * other.seconds, self.link_seconds + count * other.link_seconds
-        return Sums(*sums, seconds=seconds, link_seconds=links, is_complete=is_complete)
+        return Sums(*sums, seconds=seconds, link_seconds=links, is_complete=is_complete, is_timed=is_timed)
 
     def either(self, other: Sums) -> Sums:
         """The larger one of each number of both, but for the seconds, which are 0."""
         numbers = [max(mine, its) for mine, its in zip(self[:6], other[:6], strict=True)]
-        return Sums(*numbers, is_complete=self.is_complete and other.is_complete)
+        is_complete, is_timed = self.is_complete and other.is_complete, self.is_timed and other.is_timed
+        return Sums(*numbers, is_complete=is_complete, is_timed=is_timed)
 
 
 class Execution(NamedTuple):
@@ -80,7 +85,8 @@ class Execution(NamedTuple):
     xla_bytes: int
     seconds: float | None
     """The least time: that of the arithmetic, of the bytes or of a collective on the links between devices, whichever
-    is longest. None without a peak and a bandwidth, and where the FLOPs are not known.
+    is longest. None without a peak and a bandwidth, and where the FLOPs are not known: of a Pallas kernel whose bytes
+    are known it is the time of these.
     """
     compute_seconds: float | None
     """The least time of the arithmetic alone."""
@@ -112,6 +118,7 @@ class Execution(NamedTuple):
             0.0 if self.is_beside else self.seconds or 0.0,
             self.link_seconds or 0.0,
             arithmetic.is_complete,
+            self.has_share,
         )
 
 
@@ -340,6 +347,7 @@ class _Walk:
                 seconds=min([each.seconds for each in branches]),
                 link_seconds=min([each.link_seconds for each in branches]),
                 is_complete=all(each.is_complete for each in branches),
+                is_timed=all(each.is_timed for each in branches),
             )
         if _runs_once(row) and called:
             of_called = sums[called[0]]
@@ -485,6 +493,8 @@ class _Walk:
                 if arithmetic.is_complete:
                     compute = max(self._compute_seconds(instruction, arithmetic))
                     seconds = weight = max(compute, weight)
+                elif (kernel := kernel_blocks(instruction)) is not None and kernel.is_known:
+                    seconds = weight
             is_listed = any((*arithmetic[:2], traffic.padded_bytes, bytes_as_xla, row.opcode == Opcode.CUSTOM_CALL))
             has_share = seconds is not None or not is_timed
             is_beside = row.begins_asynchronously or (collective is not None and collective.is_asynchronous)

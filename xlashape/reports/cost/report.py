@@ -262,10 +262,10 @@ class Cost(Computed[InstructionCost], Frozen):
         """Seconds that one run takes at least, if its instructions run one after the other and nothing stays in caches;
         of a conditional the quickest branch counts. Asynchronous operations run beside other instructions, but no run
         is shorter than `communication_time`, nor than all bytes take in main memory. None with `as_xla`, where no peak
-        and bandwidth are given, and where FLOPs are not known.
+        and bandwidth are given, and where FLOPs are not known, but for kernels whose bytes are known, which count alone.
         """
         sums = self.program.sums
-        if self.as_xla or not self.roof.is_known or not sums.is_complete:
+        if self.as_xla or not self.roof.is_known or not sums.is_timed:
             return None
         main = self.padded_bytes if self.main_bytes is None else self.main_bytes
         moving = (main or 0) / (self.roof.bandwidth or 1.0) if not self.conditionals else 0.0
@@ -378,7 +378,9 @@ class Cost(Computed[InstructionCost], Frozen):
                 f"Of {counted(self.conditionals, 'conditional')} the branch with the most FLOPs counts{quickest}."
             )
         if self.unknown_instructions:
-            missing = ", and there is no least time" if self.roof.is_known and not self.as_xla else ""
+            missing = ""
+            if self.roof.is_known and not self.as_xla:
+                missing = ", and there is no least time" if least is None else ", also in the least time"
             unknown = counted(self.unknown_instructions, "instruction")
             notes.append(f"The FLOPs of {unknown} are not known; they count 0{missing}.")
         if self.stated_instructions and not self.as_xla:
@@ -449,8 +451,8 @@ def _values(
     moved = once.xla_bytes if as_xla else traffic.bytes_read + traffic.bytes_written
     flops = arithmetic.flops if arithmetic.is_complete else None
     bound = None
-    if once.seconds and once.compute_seconds is not None:
-        bound = "compute" if once.compute_seconds >= once.seconds else "memory"
+    if once.seconds:
+        bound = "compute" if (once.compute_seconds or 0.0) >= once.seconds else "memory"
     if once.is_collective:
         bound = "communication"
     held = kernel_blocks(instruction)

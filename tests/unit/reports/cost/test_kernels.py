@@ -295,6 +295,22 @@ def test_the_grid_of_a_kernel() -> None:
     assert [grids[name] for name in ("matmul", "flash", "norm", "no_grid")] == [(4, 4, 4), (16, 8, 8), (16,), ()]
 
 
+@pytest.mark.parametrize("given", KERNELS, ids=lambda given: given["name"])
+def test_a_kernel_takes_at_least_the_time_of_its_bytes(given: dict[str, Any]) -> None:
+    counted = cost(given["text"], target="tpu-v5e")
+    row = next(row for row in counted if row.opcode == "custom-call")
+    assert row.flops is None
+    if None in given["moved"]:
+        assert (row.least_time, counted.least_time) == (None, None)
+        assert "they count 0, and there is no least time" in counted.headline()
+        return
+    assert row.bound == "memory"
+    assert row.least_time == pytest.approx(row.padded_bytes / 819e9, rel=0.01)
+    assert counted.least_time is not None
+    assert counted.least_time >= row.least_time
+    assert "they count 0, also in the least time" in counted.headline()
+
+
 def test_what_a_kernel_states_counts_where_its_index_maps_do_not_say_it() -> None:
     by_name = {given["name"]: given["text"] for given in KERNELS}
     stated = r'"custom_call_config": {"cost_estimate":{"flops":5,"transcendentals":0,"bytes_accessed":77}, '
