@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 MESHES = [(("x",), (8,)), (("data", "model"), (2, 4)), (("data", "model"), (4, 2)), (("a", "b", "c"), (2, 2, 2))]
@@ -158,7 +158,30 @@ FAMILIES = [
 ]  # fmt: skip
 
 
+def divided_otherwise(mesh, given, wanted, dtype):
+    """The text of a program whose weights come divided over the axis `given` and are used divided over `wanted`."""
+    w, x = jax.ShapeDtypeStruct((8 * 4, 24), dtype), jax.ShapeDtypeStruct((24, 8 * 2), dtype)
+
+    def function(w, x):
+        used = lax.with_sharding_constraint(w, NamedSharding(mesh, P(wanted)))
+        return lax.with_sharding_constraint(used @ x, NamedSharding(mesh, P(wanted)))
+
+    shardings = [NamedSharding(mesh, P(given)), NamedSharding(mesh, P())]
+    compiled = jax.jit(function, in_shardings=shardings).lower(w, x).compile()
+    return compiled.runtime_executable().hlo_modules()[0].to_string()
+
+
 def main():
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 2, 2), ("a", "b", "c"))
+    for (given, wanted), dtype in zip([("a", "b"), ("c", "a"), ("b", "c")], TYPES, strict=False):
+        texts = [divided_otherwise(mesh, axis, wanted, dtype) for axis in (given, wanted)]
+        line = {
+            "name": f"divided_otherwise-{given}-{wanted}",
+            "kind": "argument",
+            "before": texts[0],
+            "after": texts[1],
+        }
+        print(json.dumps(line), flush=True)
     for family in FAMILIES:
         for (names, sizes), dtype in zip(MESHES, TYPES, strict=True):
             mesh = Mesh(np.array(jax.devices()).reshape(sizes), names)

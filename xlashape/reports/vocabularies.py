@@ -269,6 +269,7 @@ COLLECTIVE_FINDINGS: Final = Vocabulary(
         "sliced": "each device uses only a part of the result, and another collective brings it that part",
         "undivided": "each device computes parts of sums of the whole batch, which is divided as an argument",
         "unread": "nothing reads what the last iteration of a loop receives",
+        "argument": "an argument is divided otherwise than its first use wants",
     },
 )
 VERDICTS: Final = Vocabulary(

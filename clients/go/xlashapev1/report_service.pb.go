@@ -1470,6 +1470,8 @@ const (
 	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_UNDIVIDED CollectiveFindingKind = 7
 	// Nothing reads what the last iteration of a loop receives.
 	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_UNREAD CollectiveFindingKind = 8
+	// An argument is divided otherwise than its first use wants.
+	CollectiveFindingKind_COLLECTIVE_FINDING_KIND_ARGUMENT CollectiveFindingKind = 9
 )
 
 // Enum value maps for CollectiveFindingKind.
@@ -1484,6 +1486,7 @@ var (
 		6: "COLLECTIVE_FINDING_KIND_SLICED",
 		7: "COLLECTIVE_FINDING_KIND_UNDIVIDED",
 		8: "COLLECTIVE_FINDING_KIND_UNREAD",
+		9: "COLLECTIVE_FINDING_KIND_ARGUMENT",
 	}
 	CollectiveFindingKind_value = map[string]int32{
 		"COLLECTIVE_FINDING_KIND_UNSPECIFIED": 0,
@@ -1495,6 +1498,7 @@ var (
 		"COLLECTIVE_FINDING_KIND_SLICED":      6,
 		"COLLECTIVE_FINDING_KIND_UNDIVIDED":   7,
 		"COLLECTIVE_FINDING_KIND_UNREAD":      8,
+		"COLLECTIVE_FINDING_KIND_ARGUMENT":    9,
 	}
 )
 
@@ -15149,7 +15153,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x18GROUP_MODE_CROSS_REPLICA\x10\x01\x12\x1e\n" +
 	"\x1aGROUP_MODE_CROSS_PARTITION\x10\x02\x12*\n" +
 	"&GROUP_MODE_CROSS_REPLICA_AND_PARTITION\x10\x03\x12\x18\n" +
-	"\x14GROUP_MODE_FLATTENED\x10\x04*\xea\x02\n" +
+	"\x14GROUP_MODE_FLATTENED\x10\x04*\x90\x03\n" +
 	"\x15CollectiveFindingKind\x12'\n" +
 	"#COLLECTIVE_FINDING_KIND_UNSPECIFIED\x10\x00\x12$\n" +
 	" COLLECTIVE_FINDING_KIND_REPEATED\x10\x01\x12%\n" +
@@ -15159,7 +15163,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x1dCOLLECTIVE_FINDING_KIND_SMALL\x10\x05\x12\"\n" +
 	"\x1eCOLLECTIVE_FINDING_KIND_SLICED\x10\x06\x12%\n" +
 	"!COLLECTIVE_FINDING_KIND_UNDIVIDED\x10\a\x12\"\n" +
-	"\x1eCOLLECTIVE_FINDING_KIND_UNREAD\x10\b*\x8b\x01\n" +
+	"\x1eCOLLECTIVE_FINDING_KIND_UNREAD\x10\b\x12$\n" +
+	" COLLECTIVE_FINDING_KIND_ARGUMENT\x10\t*\x8b\x01\n" +
 	"\x10CollectivesTable\x12!\n" +
 	"\x1dCOLLECTIVES_TABLE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16COLLECTIVES_TABLE_ROWS\x10\x01\x12\x18\n" +

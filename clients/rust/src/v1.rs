@@ -5659,6 +5659,8 @@ pub enum CollectiveFindingKind {
     Undivided = 7,
     /// Nothing reads what the last iteration of a loop receives.
     Unread = 8,
+    /// An argument is divided otherwise than its first use wants.
+    Argument = 9,
 }
 impl CollectiveFindingKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5676,6 +5678,7 @@ impl CollectiveFindingKind {
             Self::Sliced => "COLLECTIVE_FINDING_KIND_SLICED",
             Self::Undivided => "COLLECTIVE_FINDING_KIND_UNDIVIDED",
             Self::Unread => "COLLECTIVE_FINDING_KIND_UNREAD",
+            Self::Argument => "COLLECTIVE_FINDING_KIND_ARGUMENT",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -5690,6 +5693,7 @@ impl CollectiveFindingKind {
             "COLLECTIVE_FINDING_KIND_SLICED" => Some(Self::Sliced),
             "COLLECTIVE_FINDING_KIND_UNDIVIDED" => Some(Self::Undivided),
             "COLLECTIVE_FINDING_KIND_UNREAD" => Some(Self::Unread),
+            "COLLECTIVE_FINDING_KIND_ARGUMENT" => Some(Self::Argument),
             _ => None,
         }
     }

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from itertools import product as product_of
 from typing import Any, Final, NamedTuple, cast
 
@@ -69,6 +70,22 @@ class DeviceMesh(NamedTuple):
 
     def __str__(self) -> str:
         return ",".join([f"{name}={size}" for name, size in zip(self.names, self.sizes, strict=True)])
+
+    def exchanged(self, targets: Mapping[int, int]) -> tuple[str, str] | None:
+        """The two axes that change places if each device sends to its target; None where that is not what happens.
+
+        >>> DeviceMesh.of("a=2,b=2").exchanged({0: 0, 1: 2, 2: 1, 3: 3})
+        ('a', 'b')
+        """
+        places = self.coordinates()
+        for one, other in combinations(range(len(self.sizes)), 2):
+            order = list(range(len(self.sizes)))
+            order[one], order[other] = other, one
+            if all(
+                tuple([places[source][axis] for axis in order]) == places.get(targets[source]) for source in targets
+            ):
+                return self.names[one], self.names[other]
+        return None
 
     @property
     def device_count(self) -> int:

@@ -10,6 +10,8 @@ the module:
     wide          the operand is a conversion to a wider type, or a fusion that ends in one. Of floats only with a
                   target that is no CPU, since the CPU's compiler converts by itself
     sliced        each device uses a part of the result alone, and another collective brings it that part
+    argument      the partitioner has the devices exchange their parts of an argument, which nothing uses before, so
+                  that the argument could come divided so
     undivided     all-reduces add up what each device computes of the whole batch, which an argument has divided over
                   the same devices
     small         all-reduces of less than 1 MiB with the same groups, none of which needs another one
@@ -83,6 +85,7 @@ def findings_of(
                     finding = (
                         _invariant(each, loop, flow) or _accumulated(each, loop, flow) or _unread(each, loop, flow)
                     )
+                finding = finding or _of_argument(each, flow, grid, pairs)
                 finding = finding or _sliced(each, parts, is_optimized=is_optimized) or _wide(each, sends_floats)
                 found += [finding] if finding is not None else []
     return sorted(_alike(found), key=lambda each: -each.saved_bytes)
@@ -239,6 +242,34 @@ def _sliced(each: Sent, parts: PartFinder, *, is_optimized: bool) -> Found | Non
         fix = "Each device has the part that it uses: nothing has to be sent."
     text = f"{_name(each)} gives each device all, of which it uses part: 1 of {each.groups.size}."
     return Found("sliced", saved * each.times, (collective,), text, fix) if saved > 0 else None
+
+
+def _of_argument(each: Sent, flow: Flow, grid: DeviceGrid, pairs: ShardingPairs | None) -> Found | None:
+    """A permute of a whole argument, of which each device wants the part of another one, and which has no other use.
+    Arguments in whose memory a result lies have to be divided as the result is."""
+    instruction = each.collective.instruction
+    if each.collective.exchange is not COLLECTIVE_PERMUTE or not is_spmd(instruction) or len(instruction.operands) != 1:
+        return None
+    argument = flow.definition(instruction.operands[0]).instruction
+    sources = {pair.source: pair.target for pair in instruction.kind.message.source_target_pairs}
+    is_argument = argument.opcode is Opcode.PARAMETER and argument.computation is flow.module.entry
+    is_permutation = len(set(sources.values())) == len(sources) == grid.device_count
+    if not is_argument or not is_permutation or argument.number in flow.donated or not argument.shape.is_array:
+        return None
+    if any(use.user not in each.collective.parts for use in flow.uses(argument)):
+        return None
+    name = argument.metadata.op_name or argument.name
+    exchanged = None if pairs is None else pairs.mesh.exchanged(sources)
+    how = "as it is used"
+    if exchanged is not None:
+        how = f"with {exchanged[0]} and {exchanged[1]} exchanged in its PartitionSpec"
+    return Found(
+        "argument",
+        each.moved.sent * each.times,
+        (each.collective,),
+        f"{_name(each)} has the devices exchange their parts of the argument {name} before its first use.",
+        f"Pass {name} divided {how}: nothing has to be sent for it.",
+    )
 
 
 def _is_of_tpu(instruction: HloInstruction) -> bool:

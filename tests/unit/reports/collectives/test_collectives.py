@@ -454,6 +454,35 @@ def test_a_block_that_the_last_iteration_hands_on():
         assert findings(text) == [], name
 
 
+def test_an_argument_that_comes_divided_otherwise_than_it_is_used():
+    """Devices 1 and 2 of 2 x 2 exchange what they have: the axes of the mesh change places."""
+    pairs = "source_target_pairs={{0,0},{1,2},{2,1},{3,3}}"
+    text = f"""ENTRY e {{ p = f32[8] parameter(0), metadata={{op_name="w"}} q = f32[8] parameter(1)
+      g = f32[8] collective-permute(p), channel_id=1, {pairs}, frontend_attributes={{is_spmd_generated="true"}}
+      ROOT a = f32[8] add(g, q) }}"""
+    assert findings(text) == [("argument", 32, ("g",))]
+    head = "HloModule m, num_partitions=4"
+    (found,) = xs.collectives(f"{head}\n{text}", mesh="data=2,model=2").findings
+    assert found.text == "g has the devices exchange their parts of the argument w before its first use."
+    assert found.fix == (
+        "Pass w divided with data and model exchanged in its PartitionSpec: nothing has to be sent for it."
+    )
+    (found,) = xs.collectives(f"{head}\n{text}", mesh="all=4").findings
+    assert found.fix == "Pass w divided as it is used: nothing has to be sent for it."
+    others = {
+        "another use": text.replace("add(g, q)", "add(g, p)"),
+        "no argument": text.replace("collective-permute(p)", "collective-permute(n)").replace(
+            "g = ", "n = f32[8] negate(p) g = "
+        ),
+        "not all devices": text.replace("{0,0},", ""),
+        "asked for": text.replace(', frontend_attributes={is_spmd_generated="true"}', ""),
+    }
+    for name, other in others.items():
+        assert findings(other) == [], name
+    donated = "HloModule m, num_partitions=4, input_output_alias={ {}: (0, {}, may-alias) }"
+    assert findings(text, header=donated) == []
+
+
 PARTS = """p = f32[8,16] parameter(0) id = u32[] partition-id() i = s32[] convert(id) n = s32[] constant(4)
   z = s32[] constant(0) o = s32[] multiply(i, n)"""
 
