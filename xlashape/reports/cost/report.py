@@ -262,7 +262,8 @@ class Cost(Computed[InstructionCost], Frozen):
         """Seconds that one run takes at least, if its instructions run one after the other and nothing stays in caches;
         of a conditional the quickest branch counts. Asynchronous operations run beside other instructions, but no run
         is shorter than `communication_time`, nor than all bytes take in main memory. None with `as_xla`, where no peak
-        and bandwidth are given, and where FLOPs are not known, but for kernels whose bytes are known, which count alone.
+        and bandwidth are given, and where FLOPs are not known, but for kernels whose bytes are known: these count
+        alone.
         """
         sums = self.program.sums
         if self.as_xla or not self.roof.is_known or not sums.is_timed:
