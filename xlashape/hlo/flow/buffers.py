@@ -44,7 +44,8 @@ _WHOLE: Final = ShapeIndex()
 def joins_parts(instruction: HloInstruction) -> bool:
     """Whether an instruction moves no data, but joins its operands, which lie side by side in memory, to one array. TPU
     compilers end a copy that is made in parts with such a custom call."""
-    return instruction.opcode == Opcode.CUSTOM_CALL and instruction.details.custom_call_target == "ConcatBitcast"
+    kind = instruction.kind
+    return kind.opcode is Opcode.CUSTOM_CALL and kind.message.custom_call_target == "ConcatBitcast"
 
 
 class DonatedBuffer(NamedTuple):

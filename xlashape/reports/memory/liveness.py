@@ -80,68 +80,58 @@ class _Estimate:
         self._module = module
         self._schedule = schedule
         self._ranges = ranges
-        # A buffer is the memory of values that must share it, and is named by its number. Each of the next four lists
-        # has an entry for each buffer.
-        self._sizes: list[int] = []
-        self._kinds: list[int] = []
-        self._values: list[tuple[int, ...]] = []
+        # A buffer is the memory of values that must share it, and has the number of the first of them. Each of the next
+        # four lists has an entry for each value; what it says of a buffer is in the entry of that number.
+        self._sizes = [leaf.bytes for leaf in ranges.leaves]
+        self._kinds = [TEMPORARY] * len(ranges.leaves)
+        self._values: list[tuple[int, ...]] = [(value,) for value in range(len(ranges.leaves))]
         """The values of a buffer, in the order in which they begin."""
-        self._spans: list[tuple[tuple[int, int], ...]] = []
+        self._spans: list[tuple[tuple[int, int], ...]] = [
+            (span,) for span in zip(ranges.begins, ranges.ends, strict=True)
+        ]
         """The spans of time in which some value of a buffer lives, in order and apart from each other."""
-        self._live_out: set[int] = set()
+        self._live_out = {ranges.buffers[value] for value in ranges.results}
         """The buffers that hold a part of the result."""
-        self._buffer_of: list[int] = [-1] * len(ranges.leaves)
-        """The buffer of each value; -1 for a value without bytes."""
         self._group()
         self._pairs: set[tuple[int, int]] = set()
         """The values that may be computed in the memory of an operand that ends there, as (value, value of the
         operand)."""
-        self._partners: dict[int, list[int]] = {}
-        """The buffers that such values let a buffer share memory with."""
+        self._partners: dict[int, list[tuple[int, int, bool]]] = {}
+        """By buffer, those that such values let it share memory with, each as (buffer, the time when the memory passes
+        from one to the other, whether it passes from that buffer, which an operand makes)."""
         self._pair()
 
     def _group(self) -> None:
         """Makes the buffers out of the values."""
-        ranges, entry = self._ranges, self._module.entry
-        begins, ends, sizes = ranges.begins, ranges.ends, [leaf.bytes for leaf in ranges.leaves]
-        results = {ranges.buffers[value] for value in ranges.results}
+        ranges, entry, sizes, kinds = self._ranges, self._module.entry, self._sizes, self._kinds
+        begins, ends, buffers = ranges.begins, ranges.ends, ranges.buffers
+        for buffer in self._live_out:
+            kinds[buffer] = OUTPUT
+        for value, made in enumerate(ranges.instructions):
+            if made.kind.opcode in _GIVEN and value not in ranges.copies:
+                if made.kind.opcode is Opcode.CONSTANT:
+                    kinds[buffers[value]] = kinds[buffers[value]] and CONSTANT
+                elif made.computation is entry:
+                    kinds[buffers[value]] = PARAMETER
         shared: dict[int, list[int]] = {}
-        for value, group in enumerate(ranges.buffers):
-            if value != group:
-                shared.setdefault(group, [group]).append(value)
-        for group, first in enumerate(ranges.buffers):
-            if group != first:
-                continue
-            if group in shared:
-                values = tuple(sorted(shared[group], key=begins.__getitem__))
-                size = max([sizes[value] for value in values])
-                spans = union([(begins[value], ends[value]) for value in values])
-            else:
-                values, size, spans = (group,), sizes[group], ((begins[group], ends[group]),)
-            if not size:
-                continue
-            number, kind = len(self._sizes), TEMPORARY
-            if group in results:
-                self._live_out.add(number)
-                kind = OUTPUT
+        for value, buffer in enumerate(buffers):
+            if value != buffer:
+                shared.setdefault(buffer, [buffer]).append(value)
+        for buffer, values in shared.items():
+            values.sort(key=begins.__getitem__)
+            self._values[buffer] = tuple(values)
+            self._spans[buffer] = union([(begins[value], ends[value]) for value in values])
+            size = max([sizes[value] for value in values])
             for value in values:
-                self._buffer_of[value] = number
-                made = ranges.instructions[value]
-                if made.kind.opcode in _GIVEN and value not in ranges.copies:
-                    if made.kind.opcode is Opcode.CONSTANT:
-                        kind = CONSTANT if kind != PARAMETER else kind
-                    elif made.computation is entry:
-                        kind = PARAMETER
-            self._sizes.append(size)
-            self._kinds.append(kind)
-            self._values.append(values)
-            self._spans.append(spans)
+                sizes[value], kinds[value] = size, kinds[buffer]
+        self._buffers = [value for value, buffer in enumerate(buffers) if value == buffer and sizes[value]]
+        """The buffers that take memory."""
 
     # -- sharing ------------------------------------------------------------------------------
 
     def _pair(self) -> None:
         """Finds the values that may be computed in the memory of operands."""
-        ranges, instructions, buffer_of = self._ranges, self._schedule.instructions, self._buffer_of
+        ranges, instructions, partners = self._ranges, self._schedule.instructions, self._partners
         begins, ends, leaves, holders = ranges.begins, ranges.ends, ranges.leaves, ranges.holders
         makers = ranges.instructions
         is_tpu = self._target is not None and self._target.is_tpu
@@ -170,9 +160,9 @@ class _Estimate:
                                 and (opcode in elementwise or self._keeps_positions(made, earlier, of))
                             ):
                                 self._pairs.add((later, earlier))
-                                a, b = buffer_of[later], buffer_of[earlier]
-                                self._partners.setdefault(a, []).append(b)
-                                self._partners.setdefault(b, []).append(a)
+                                a, b = ranges.buffers[later], ranges.buffers[earlier]
+                                partners.setdefault(a, []).append((b, time, makers[earlier] in made.operands))
+                                partners.setdefault(b, []).append((a, time, False))
 
     def _keeps_positions(self, made: HloInstruction, value: int, of: Mapping[HloInstruction, tuple[int, ...]]) -> bool:
         """Whether an instruction can compute in the memory of a value that is one of its operands, and only one."""
@@ -200,62 +190,50 @@ class _Estimate:
         before = {computation: position * count for position, computation in enumerate(order)}
         made, many = self._ranges.instructions, len(self._ranges.instructions)
         position_of = [(before[one.computation] + one.index) * many + value for value, one in enumerate(made)]
-        first = [
-            position_of[values[0]] if len(values) == 1 else min([position_of[value] for value in values])
-            for values in self._values
-        ]
-        weight = [-2 * size for size in self._sizes]
-        for number in self._live_out:
-            weight[number] -= 1
-        found = sorted(range(len(weight)), key=first.__getitem__)
-        found.sort(key=weight.__getitem__)
+        first = {
+            number: position_of[number] if len(values) == 1 else min([position_of[value] for value in values])
+            for number in self._buffers
+            if (values := self._values[number])
+        }
+        found = sorted(self._buffers, key=first.__getitem__)
+        found.sort(key=lambda number: -2 * self._sizes[number] - (number in self._live_out))
         return found
 
     # -- the plan -----------------------------------------------------------------------------
 
     def plan(self) -> Plan:
         """The plan, in which every buffer is in an allocation."""
-        spans_of, kinds = self._spans, self._kinds
+        spans_of, kinds, leaves, values_of = self._spans, self._kinds, self._ranges.leaves, self._values
         slots = Slots(len(self._schedule.instructions), len(spans_of))
         slots_of_space: dict[int, int] = {}
         is_tpu = self._target is not None and self._target.is_tpu  # libtpu keeps temporaries out of results
-        slot_of = slots.slot_of
-        partners = self._partners
+        slot_of, partners = slots.slot_of, self._partners
         temporary: list[int] = []
         for number in self._in_order():
             spend()
-            spans = spans_of[number]
-            space = self._ranges.leaves[self._values[number][0]].space
-            in_space = slots_of_space.get(space, 0)
+            spans, values = spans_of[number], values_of[number]
+            space = leaves[values[0]].space
+            left = slots_of_space.get(space, 0)
             if kinds[number] != TEMPORARY:
                 if number in self._live_out and not is_tpu:
-                    slots_of_space[space] = in_space | 1 << slots.add(number, spans)
+                    slots_of_space[space] = left | 1 << slots.add(number, spans)
                 continue
-            if not in_space:
-                temporary.append(number)
-                continue
-            taken = slots.taken(spans)
-            left = in_space & ~taken
-            # Slot → the buffers in it that this buffer may share memory with where one ends and the other begins.
-            near: dict[int, list[int]] = {}
-            for other in partners.get(number, ()):
-                slot = slot_of[other]
-                if slot >= 0 and in_space >> slot & 1:
-                    near.setdefault(slot, []).append(other)
-                    left |= 1 << slot
-            while left:
+            if left:
+                # Time → the slots of buffers that may share memory with this one, where one ends and the other begins.
+                shared: dict[int, int] = {}
+                for other, time, _ in partners.get(number, ()):
+                    slot = slot_of[other]
+                    if slot >= 0:
+                        if (len(values) > 1 or len(values_of[other]) > 1) and self._interferes(number, other):
+                            left &= ~(1 << slot)
+                        else:
+                            shared[time] = shared.get(time, 0) | 1 << slot
+                left &= ~slots.taken(without(spans, shared) if shared else spans)
+                for time, inside in shared.items():
+                    left &= inside | ~slots.taken_at(time)
+            if left:
                 # The last slot is tried first: it was made for the smallest buffer.
-                slot = left.bit_length() - 1
-                left ^= 1 << slot
-                inside = near.get(slot, ())
-                if inside and any(self._interferes(number, each) for each in inside):
-                    continue
-                if taken >> slot & 1:
-                    others = without(spans, [span for each in inside for span in spans_of[each]])
-                    if slots.taken(others) >> slot & 1:
-                        continue
-                slots.put(slot, number, spans)
-                break
+                slots.put(left.bit_length() - 1, number, spans)
             else:
                 temporary.append(number)
         return self._made(temporary)
@@ -263,11 +241,11 @@ class _Estimate:
     def _made(self, temporary: Sequence[int]) -> Plan:
         """The plan, given the buffers that are in no slot. All of them are in one temporary allocation, which is as
         large as they need at once."""
-        ranges = self._ranges
+        ranges, kinds, sizes = self._ranges, list(self._kinds), list(self._sizes)
         end = len(self._schedule.instructions)
-        lasting = [number for number, kind in enumerate(self._kinds) if kind != TEMPORARY]
+        lasting = [number for number in self._buffers if kinds[number] != TEMPORARY]
         tables = self._tables
-        static = sum([self._sizes[number] for number in lasting]) + sum([size for _, _, size, _ in tables])
+        static = sum([sizes[number] for number in lasting]) + sum([size for _, _, size, _ in tables])
         lives = [self._shown(number) for number in lasting]
         begins = [0] * len(lives)
         ends = [end] * len(lives)
@@ -285,18 +263,12 @@ class _Estimate:
                     lives.append(inside[0])
                 begins.append(first + 1)
                 ends.append(max(first, last - ((number, last) in shared)) + 1)
-        sizes = [leaf.bytes for leaf in ranges.leaves]
-        kinds = [TEMPORARY] * len(sizes)
         allocation_of = [-1] * len(sizes)
         allocations: list[Allocation] = []
-        for number in lasting:
+        for number, shown in zip(lasting, lives, strict=False):
             for value in self._values[number]:
-                kinds[value] = self._kinds[number]
                 allocation_of[value] = len(allocations)
-            allocations.append(self._allocation(len(allocations), number))
-        for number in (*lasting, *temporary):
-            for value in self._values[number]:
-                sizes[value] = self._sizes[number]
+            allocations.append(self._allocation(len(allocations), number, shown))
         spaces = [leaf.space for leaf in ranges.leaves]
         table_places: list[Place] = []
         for instruction, index, size, kind in tables:
@@ -324,13 +296,12 @@ class _Estimate:
                 shape = shape.tuple_shapes[each]
             table_places.append(Place(instruction, instruction.name, index, shape))
         totals = _totals(sizes, lives, begins, ends, end + 1)
-        of_space: dict[int, list[int]] = {}
-        for number in temporary:
-            for value in self._values[number]:
-                of_space.setdefault(spaces[value], []).append(value)
-        for space, inside in sorted(of_space.items()):
+        of_values = [value for number in temporary for value in self._values[number]]
+        of_spaces = {spaces[value] for value in of_values}
+        for space in sorted(of_spaces):
+            inside = [value for value in of_values if spaces[value] == space]
             most = max(totals) - static
-            if len(of_space) > 1:
+            if len(of_spaces) > 1:
                 own = [life for life in range(len(lasting), len(lives) - len(tables)) if spaces[lives[life]] == space]
                 alive = [[each[life] for life in own] for each in (lives, begins, ends)]
                 most = max(_totals(sizes, alive[0], alive[1], alive[2], end + 1))
@@ -394,9 +365,9 @@ class _Estimate:
                     return value
         return next((value for value in values if value not in self._ranges.merged), values[0])
 
-    def _allocation(self, position: int, number: int) -> Allocation:
+    def _allocation(self, position: int, number: int, shown: int) -> Allocation:
         ranges, values, kind = self._ranges, self._values[number], self._kinds[number]
-        shown, is_parameter, is_live_out = self._shown(number), kind == PARAMETER, number in self._live_out
+        is_parameter, is_live_out = kind == PARAMETER, number in self._live_out
         return Allocation(
             position,
             self._sizes[number],
@@ -435,7 +406,7 @@ class _Estimate:
         found: list[HloInstruction] = []
         executed = {run.computation for run in self._schedule.runs}
         others = [each for each in self._module.computations if each not in executed]
-        if not any(each.opcode == Opcode.CONSTANT for computation in others for each in computation.instructions):
+        if not any(each.kind.opcode is Opcode.CONSTANT for computation in others for each in computation.instructions):
             return found
         seen = set(executed)
         waiting = [each for each in self._module.computations if each in executed]
@@ -452,7 +423,7 @@ class _Estimate:
     def _shared(self, temporary: Sequence[int]) -> set[tuple[int, int]]:
         """The temporary buffers whose memory another one takes over where a span ends, as (buffer, time). It may do so
         by `_takes_over`, or if its instruction joins parts that lie side by side."""
-        begins, spans, made = self._ranges.begins, self._spans, self._ranges.instructions
+        sizes, spans, made = self._sizes, self._spans, self._ranges.instructions
         rank = {number: position for position, number in enumerate(temporary)}
         starts = {spans[each][0][0] for each in temporary if joins_parts(made[self._values[each][0]])}
         found: set[tuple[int, int]] = set()
@@ -461,19 +432,20 @@ class _Estimate:
                 (each, last) for each in temporary for _, last in spans[each] if spans[each][0][0] < last in starts
             }
         for number in temporary:
-            partners = self._partners.get(number)
-            if partners is None:
-                continue
-            time = spans[number][0][0]  # a value that is made later is bound to the memory of the first ones
-            later = [value for value in self._values[number] if begins[value] == time]
-            for other in sorted({each for each in partners if each in rank}, key=rank.__getitem__):
-                if self._sizes[other] != self._sizes[number] or spans[other][0][0] >= time or (other, time) in found:
-                    continue
-                if any(last == time for _, last in spans[other]) and any(
-                    (x, y) in self._pairs and made[y] in made[x].operands for x in later for y in self._values[other]
-                ):
-                    found.add((other, time))
-                    break
+            first = spans[number][0][0]  # a value that is made later is bound to the memory of the first ones
+            able = [
+                other
+                for other, time, is_operand in self._partners.get(number, ())
+                if is_operand
+                and time == first
+                and sizes[other] == sizes[number]
+                and other in rank
+                and spans[other][0][0] < time
+                and (other, time) not in found
+                and (len(spans[other]) == 1 or any(last == time for _, last in spans[other]))
+            ]
+            if able:
+                found.add((min(able, key=rank.__getitem__), first))
         return found
 
     def _bounds(self, static: int) -> tuple[int, int]:
@@ -485,7 +457,8 @@ class _Estimate:
         # After an instruction, the values that are made and still used need memory. While an instruction runs, it may
         # need no more than that. XLA counts the temporaries of one memory space after those of another.
         after: dict[int, list[int]] = {}
-        for number, (size, kind, values) in enumerate(zip(self._sizes, self._kinds, self._values, strict=True)):
+        for number in self._buffers:
+            size, kind, values = self._sizes[number], self._kinds[number], self._values[number]
             if kind == TEMPORARY:
                 for first, last in self._spans[number]:
                     most[first] += size

@@ -170,10 +170,12 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
     kinds = [each.kind for each in instructions]
     size_of = {kind: 0 if _is_free(kind.row) else leaf_bytes(kind.shape) for kind in set(kinds)}
     sizes = [size_of[kind] for kind in kinds]
-    operands_of = [[operand.index for operand in each.operands] for each in instructions]
-    operands_of = [list(dict.fromkeys(operands)) if len(operands) > 1 else operands for operands in operands_of]
     followers_of = [[user.index for user in each.users] for each in instructions]
     """For each instruction, those that use it, then those that wait for it without using it."""
+    operands_of: list[list[int]] = [[] for _ in instructions]
+    for index, users in enumerate(followers_of):
+        for user in users:
+            operands_of[user].append(index)
     left = list(map(len, followers_of))
     """For each instruction, how many of its users have not run."""
     waits = list(map(len, operands_of))

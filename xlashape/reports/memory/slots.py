@@ -53,6 +53,14 @@ class Slots:
                 low >>= 4
                 high >>= 4
 
+    def taken_at(self, time: int) -> int:
+        """The slots that are taken at a time."""
+        found = 0
+        for _, every in self._levels:
+            found |= every[time]
+            time >>= 4
+        return found
+
     def taken(self, spans: Iterable[tuple[int, int]]) -> int:
         """The slots that are taken at some time of the spans."""
         found = 0
@@ -84,20 +92,16 @@ def union(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def without(spans: Iterable[tuple[int, int]], others: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The parts of spans that are in none of the others."""
+def without(spans: Iterable[tuple[int, int]], times: Iterable[int]) -> list[tuple[int, int]]:
+    """The parts of spans that have none of these times."""
     left = list(spans)
-    for begin, end in others:
-        parts: list[tuple[int, int]] = []
-        for first, last in left:
-            if last < begin or end < first:
-                parts.append((first, last))
-                continue
-            if first < begin:
-                parts.append((first, begin - 1))
-            if end < last:
-                parts.append((end + 1, last))
-        left = parts
+    for time in times:
+        for number, (first, last) in enumerate(left):
+            if first <= time <= last:
+                left[number : number + 1] = [
+                    part for part in ((first, time - 1), (time + 1, last)) if part[0] <= part[1]
+                ]
+                break
     return left
 
 
