@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from xlashape.base.math import counted
 from xlashape.base.similar import stem_of
 from xlashape.base.tables import Column, ColumnKind
+from xlashape.hlo import HloModule
 from xlashape.reports.collectives import Collectives
 from xlashape.reports.copies import Copies
 from xlashape.reports.copies.causes import MEMORY_SPACE
 from xlashape.reports.cost import Cost
 from xlashape.reports.groups import ARGUMENTS, argument_of, folded, layer_of
+from xlashape.reports.layers import Layers
 from xlashape.reports.memory import ProgramMemory
 from xlashape.reports.memory.suggestions import suggestions
 from xlashape.reports.origin import source_of
@@ -34,6 +37,23 @@ _SECONDS: Final = Column("time", ColumnKind.NUMBER, "", "seconds")
 _FLOPS: Final = Column("flops", ColumnKind.INTEGER, "", "flops")
 
 
+Layer: TypeAlias = Callable[[Any], str]
+"""From a row of a report to the layer that it belongs to."""
+
+
+def layers_of(module: HloModule) -> Layer:
+    """The layer of a row about an instruction of the module: that of its name or of what uses it, or else its line, or
+    else the name of the instruction without its number."""
+    layers = Layers(module)
+
+    def layer(row: Any) -> str:
+        named = layer_of(row.op_name or "") or layers.of_row(row)
+        name = getattr(row, "name", None) or row.instruction
+        return named or row.source or argument_of(row) or stem_of(name)
+
+    return layer
+
+
 class _Group(NamedTuple):
     """Rows of a report with something in common, the most costly one first, and what they cost together."""
 
@@ -42,7 +62,7 @@ class _Group(NamedTuple):
     cost: float
 
 
-def of_memory(memory: ProgramMemory) -> list[Finding | Fine]:
+def of_memory(memory: ProgramMemory, layer: Layer) -> list[Finding | Fine]:
     """The changes that are certain to lower the peak, and what holds most of it."""
     peak = memory.peak_bytes
     if not peak:
@@ -58,24 +78,25 @@ def of_memory(memory: ProgramMemory) -> list[Finding | Fine]:
             text += ", if the caller no longer needs what it passes"
         where = each.name or ARGUMENTS
         found.append(Finding(saved / peak, "peak", "memory", text, each.text, saved, 1, where, each.name, None))
-    for group in _groups(memory.peak_buffers, _holder, lambda row: row.bytes)[:1]:
+    for group in _groups(memory.peak_buffers, partial(_holder, layer), lambda row: row.bytes)[:1]:
         held = f"{short_bytes(int(group.cost))} of {short_bytes(peak)}"
         text = f"{held} in {counted(len(group.rows), 'buffer')} of {group.name}"
-        found.append(_of_group(group, peak, "peak", "memory", text, None))
+        found.append(_of_group(layer, group, peak, "peak", "memory", text, None))
     padded = [row for row in memory.peak_buffers if row.padding_bytes]
     padding = sum([row.padding_bytes or 0 for row in padded])
     if padding < LEAST_SHARE * peak:
         return [*found, Fine("memory", f"padding is {_percent(padding / peak)} of the peak")]
-    for group in _groups(padded, _holder, lambda row: row.padding_bytes)[:1]:
+    for group in _groups(padded, partial(_holder, layer), lambda row: row.padding_bytes)[:1]:
         text = f"{short_bytes(padding)} of padding, {short_bytes(int(group.cost))} of it in {group.name}"
         causes = array_causes(group.rows[0].shape) if group.rows[0].shape.is_array else ()
         if causes:
             text += f", as in {group.rows[0].shape}: {max(causes, key=lambda each: each.bytes).text}"
-        found.append(_of_group(group, peak, "peak", "memory", text, None)._replace(share=padding / peak, bytes=padding))
+        finding = _of_group(layer, group, peak, "peak", "memory", text, None)
+        found.append(finding._replace(share=padding / peak, bytes=padding))
     return found
 
 
-def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
+def of_copies(copies: Copies, traffic: int, layer: Layer) -> list[Finding | Fine]:
     """The copies by cause, or what an edit of the program saves of them, in bytes of main memory, or saves at most.
     Those between memory spaces are how a device works, and no finding.
     """
@@ -96,16 +117,16 @@ def of_copies(copies: Copies, traffic: int) -> list[Finding | Fine]:
             text = f"{what}; {first.name}: {first.cause}"
             bound = bounds.get(first.name)
             fix = f"{bound.text}, which saves at most {short_bytes(bound.saved_bytes)}" if bound is not None else None
-            found.append(_of_group(group, traffic, "traffic", "copies", text, fix))
+            found.append(_of_group(layer, group, traffic, "traffic", "copies", text, fix))
         else:
             removed = [row for row in group.rows if row.name in edit.removes]
             group = group._replace(cost=sum([copied[row.name] for row in removed]), rows=removed)
             count = counted(len(removed), "copy")
             text = f"{short_bytes(int(group.cost))} in {count} like {first.name} need not be moved"
-            found.append(_of_group(group, traffic, "traffic", "copies", text, edit.text))
+            found.append(_of_group(layer, group, traffic, "traffic", "copies", text, edit.text))
     if share >= LEAST_FACT and not any(map(_counts, found)):
         text = f"{short_bytes(moved)} in {counted(len(rows), 'copy')} of several kinds, which compute nothing"
-        found = [_of_group(_Group("", rows, moved), traffic, "traffic", "copies", text, None)]
+        found = [_of_group(layer, _Group("", rows, moved), traffic, "traffic", "copies", text, None)]
     more = f", beside {_percent(between / traffic)} that go from one memory to another" if between and traffic else ""
     return _or_fine(found, Fine("copies", f"copies move {_percent(share)} of the bytes{more}"))
 
@@ -117,7 +138,7 @@ def _copied(row: Any) -> int:
     return (row.total_bytes or 0) * (read + written) // ((row.bytes_read + row.bytes_written) or 1)
 
 
-def of_reads(reads: Reads, traffic: int) -> list[Finding | Fine]:
+def of_reads(reads: Reads, traffic: int, layer: Layer) -> list[Finding | Fine]:
     """The reads of main memory that fetch bytes in vain, whatever the emitter does, in parts of the traffic, beside
     which they are. What mends one read was tried on that read and not on the program, so it is no change of the
     program.
@@ -130,7 +151,7 @@ def of_reads(reads: Reads, traffic: int) -> list[Finding | Fine]:
         text = f"{short_bytes(int(group.cost))} fetched in vain beside it in {count}, {reads.unit} counted"
         if most.mend:
             text += f"; {most.instruction}, which fetches most of it, would fetch less with {most.mend}"
-        found.append(_of_group(group, traffic, "traffic", "reads", text, None, "instruction"))
+        found.append(_of_group(layer, group, traffic, "traffic", "reads", text, None, "instruction"))
     found += _of_kernels(reads, traffic)
     return _or_fine(found, Fine("reads", f"{_percent(share)} of the bytes of main memory are fetched in vain"))
 
@@ -161,16 +182,16 @@ def _of_kernels(reads: Reads, traffic: int) -> list[Finding]:
     return sorted(found, key=lambda each: -each.share)[:_MOST_OF_A_KIND]
 
 
-def of_cost(cost: Cost, *, is_optimized: bool) -> list[Finding | Fine]:
+def of_cost(cost: Cost, layer: Layer, *, is_optimized: bool) -> list[Finding | Fine]:
     """The layer that takes most of the least times that are known, or without a target most of the traffic; before
     XLA's optimizations, which change what is moved, most of the FLOPs.
     """
     if not is_optimized:
         rows = [row for row in cost.rows if row.flops]
-        found = _groups(rows, _layer, lambda row: (row.flops or 0) * row.times)[:1] if cost.flops else []
+        found = _groups(rows, layer, lambda row: (row.flops or 0) * row.times)[:1] if cost.flops else []
         return [
             _of_group(
-                group, cost.flops, "FLOPs", "cost", f"{cell_text(_FLOPS, int(group.cost))} in {group.name}", None
+                layer, group, cost.flops, "FLOPs", "cost", f"{cell_text(_FLOPS, int(group.cost))} in {group.name}", None
             )._replace(bytes=None)
             for group in found
         ]
@@ -183,9 +204,6 @@ def of_cost(cost: Cost, *, is_optimized: bool) -> list[Finding | Fine]:
     def weight(row: Any) -> float:
         return row.share if is_timed else _moved(row) * row.times / traffic
 
-    def layer(row: Any) -> str:
-        return "copies between memory spaces" if row.opcode == "copy-start" and not row.op_name else _layer(row)
-
     for group in _groups(rows, layer, weight)[:1] if is_timed or traffic else []:
         moved = sum([_moved(row) * row.times for row in group.rows])
         where = " in main memory" if cost.main_bytes is not None else ""
@@ -194,7 +212,7 @@ def of_cost(cost: Cost, *, is_optimized: bool) -> list[Finding | Fine]:
         if is_timed:
             text = f"{cell_text(_SECONDS, _seconds(group.rows))} at least for {text}"
         measure = "least time" if is_timed else "traffic"
-        findings.append(_of_group(group, 1, measure, "cost", text, None)._replace(bytes=moved))
+        findings.append(_of_group(layer, group, 1, measure, "cost", text, None)._replace(bytes=moved))
     return findings
 
 
@@ -245,19 +263,19 @@ def _runs_of(count: int, runs: int) -> str:
     return counted(count, "collective") + (again if runs != count else "")
 
 
-def of_profile(profile: Profile, module: str) -> list[Finding | Fine]:
+def of_profile(profile: Profile, module: str, layer: Layer) -> list[Finding | Fine]:
     """What took the time of a module in a profile: the layer that took most of it, copies, and communication."""
     rows = [row for row in profile.rows if row.module == module]
     whole = sum([row.self_time for row in rows])
     if not whole:
         return [Fine("profile", "the profile has no time of this program")]
     found: list[Finding | Fine] = []
-    for group in _groups(rows, _layer, lambda row: row.self_time)[:1]:
+    for group in _groups(rows, layer, lambda row: row.self_time)[:1]:
         text = f"{cell_text(_SECONDS, group.cost)} in {counted(len(group.rows), 'instruction')} of {group.name}"
         least = [row.least_time * row.executions for row in group.rows if row.least_time is not None]
         if len(least) == len(group.rows):
             text += f", where {cell_text(_SECONDS, sum(least))} is the least"
-        found.append(_of_group(group, whole, "measured time", "profile", text, None)._replace(bytes=None))
+        found.append(_of_group(layer, group, whole, "measured time", "profile", text, None)._replace(bytes=None))
     copies, collectives = [row for row in rows if row.is_copy], [row for row in rows if row.is_collective]
     for what, each in (("copies", copies), ("collectives", collectives)):
         time = sum([row.self_time for row in each])
@@ -312,27 +330,17 @@ def _seconds(rows: Iterable[Any]) -> float:
     return sum([(row.least_time or 0) * row.times for row in rows])
 
 
-def _layer(row: Any) -> str:
-    """The layer of a row, or else its line, or else the name of the instruction without its number."""
-    return (
-        layer_of(row.op_name or "")
-        or row.source
-        or argument_of(row)
-        or stem_of(getattr(row, "name", None) or row.instruction)
-    )
-
-
-def _holder(row: Any) -> str:
+def _holder(layer: Layer, row: Any) -> str:
     names = {"parameter": ARGUMENTS, "output": "outputs", "constant": "constants"}
-    return names[row.kind] if row.kind in names else _layer(row)
+    return names[row.kind] if row.kind in names else layer(row)
 
 
 def _of_group(
-    group: _Group, whole: float, measure: str, kind: str, text: str, fix: str | None, name: str = "name"
+    layer: Layer, group: _Group, whole: float, measure: str, kind: str, text: str, fix: str | None, name: str = "name"
 ) -> Finding:
     first = group.rows[0]
     instruction = getattr(first, name)
-    layers = folded({_layer(row): [row] for row in group.rows})
+    layers = folded({layer(row): [row] for row in group.rows})
     where = next(iter(layers)) if len(layers) == 1 else ""
     share = group.cost / whole
     return Finding(

@@ -38,15 +38,16 @@ def summary(
         held, moved, sent = memory(module), cost(module, target=target), collectives(module, target=target)
         held = held.of_main_memory  # the memory that a program runs out of
         traffic = moved.main_bytes if moved.main_bytes is not None else moved.padded_bytes or moved.bytes
+        layer = findings.layers_of(module)
         is_optimized = not held.is_estimate or not is_early(module)
-        found = findings.of_memory(held) if is_optimized else []
+        found = findings.of_memory(held, layer) if is_optimized else []
         if is_optimized:
-            found += findings.of_copies(copies(module), traffic)
-            found += findings.of_reads(reads(module, target=target), traffic)
+            found += findings.of_copies(copies(module), traffic, layer)
+            found += findings.of_reads(reads(module, target=target), traffic, layer)
         found += findings.of_collectives(sent, moved, is_optimized=is_optimized)
-        found += findings.of_cost(moved, is_optimized=is_optimized)
+        found += findings.of_cost(moved, layer, is_optimized=is_optimized)
         if profile is not None:
-            found += findings.of_profile(profile_of(profile, modules=module, target=target), module.name)
+            found += findings.of_profile(profile_of(profile, modules=module, target=target), module.name, layer)
         early = () if is_optimized else early_notes(module)
         notes = (*module.notes, *early, *loop_notes(moved.program.unknown_loops))
         totals = {
