@@ -13,7 +13,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -32,7 +31,7 @@ from xlashape.errors import DecodeError, InvalidArgumentError, NotFoundError
 from xlashape.hlo.files.inputs import inputs, is_many
 from xlashape.reports.report import REPORTS, Answer, Option, Report, report_of, row_values
 from xlashape.reports.selection import Row, Selection, bytes_of
-from xlashape.reports.text import facts_text, not_shown, table_text
+from xlashape.reports.text import broken_text, facts_text, not_shown, table_text
 
 if TYPE_CHECKING:
     from xlashape_client import Client
@@ -450,14 +449,6 @@ def _write_json(
     print_json(f"{answer.report.name}.v1", {"x": what, **document})
 
 
-def _section_headline(answer: Answer, section: str, argument: Any, found: Sequence[Any]) -> str:
-    declared = answer.report.section(section)
-    if declared.headline is None:
-        return ""
-    lines = declared.headline(answer, found, argument).splitlines()
-    return "\n".join([fill(each, terminal_width() or 10**6, break_on_hyphens=False) for each in lines])
-
-
 def _text(
     answer: Answer,
     section: str,
@@ -478,7 +469,9 @@ def _text(
     most = (answer.report.shown if selection.limit is None else selection.limit) or None
     chosen = list(selection._replace(limit=0).chosen(columns, every))
     total, rows = len(chosen), chosen[:most]
-    parts = [_section_headline(answer, section, argument, found) if section else answer.headline()]
+    of_section = answer.report.section(section).headline if section else None
+    said = of_section(answer, found, argument) if of_section else "" if section else answer.headline()
+    parts = [broken_text(said, terminal_width())]
     if rows:
         parts.append(
             table_text(columns, rows, terminal_width()) if section else answer.report.rows_text(rows, terminal_width())
@@ -489,7 +482,7 @@ def _text(
         parts.append(_together(columns, rows, total, len(answer) if not section else None))
     if len(rows) < total:
         parts.append(not_shown(total - len(rows), hint))
-    parts.append("\n".join([each for each in answer.notes if each not in parts[0]]))
+    parts.append(broken_text("\n".join([each for each in answer.notes if each not in said]), terminal_width()))
     return "\n\n".join([part for part in parts if part])
 
 

@@ -33,7 +33,7 @@ from xlashape.base.tables import Column, ColumnKind, Table, Tabular
 from xlashape.errors import InvalidArgumentError, NotFoundError
 from xlashape.reports import vocabularies
 from xlashape.reports.groups import ARGUMENTS, RowGroup, grouped
-from xlashape.reports.text import alike_together, facts_text, not_shown, table_text
+from xlashape.reports.text import alike_together, broken_text, facts_text, not_shown, table_text
 
 if TYPE_CHECKING:  # Python's own TypeVar has no defaults before 3.13
     from typing_extensions import Self, TypeVar
@@ -428,7 +428,8 @@ class Answer(Displayed, Tabular, Generic[Row]):
             rows = alike_together(columns, [row_values(columns, row) for row in rows], self.report.alike)
         chosen = rows[:most] if most else rows
         headline = self.headline()
-        parts = [headline, "\n".join([each for each in self.notes if each not in headline])]
+        notes = "\n".join([each for each in self.notes if each not in headline])
+        parts = [broken_text(headline, width), broken_text(notes, width)]
         if chosen:
             values = chosen if self.report.alike else [row_values(columns, row) for row in chosen]
             parts.append(self.report.rows_text(values, width))

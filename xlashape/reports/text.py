@@ -5,7 +5,7 @@ listings of rows with long texts, and bars.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from textwrap import wrap
+from textwrap import fill, wrap
 from typing import Any, Final
 
 from xlashape.base.display import printable
@@ -100,6 +100,24 @@ def not_shown(count: int, hint: str = "") -> str:
     ('1 more row is not shown.', '2,300 more rows are not shown: --limit 0 shows all.')
     """
     return f"{counted(count, 'more row')} {'is' if count == 1 else 'are'} not shown{hint}."
+
+
+def broken_text(text: str, width: int | None) -> str:
+    """The text with lines that are longer than `width` characters continued in the next one; None breaks no line.
+
+    >>> print(broken_text("of three loops it is not known how often they run", 24))
+    of three loops it is not
+      known how often they
+      run
+    """
+    if width is None:
+        return text
+    room = max(width, 2 * LISTED)
+
+    def broken(line: str) -> str:
+        return line if len(line) <= room else fill(line, room, subsequent_indent="  ", break_on_hyphens=False)
+
+    return "\n".join(map(broken, text.split("\n")))
 
 
 def facts_text(facts: Iterable[tuple[Column, Any]]) -> str:
