@@ -62,7 +62,9 @@ def program(
 
 def is_early(module: HloModule) -> bool:
     """Whether a module is as XLA has it before its optimizations: without a schedule and without a fusion."""
-    return not module.head.HasField("schedule") and all(each.opcode != Opcode.FUSION for each in module.instructions())
+    return not module.head.HasField("schedule") and all(
+        each.kind.opcode is not Opcode.FUSION for each in module.instructions()
+    )
 
 
 def early_notes(module: HloModule) -> tuple[str, ...]:

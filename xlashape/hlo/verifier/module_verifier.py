@@ -29,7 +29,6 @@ from xlashape.hlo.verifier.instruction_rules import InstructionRules
 from xlashape.hlo.verifier.module_rules import Problem, module_problems
 from xlashape.limits import spend
 from xlashape.proto import xla
-from xlashape.shape import Shape
 from xlashape.shape.value.shape import compatible_shapes
 
 _SHOWN = 20  # problems in a message
@@ -136,13 +135,13 @@ def _problems(module: HloModule, rules: InstructionRules) -> Iterator[Problem]:
                 yield Problem(computation.name, where, "has no name")
             elif first != computation.name:
                 yield Problem(computation.name, where, f"has the name of an instruction in computation {first!r}")
-        names: set[str] = set()
-        for instruction in computation.instructions:
-            if instruction.name in names:
-                yield Problem(
-                    computation.name, instruction.name, "has the name of another instruction in its computation"
-                )
-            names.add(instruction.name)
+        names = [instruction.name for instruction in computation.instructions]
+        if len(set(names)) < len(names):
+            seen: set[str] = set()
+            for name in names:
+                if name in seen:
+                    yield Problem(computation.name, name, "has the name of another instruction in its computation")
+                seen.add(name)
         for message in _parameters(computation):
             yield Problem(computation.name, "", message)
     for message in _entry(module):
@@ -171,16 +170,16 @@ def _parameters(computation: HloComputation) -> Iterator[str]:
 
 def _signature(computation: HloComputation, declared: xla.ProgramShapeProto, what: str) -> Iterator[str]:
     """Differences between a computation and a declared signature, which messages call `what`."""
-    parameters = computation.parameters
+    parameters, shape_of = computation.parameters, computation.module.kinds.shape_of
     if len(declared.parameters) != len(parameters):
         yield f"{what} has {len(declared.parameters)} parameters, {computation.name!r} has {len(parameters)}"
         return
     try:
         for number, (proto, parameter) in enumerate(zip(declared.parameters, parameters, strict=True)):
-            shape = Shape.from_proto(proto)
+            shape = shape_of(proto)
             if not compatible_shapes(shape, parameter.shape):
                 yield f"{what} has {shape} as parameter {number}, {parameter.name!r} is {parameter.shape}"
-        result = Shape.from_proto(declared.result)
+        result = shape_of(declared.result)
         root = computation.root
         if not compatible_shapes(result, root.shape):
             yield f"{what} has {result} as its result, the root {root.name!r} is {root.shape}"
