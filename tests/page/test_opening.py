@@ -106,6 +106,18 @@ def test_a_file_says_what_it_does_not_carry(page: Any, about_a_module: PageFile,
     shown(page, "xlashape open FILE")
 
 
+@pytest.mark.parametrize("fragment", ["v=cost", "cost"])
+def test_the_address_of_a_file_may_name_the_view_alone(
+    page: Any, about_a_module: PageFile, tmp_path: Path, fragment: str
+) -> None:
+    path = tmp_path / "report.html"
+    about_a_module.save(path)
+    page.goto(f"{path.as_uri()}#{fragment}")
+    shown(page, "FLOPs")
+    page.wait_for_selector("[role=grid]")
+    assert page.get_by_role("alert").count() == 0
+
+
 def test_a_notebook_shows_it_in_a_frame(page: Any, about_a_module: PageFile, tmp_path: Path) -> None:
     path = tmp_path / "cell.html"
     path.write_text(f"<!doctype html><meta charset=utf-8><body>{about_a_module._repr_html_()}", encoding="utf-8")

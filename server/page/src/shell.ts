@@ -38,8 +38,7 @@ export class Shell implements Context {
 
   constructor(private readonly body: HTMLElement) {
     this.isRecorded = this.recorded !== null;
-    const fragment = location.hash || (this.recorded?.dataset["state"] ?? "");
-    this.state = stateOf(fragment);
+    this.state = this.addressed();
     this.token = this.state.token;
     if (this.token && !isLoopback()) {
       this.state = patched(this.state, { token: undefined });
@@ -77,7 +76,7 @@ export class Shell implements Context {
     } }, "Skip to the view");
     const home = h("a.home", { href: fragmentOf({ token: this.state.token }) }, "xlashape");
     this.body.append(skip, h("header", {}, home, this.subject, this.intake.opener, menu), h("main", {}, this.intake.element, h("div.frame", {}, this.nav, h("div.content", {}, this.heading, this.errors, this.place), this.inspector.element)), this.status);
-    addEventListener("popstate", () => this.changed(stateOf(location.hash)));
+    addEventListener("popstate", () => this.changed(this.addressed()));
     addEventListener("click", (event) => this.follow(event));
     addEventListener("keydown", (event) => this.key(event));
     this.intake.listen();
@@ -143,6 +142,13 @@ export class Shell implements Context {
 
   detailsChanged(): void {
     this.inspector.show(this.shown?.view);
+  }
+
+  /** What the address says. In the page of one file it may say the view alone: `#v=graph`, or `#graph`. */
+  private addressed(): State {
+    const said = stateOf(location.hash);
+    const recorded = this.recorded?.dataset["state"];
+    return !recorded || said.m || said.s || said.p || said.r ? said : patched(stateOf(recorded), said);
   }
 
   private connected(): Client {

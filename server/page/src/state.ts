@@ -40,7 +40,7 @@ export type Patch = Readonly<Partial<Record<Field, string | undefined>>>;
 const NAMES = Object.keys(FIELDS) as Field[];
 
 export function stateOf(fragment: string): State {
-  const given = new URLSearchParams(fragment.replace(/^#/, ""));
+  const given = new URLSearchParams(fragment.replace(/^#(?=[a-z]+$)/, "v=").replace(/^#/, ""));
   const state: Partial<Record<Field, string>> = {};
   for (const name of NAMES) {
     const value = given.get(name);
