@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, Opcode
 from xlashape.hlo.flow import Flow, Role, Value, ValueUse
+from xlashape.hlo.kind import Kind
 from xlashape.hlo.ops.operation import Movement, ResultSource
 from xlashape.limits import spend
 from xlashape.reports.copies.movers import Mover, array_or_none, bytes_written, layout_of, relayouts
@@ -133,7 +134,8 @@ def output_text(index: tuple[int, ...]) -> str:
 
 def is_entry_parameter(instruction: HloInstruction) -> bool:
     """Whether an instruction is an argument of the module: a parameter of its entry computation."""
-    return instruction.opcode == Opcode.PARAMETER and instruction.computation is instruction.computation.module.entry
+    made_in = instruction.computation
+    return instruction.kind.opcode is Opcode.PARAMETER and made_in is made_in.module.entry
 
 
 def user_text(instruction: HloInstruction) -> str:
@@ -272,9 +274,11 @@ def _sharding(mover: Mover, ends: Ends) -> str | None:
 
 def _is_marked(mover: Mover) -> bool:
     """Whether an instruction says that the partitioner made it."""
-    return any(
-        each.details.frontend_attributes.map.get("is_spmd_generated") == "true" for each in (mover.inner, mover.row)
-    )
+    return any(each.kind.fact(_says_marked, _says_marked) for each in (mover.inner, mover.row))
+
+
+def _says_marked(kind: Kind) -> bool:
+    return kind.message.frontend_attributes.map.get("is_spmd_generated") == "true"
 
 
 def _op_name(instruction: HloInstruction) -> str:

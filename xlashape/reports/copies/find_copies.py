@@ -19,7 +19,7 @@ from xlashape.reports.copies.causes import Ends, cause_of, ends_of, source_text,
 from xlashape.reports.copies.edits import Edit, Removal, excluding, matched_by_jax, removal_of, removal_text
 from xlashape.reports.copies.movers import Mover, layout_of, movers_of
 from xlashape.reports.copies.pass_dumps import Dump, Inserted, dumps_beside, inserted_by, one_of
-from xlashape.reports.copies.times import Times, executions, moved_by
+from xlashape.reports.copies.times import Moved, Times, executions, moved_by
 from xlashape.reports.program import early_notes, loop_notes, program
 
 _LONGEST_PATH = 4096
@@ -88,8 +88,9 @@ def _copies_of(module: HloModule, path: Path | None = None, passes: str | os.Pat
     removals = excluding(movers, matched_by_jax(flow, removals))
     edits = {id(each.edits): each.edits for each in removals if each is not None}
     texts = {key: removal_text(module, each) for key, each in edits.items()}  # many rows share long lists of edits
+    moved: dict[tuple[object, ...], Moved] = {}
     found = [
-        (_row(flow, mover, each, removal, times, inserted, texts), removal)
+        (_row(flow, mover, each, removal, times, moved, inserted, texts), removal)
         for mover, each, removal in zip(movers, ends, removals, strict=True)
     ]
     found.sort(key=lambda each: -(each[0].total_bytes or 0))
@@ -194,13 +195,14 @@ def _row(
     ends: Ends,
     removal: Removal | None,
     times: dict[Any, Times],
+    moved: dict[tuple[object, ...], Moved],
     inserted: dict[str, Inserted],
     texts: dict[int, str],
 ) -> Copy:
     row, inner = mover.row, mover.inner
     cause = cause_of(flow, mover, ends)
     executed = times[row.computation]
-    read, written, size, total = moved_by(mover, executed)
+    read, written, size, total = moved_by(mover, executed, moved)
     known = inserted.get(inner.name)
     is_known = known is not None and known.is_exact
     before, after = mover.source_shape, mover.result_shape

@@ -46,11 +46,18 @@ class Moved(NamedTuple):
     """The bytes that the mover reads and writes in one execution of the module."""
 
 
-def moved_by(mover: Mover, times: Times) -> Moved:
-    """The bytes that a mover moves, if it is executed as often as `times` says."""
-    read, written = bytes_read(mover), bytes_written(mover)
-    size = None if read is None or written is None else min(read + written, INT64_MAX)
-    return Moved(read, written, size, None if size is None else min(size * times.number, INT64_MAX))
+def moved_by(mover: Mover, times: Times, known: dict[tuple[object, ...], Moved]) -> Moved:
+    """The bytes that a mover moves, if it is executed as often as `times` says. `known` keeps what was found for movers
+    of the module, by what they are and what they move, unless a fusion moves it: a model has few that are not alike."""
+    row = mover.row
+    key = (row, times) if mover.is_fusion else (row.kind, times, *[operand.kind for operand in row.operands])
+    found = known.get(key)
+    if found is None:
+        read, written = bytes_read(mover), bytes_written(mover)
+        size = None if read is None or written is None else min(read + written, INT64_MAX)
+        total = None if size is None else min(size * times.number, INT64_MAX)
+        found = known[key] = Moved(read, written, size, total)
+    return found
 
 
 def copied_bytes(module: HloModule) -> Iterator[tuple[HloInstruction, int]]:
@@ -63,15 +70,9 @@ def copied_bytes(module: HloModule) -> Iterator[tuple[HloInstruction, int]]:
     """
     movers = list(movers_of(module))
     times = executions(Flow(module)).times if movers else {}
-    known: dict[tuple[object, ...], int] = {}
+    known: dict[tuple[object, ...], Moved] = {}
     for mover in movers:
-        row = mover.row
-        of = times[row.computation]
-        # By what it is and what it moves, unless a fusion moves it: a model has few that are not alike.
-        key = (row, of) if mover.is_fusion else (row.kind, of, *[operand.kind for operand in row.operands])
-        if key not in known:
-            known[key] = moved_by(mover, of).total or 0
-        yield row, known[key]
+        yield mover.row, moved_by(mover, times[mover.row.computation], known).total or 0
 
 
 class Executions(NamedTuple):
