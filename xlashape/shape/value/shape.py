@@ -69,9 +69,7 @@ def equal_shapes(lhs: Shape, rhs: Shape, same_type: Callable[[Shape, Shape], boo
 
 def same_sizes(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> bool:
     """Whether the sizes of two arrays agree; an unbounded size agrees with any."""
-    return lhs == rhs or (
-        len(lhs) == len(rhs) and all(a == b or UNBOUNDED_SIZE in (a, b) for a, b in zip(lhs, rhs, strict=True))
-    )
+    return len(lhs) == len(rhs) and all(a == b or UNBOUNDED_SIZE in (a, b) for a, b in zip(lhs, rhs, strict=True))
 
 
 def part_of(shape: Shape, index: Iterable[int]) -> Shape | None:
@@ -87,8 +85,6 @@ def compatible_shapes(lhs: Shape, rhs: Shape, same_type: Callable[[Shape, Shape]
     """Whether kinds, sizes and, by `same_type`, the element types of arrays agree. Layouts and dynamic flags are not
     compared.
     """
-    if lhs is rhs:
-        return True
     if lhs.is_array and rhs.is_array:
         return same_type(lhs, rhs) and same_sizes(lhs.dimensions, rhs.dimensions)
     return same_kind_and_length(lhs, rhs) and all(
