@@ -263,7 +263,7 @@ class _Pair:
         self._by_key(lambda i: _kin(a, i), lambda j: _kin(b, j), several=True)
 
     def _is_open(self) -> bool:
-        return -1 in self.of_a and -1 in self.of_b
+        return all(self.free())
 
     def _by_key(
         self,
@@ -307,9 +307,8 @@ class _Pair:
         have no neighbours left to match."""
         a, of_a = self.a, self.of_a
         beside: set[int] = set()
-        for i, j in enumerate(of_a):
-            if j < 0:
-                beside.update(a.operands(i), [user for user, _ in a.users(i)])
+        for i in self.free()[0]:
+            beside.update(a.operands(i), [user for user, _ in a.users(i)])
         return [(i, of_a[i]) for i in sorted(beside) if of_a[i] >= 0]
 
     def _spread(self) -> None:
