@@ -1,5 +1,5 @@
-"""Pallas kernels of this JAX with blocks of several sizes: what `reads` promises of larger blocks is what the kernel
-with these blocks moves. Kernels are made for a TPU without one."""
+"""Pallas kernels of this JAX: what `reads` promises of larger blocks is what the kernel with these blocks moves, and
+what `cost` counts is what the kernel's loops and branches run. Kernels are made for a TPU without one."""
 
 from itertools import product
 
@@ -65,3 +65,50 @@ def test_half_as_many_steps_move_what_was_promised(blocks: tuple[int, int, int])
         after = {each.operand: each for each in xs.reads(product_of(*larger), target="tpu")}[number]
         assert row.most_bytes * (1 - mend.part) == after.most_bytes
         assert f"{kernel.operands[number].name} {after.times:.4g} times instead of {row.times:.4g}" in row.mend
+
+
+def kernel_cost(kernel, grid, shape=(256, 256)):
+    """The row of a kernel from an array of float32 to another one of the same shape, both in blocks of 128 x 128."""
+    spec = pallas.BlockSpec((128, 128), lambda i, j: (i, j))
+    out = jax.ShapeDtypeStruct(shape, jax.numpy.float32)
+    call = pallas.pallas_call(kernel, grid=grid, in_specs=[spec], out_specs=spec, out_shape=out)
+    text = jax.jit(call).trace(out).lower(lowering_platforms=("tpu",)).as_text(dialect="hlo")
+    return next(row for row in xs.cost(text, target="tpu-v5e") if row.opcode == "custom-call")
+
+
+@pytest.mark.parametrize("blocks", [(128, 128, 128), (256, 128, 384), (1024, 512, 768)])
+def test_a_product_counts_what_it_multiplies_and_adds(blocks: tuple[int, int, int]) -> None:
+    (row,) = [row for row in xs.cost(product_of(*blocks), target="tpu-v5e") if row.opcode == "custom-call"]
+    m, n, k = SIZES
+    assert row.flops == 2 * m * n * k + m * n * (k // blocks[2])
+    compute = row.flops / 197e12
+    assert row.least_time == pytest.approx(max(compute, row.padded_bytes / 819e9), rel=0.05)
+
+
+def test_a_branch_counts_in_the_steps_in_which_it_runs() -> None:
+    def kernel(x, out):
+        @pallas.when(pallas.program_id(0) >= pallas.program_id(1))
+        def _():
+            out[...] = jax.numpy.exp(x[...]) * 2.0
+
+    row = kernel_cost(kernel, (4, 4), (512, 512))
+    block = 128 * 128
+    assert (row.flops, row.transcendentals) == (10 * block, 10 * block)
+
+
+def test_a_loop_counts_as_often_as_the_number_of_the_step_says() -> None:
+    def kernel(x, out):
+        out[...] = jax.lax.fori_loop(0, 2 * pallas.program_id(0) + 1, lambda _, y: y * 3.0, x[...])
+
+    assert kernel_cost(kernel, (3, 2), (384, 256)).flops == 2 * (1 + 3 + 5) * 128 * 128
+
+
+def test_what_depends_on_data_is_not_known() -> None:
+    def kernel(x, out):
+        @pallas.when(x[0, 0] > 0)
+        def _():
+            out[...] = x[...] * 2.0
+
+    row = kernel_cost(kernel, (2, 2))
+    assert (row.flops, row.bound) == (None, None)
+    assert row.least_time  # that of its bytes

@@ -3,9 +3,10 @@ each instruction, and the least time that it takes on a chip.
 
 xla_traffic  bytes as XLA's HloCostAnalysis counts them
 arithmetic   FLOPs and transcendentals of an instruction
-custom_calls those of custom calls: what is stated, and models that users extend
 mlir_bytecode the operations, attributes and types of a Pallas kernel
 kernel_blocks the arrays that a Pallas kernel holds in VMEM, and how often it moves them
+kernel_flops what a Pallas kernel calculates
+custom_calls FLOPs of custom calls: what is stated or counted, and models that users extend
 traffic      bytes read and written, each once, with padding and by memory space
 targets      chips: peaks and bandwidths as published
 links        the links between devices as published, and the least time of a collective on them

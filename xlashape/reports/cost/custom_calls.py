@@ -22,6 +22,7 @@ from typing import Any, Final, TypeAlias, cast
 from xlashape.base.math import product
 from xlashape.hlo import HloInstruction
 from xlashape.reports.cost.arithmetic import NOTHING, UNKNOWN, Arithmetic, convolution_flops, dot_flops, elements
+from xlashape.reports.cost.kernel_flops import kernel_arithmetic
 from xlashape.reports.cost.xla_traffic import WITHOUT_DATA
 from xlashape.shape import Shape
 
@@ -86,6 +87,8 @@ def _custom_call(instruction: HloInstruction) -> Arithmetic:
     stated = _stated(config) if model is None else model(instruction) or UNKNOWN
     if stated is not None:
         return stated
+    if target == "tpu_custom_call":
+        return kernel_arithmetic(instruction) or UNKNOWN
     results = [leaf for leaf in instruction.shape.leaves() if leaf.is_array]
     operands = [operand.shape for operand in instruction.operands]
     if len(operands) < 2 or not results:

@@ -29,7 +29,6 @@ _MOST_STEPS: Final = 1 << 21
 """Of a grid whose steps are looked at one by one; larger ones take longer than the rest of the report."""
 _COPIED: Final = ("vmem", "smem")
 """The memories into which blocks are copied before a kernel uses them. It copies itself from others."""
-_PREFIXES: Final = ("stable_mosaic.", "arith.")
 
 
 class KernelBlocks(NamedTuple):
@@ -74,13 +73,32 @@ def kernel_blocks(call: HloInstruction) -> KernelBlocks | None:
     return call.kind.fact(("kernel_blocks", operands), lambda kind: (_read(call, operands),))[0]
 
 
+def bytecode_of(call: HloInstruction) -> Bytecode:
+    """The code of a kernel. Raises LookupError, TypeError or ValueError where the call does not have it."""
+    body = json.loads(call.kind.message.backend_config)["custom_call_config"]["body"]
+    check("bytes of a kernel", len(body), _MOST_BYTES)
+    spend(len(body) >> 4)
+    return Bytecode(base64.b64decode(body))
+
+
+def grid_of(code: Bytecode, kernel: MlirOperation) -> list[int]:
+    """The steps of a kernel along each dimension of its grid; ValueError where they are known at run time only, and for
+    more than 2²¹ along a dimension."""
+    grid = code.attributes(kernel).get("iteration_bounds", [])
+    if not is_static(grid):
+        raise ValueError("a grid of a size that is not known")
+    return grid
+
+
+def is_static(grid: list[int]) -> bool:
+    """Whether the size of a grid is known, and not too large; one that is known at run time only is negative."""
+    return all(0 < size <= _MOST_STEPS for size in grid)
+
+
 def _read(call: HloInstruction, operands: tuple[Shape, ...]) -> KernelBlocks | None:
     arrays = [*operands, *[leaf for leaf in call.shape.leaves() if leaf.is_array]]
     try:
-        body = json.loads(call.kind.message.backend_config)["custom_call_config"]["body"]
-        check("bytes of a kernel", len(body), _MOST_BYTES)
-        spend(len(body) >> 4)
-        code = Bytecode(base64.b64decode(body))
+        code = bytecode_of(call)
         held = code.kernel_arrays()
         grid, moved = _moved(code, arrays, [space for _, space in held[: len(arrays)]])
         blocks = [(shape, each) for (shape, space), each in zip(held, moved, strict=False) if space == "vmem"]
@@ -103,17 +121,17 @@ def _moved(code: Bytecode, arrays: list[Shape], spaces: list[str]) -> tuple[tupl
         functions[said["sym_name"]] = operation
         kernel = said if "scalar_prefetch" in said else kernel
     grid, windows = kernel.get("iteration_bounds", []), kernel.get("window_params", [])
-    is_static = all(0 < size <= _MOST_STEPS for size in grid)  # a size that is known at run time only is negative
+    is_known = is_static(grid)
     moved = [
-        _Moved(product(shape.dimensions), is_static and space in _COPIED, not is_static)
+        _Moved(product(shape.dimensions), is_known and space in _COPIED, not is_known)
         for shape, space in zip(arrays, spaces, strict=True)
     ]
     # Operands that only index maps read have no window.
     for number, window in enumerate(windows, len(arrays) - len(windows)):
-        if is_static and window and moved[number].elements:
+        if is_known and window and moved[number].elements:
             indices = _indices(code, functions[window["transform_indices"]], grid)
             moved[number] = _window(moved[number], arrays[number].dimensions, window, indices, grid)
-    return tuple(grid) if is_static else (), moved
+    return tuple(grid) if is_known else (), moved
 
 
 def _window(
@@ -150,18 +168,21 @@ def _indices(code: Bytecode, function: MlirOperation, grid: list[int]) -> list[A
     (block,) = function.blocks
     values: dict[int, Any] = dict(zip(block.arguments, np.ogrid[tuple([slice(size) for size in grid])], strict=False))
     for operation in block.operations:
-        name = operation.name
-        for prefix in _PREFIXES:
-            name = name.removeprefix(prefix)
         operands = [values.get(each) for each in operation.operands]
-        if name == "func.return":
+        if plain_name(operation) == "func.return":
             return operands
-        values |= dict.fromkeys(operation.results, _value(name, operands, code.attributes(operation)))
+        values |= dict.fromkeys(operation.results, value_of(code, operation, operands))
     raise ValueError("a function without end")
 
 
-def _value(name: str, operands: list[Any], attributes: dict[str, Any]) -> Any:
+def plain_name(operation: MlirOperation) -> str:
+    """The name of an operation without the prefix that a kernel which is kept gives to all of them."""
+    return operation.name.removeprefix("stable_mosaic.")
+
+
+def value_of(code: Bytecode, operation: MlirOperation, operands: list[Any]) -> Any:
     """The value of an operation on integers; None for other operations and of values that are not known."""
+    name, attributes = plain_name(operation).removeprefix("arith."), code.attributes(operation)
     if name == "constant":
         number = attributes["value"]
         return np.int64(number) if isinstance(number, int) else None

@@ -27,7 +27,7 @@ from xlashape.shape import Shape
 
 _MAGIC: Final = b"ML\xefR"
 _ARRAY, _DICTIONARY, _STRING, _SYMBOL, _NUMBER, _NUMBERS = 0, 1, 2, 4, 8, 17  # codes of attributes
-_INTEGER, _INDEX, _FUNCTION, _MEMORY = 0, 1, 2, 11  # codes of types
+_INTEGER, _INDEX, _FUNCTION, _MEMORY, _VECTOR = 0, 1, 2, 11, 19  # codes of types
 _FLOATS: Final = {3: "bf16", 4: "f16", 5: "f32", 6: "f64"}
 _INTEGERS: Final = {1: "pred", 4: "s4", 8: "s8", 16: "s16", 32: "s32", 64: "s64"}
 _SPACE: Final = re.compile(rb"#tpu\.memory_space<(\w{1,40})>")
@@ -35,13 +35,15 @@ _MOST_ENTRIES: Final = 1 << 20
 
 
 class MlirOperation(NamedTuple):
-    """An operation; values are numbers, `attributes` is the number of a dictionary."""
+    """An operation; values are numbers, `attributes` is the number of a dictionary, `types` those of the results'
+    types."""
 
     name: str
     attributes: int | None
     results: range
     operands: list[int]
     blocks: list[MlirBlock]
+    types: list[int]
 
 
 class MlirBlock(NamedTuple):
@@ -160,6 +162,12 @@ class Bytecode:
             return None
         return Shape(element, sizes), space[1].decode() if space is not None else ""
 
+    def vector(self, number: int) -> list[int] | None:
+        """The sizes of the dimensions of a vector's type; None for another type."""
+        is_coded, data = self._type(number)
+        reader = _Reader(data)
+        return [reader.signed() for _ in range(reader.count())] if is_coded and reader.number() == _VECTOR else None
+
     def _element(self, number: int) -> str:
         is_coded, data = self._type(number)
         if not is_coded:
@@ -244,12 +252,13 @@ class Bytecode:
             name, mask = names[reader.number()], reader.byte()
             reader.number()
             attributes = reader.number() if mask & 1 else None
-            results = range(after, after := after + len(reader.numbers() if mask & 2 else ()))
+            types = reader.numbers() if mask & 2 else []
+            results = range(after, after := after + len(types))
             operands = reader.numbers() if mask & 4 else []
             if mask & 8:
                 reader.numbers()
             regions = reader.number() if mask & 16 else 0
             inside = 0 if regions & 1 else visible
             blocks = [block for _ in range(regions >> 1) for block in self._region(names, inside)]
-            block.operations.append(MlirOperation(name, attributes, results, operands, blocks))
+            block.operations.append(MlirOperation(name, attributes, results, operands, blocks, types))
         return block

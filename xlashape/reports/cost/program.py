@@ -29,7 +29,7 @@ from xlashape.hlo.ops.calls import Arguments
 from xlashape.hlo.ops.operation import Operation, ResultSource
 from xlashape.indexing.walk.repeated.trip_count import trip_count
 from xlashape.limits import spend
-from xlashape.reports.cost.arithmetic import NOTHING, Arithmetic, arithmetic_of
+from xlashape.reports.cost.arithmetic import NOTHING, Arithmetic, arithmetic_of, elements
 from xlashape.reports.cost.custom_calls import custom_call
 from xlashape.reports.cost.kernel_blocks import kernel_blocks
 from xlashape.reports.cost.links import link_seconds
@@ -538,8 +538,11 @@ class _Walk:
         if row.fuses_called_computation and called:
             return self._fused_seconds(called[0])
         is_matrix = row.uses_matrix_units or (row.opcode == Opcode.CUSTOM_CALL and arithmetic.flops > 0)
-        arrays = [each for each in instruction.operands[:1] if each.shape.is_array] if is_matrix else []
-        shape = arrays[0].shape if arrays else next(iter(instruction.shape.leaves()), instruction.shape)
+        arrays = [each.shape for each in instruction.operands if each.shape.is_array] if is_matrix else []
+        if row.opcode != Opcode.CUSTOM_CALL:
+            arrays = arrays[:1]
+        # The first operands of a kernel may be a few numbers.
+        shape = max(arrays, key=elements, default=None) or next(iter(instruction.shape.leaves()), instruction.shape)
         kind = shape.element_type if shape.is_array else PrimitiveType.F32
         seconds = arithmetic.flops / (self._roof.peak(kind, is_matrix=is_matrix) or 1.0)
         return (seconds, 0.0) if is_matrix else (0.0, seconds)

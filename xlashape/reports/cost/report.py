@@ -452,8 +452,8 @@ def _values(
     moved = once.xla_bytes if as_xla else traffic.bytes_read + traffic.bytes_written
     flops = arithmetic.flops if arithmetic.is_complete else None
     bound = None
-    if once.seconds:
-        bound = "compute" if (once.compute_seconds or 0.0) >= once.seconds else "memory"
+    if once.seconds and once.compute_seconds is not None:
+        bound = "compute" if once.compute_seconds >= once.seconds else "memory"
     if once.is_collective:
         bound = "communication"
     held = kernel_blocks(instruction)

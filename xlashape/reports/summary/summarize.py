@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from xlashape.base.math import counted
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.reports.collectives import collectives
 from xlashape.reports.copies import copies
@@ -49,7 +50,9 @@ def summary(
         if profile is not None:
             found += findings.of_profile(profile_of(profile, modules=module, target=target), module.name, layer)
         early = () if is_optimized else early_notes(module)
-        notes = (*module.notes, *early, *loop_notes(moved.program.unknown_loops))
+        count = moved.unknown_instructions
+        unknown = (f"The FLOPs of {counted(count, 'instruction')} are not known; they count 0.",) if count else ()
+        notes = (*module.notes, *early, *loop_notes(moved.program.unknown_loops), *unknown)
         totals = {
             "module": module.name,
             "instructions": sum([len(each.instructions) for each in module.computations]),
