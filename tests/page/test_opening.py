@@ -23,8 +23,7 @@ from optional import shared
 
 import xlashape as xs
 from xlashape.errors import DecodeError, NotFoundError, ParseError
-from xlashape.page import PageFile
-from xlashape_server.commands.page_file import subject_of
+from xlashape.page import PageFile, subject_of
 
 MODULE = Path(__file__).resolve().parents[1] / "vectors" / "hlo" / "attention.after.hlo"
 PROFILE = Path(__file__).resolve().parents[1] / "vectors" / "profiles" / "conv_grad.trace.json.gz"

@@ -46,9 +46,10 @@ def open_page(files: tuple[str, ...], browser: bool, port: int) -> None:
     page contains a random token, without which the server does not answer. A report or a profile that is too long for
     an address is shown as `xlashape report` writes it. The command needs the extra web.
     """
+    from xlashape.page import PageSubject, subject_of
     from xlashape_client import Client
     from xlashape_server import Config, Server
-    from xlashape_server.commands.page_file import PageSubject, page_file, page_folder, subject_of  # start-up time
+    from xlashape_server.commands.page_file import page_file, page_folder  # start-up time
 
     require("server", "the page")
     require("web", "the page")

@@ -9,44 +9,31 @@ The answers are those of the service's handlers in this process (`Local`), asked
 
 from __future__ import annotations
 
-import base64
 import gzip
-import hashlib
-import html
 import itertools
-import os
-import re
 import struct
 import time
-import zlib
 from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple, cast
-from urllib.parse import urlencode
+from typing import Any, Final
 
 from xlashape.base.vocabulary import Vocabulary
 from xlashape.errors import (
     FieldPath,
     NotFoundError,
-    ParseError,
     UnavailableError,
     XlashapeError,
 )
-from xlashape.hlo import HloComputation, HloInstruction, HloModule
-from xlashape.hlo.files.convert import decompressed
+from xlashape.hlo import HloModule
 from xlashape.limits import INT64_MAX
-from xlashape.page import PageFile
+from xlashape.page import PageFile, PageSubject, subject_of
 from xlashape.proto import v1
-from xlashape.recognition import recognize
-from xlashape.reports.profile.sources import PLANES, files_of
 from xlashape.reports.report import report_of, rpc_of
-from xlashape.shape import Layout, Shape
 from xlashape.symbolic import IndexingMap
 from xlashape_client.faces import finished
 from xlashape_client.methods import ServiceMethods
-from xlashape_client.results import Module
 from xlashape_server.config import Config
 from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
@@ -74,114 +61,7 @@ def page_file(x: Any, *, note: Callable[[str], None] = lambda _: None) -> PageFi
     subject = subject_of(x, local.upload_module)
     recorder = _Recorder(local, note)
     recorder.record(subject)
-    return PageFile(_assembled(folder, recorder.packed(), subject), subject.title)
-
-
-class PageSubject(NamedTuple):
-    """What the page is about."""
-
-    title: str
-    kind: str
-    """`shape`, `map`, `module`, `report` or `profile`."""
-    state: dict[str, str]
-    """The names and values of the fragment (the part behind `#`) of the page's address that shows the subject."""
-    data: bytes = b""
-    """The content of a report or a profile, which no server keeps."""
-
-    @property
-    def fragment(self) -> str:
-        """The state as the text of the fragment."""
-        return urlencode({name: value for name, value in self.state.items() if value})
-
-    @property
-    def is_in_link(self) -> bool:
-        """Whether the address alone shows the subject on a page with a server. A report or a profile, which no server
-        keeps, must be in the address, and may be too long for it."""
-        return not self.data or bool(self.state["x"])
-
-
-def subject_of(x: Any, upload: Callable[[HloModule | bytes], Module]) -> PageSubject:
-    """The subject that the page shows for `x`. A module is given to `upload`, which keeps it under a name. If `x` is
-    nothing that the page can show, raises the error of the kind that `x` resembles most."""
-    if isinstance(x, os.PathLike) or (isinstance(x, str) and (_is_file(x) or _is_path(x))):
-        path = os.fspath(cast("str | os.PathLike[str]", x))
-        x = _content_of(path)
-        if isinstance(x, bytes):
-            try:
-                return _of_content(x, upload)
-            except ParseError as error:
-                error.name = error.name or path
-                raise
-    if isinstance(x, str):
-        x = x.encode(errors="replace")
-    if isinstance(x, (bytes, bytearray)):
-        return _of_content(bytes(x), upload)
-    if isinstance(x, IndexingMap):
-        return _of_map(str(x))
-    if isinstance(x, Layout):
-        return _of_content(str(x).encode(), upload)
-    if isinstance(x, HloInstruction):
-        found = _of_module(HloModule.of(x.computation.module), upload)
-        state = {**found.state, "v": "element", "c": x.computation.name, "i": x.name}
-        return found._replace(title=f"{x.name} in {found.title}", state=state)
-    if isinstance(x, HloComputation):
-        found = _of_module(HloModule.of(x.module), upload)
-        return found._replace(title=f"{x.name} in {found.title}", state={**found.state, "v": "graph", "c": x.name})
-    if isinstance(x, HloModule):
-        return _of_module(x, upload)
-    try:
-        return _of_shape(str(x if isinstance(x, Shape) else Shape.of(x)))
-    except XlashapeError:
-        return _of_module(HloModule.of(x), upload)
-
-
-def _of_shape(text: str) -> PageSubject:
-    return PageSubject(text, "shape", {"v": "shape", "s": text})
-
-
-def _of_map(text: str) -> PageSubject:
-    return PageSubject(text, "map", {"v": "map", "p": text})
-
-
-def _of_module(module: HloModule | bytes, upload: Callable[[HloModule | bytes], Module]) -> PageSubject:
-    kept = upload(module)
-    return PageSubject(kept.module_name, "module", {"v": "summary", "m": kept.name.removeprefix("modules/")})
-
-
-def _of_content(data: bytes, upload: Callable[[HloModule | bytes], Module]) -> PageSubject:
-    """The subject of the content of a file."""
-    data = decompressed(data)
-    found = recognize(data)
-    if found.kind in ("shape", "layout"):
-        return _of_shape(found.text)
-    if found.kind == "map":
-        return _of_map(found.text)
-    if found.kind in ("module", "instruction"):
-        module = _of_module(found.text.encode() if found.text else data, upload)
-        return (
-            module._replace(state={**module.state, "v": "element", "i": found.instruction})
-            if found.instruction
-            else module
-        )
-    state = {
-        "v": "profile" if found.kind == "profile" else "why",
-        "r": hashlib.sha256(data).hexdigest()[:16],
-        "x": _deflated(data),
-    }
-    return PageSubject(found.summary, found.kind, state, data)
-
-
-def _content_of(path: str) -> bytes | HloModule:
-    """The content of a file; of a directory, that of the profile in it. Serialized profiles of several hosts, joined,
-    are one."""
-    try:
-        found = files_of(path) if Path(path).is_dir() else [Path(path)]
-        parts = [decompressed(each.read_bytes()) if len(found) > 1 else each.read_bytes() for each in found]
-        return b"".join(parts if found[0].name.endswith(PLANES) else parts[:1])
-    except FileNotFoundError:  # FILE#MODULE; or a mistake, of which this says what file was perhaps meant
-        return HloModule.load(path)
-    except OSError as error:
-        raise NotFoundError(f"cannot read {path!r}: {error.strerror}", kind="file", name=path) from None
+    return PageFile.of(subject, recorder.packed(), folder)
 
 
 class _Recorder:
@@ -325,61 +205,12 @@ def _result(graph: Any) -> list[tuple[str, str, int]]:
     return [(graph.computation_names[graph.computations[root]], graph.names[root], 0)]
 
 
-def _is_path(text: str) -> bool:
-    """Whether text that names no existing file was probably meant as a path: it has a dot or slash, and none of the
-    characters of a shape, a map or HLO."""
-    return ("." in text or "/" in text) and not any(mark in text for mark in "[({=>\n ")
-
-
-def _is_file(text: str) -> bool:
-    try:
-        return "\n" not in text and bool(text) and Path(text.split("#", 1)[0]).is_file()
-    except (OSError, ValueError):
-        return False
-
-
-def _deflated(data: bytes) -> str:
-    """The data, deflated and in base64, as the address of the page has it; empty if that would be too long."""
-    packer = zlib.compressobj(9, wbits=-15)
-    text = base64.urlsafe_b64encode(packer.compress(data) + packer.flush()).decode().rstrip("=")
-    return text if len(text) <= 30_000 else ""
-
-
-def _assembled(folder: Path, records: bytes, subject: PageSubject) -> str:
-    script = re.sub(r"</(script)", r"<\\/\1", (folder / "page.js").read_text(encoding="utf-8"), flags=re.IGNORECASE)
-    style = (folder / "page.css").read_text(encoding="utf-8")
-    policy = (
-        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}' 'unsafe-inline'; "
-        "img-src blob: data:; worker-src blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    # Without the content of the subject: the recorded answers replace it.
-    fragment = subject._replace(state={**subject.state, "x": ""}).fragment
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta '
-        f'http-equiv="Content-Security-Policy" content="{policy}">\n'
-        f"<title>{html.escape(subject.title[:200])} – xlashape</title>\n"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="color-scheme" '
-        'content="light dark">\n'
-        f'<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n'
-        "<noscript>This page needs JavaScript.</noscript>\n"
-        '<script type="application/octet-stream" id="xlashape-recorded" '
-        f'data-state="#{html.escape(fragment, quote=True)}">'
-        f"{base64.b64encode(records).decode()}</script>\n"
-        f'<script type="module">{script}</script>\n</body>\n</html>\n'
-    )
-
-
 def page_folder() -> Path:
     """The files of the page. UnavailableError in a checkout in which they are not built."""
     folder = Path(str(files("xlashape_server"))) / "page"
     if not (folder / "page.js").is_file():
         raise UnavailableError("this installation has no page: its files are built by `npm run build` in server/page")
     return folder
-
-
-def _digest(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 _YEAR_SECONDS = 365 * 86_400.0
