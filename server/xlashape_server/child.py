@@ -1,42 +1,35 @@
 """Compute children: processes that answer calls about modules, one at a time each, and that can be killed; and the
-zygote of a front, from which they are forked; and the `Channel` between a front and a child.
+zygote of a front, from which they are forked.
 
 A front starts the zygote (`main`) with the descriptor of a socket. The zygote has imported what calls need, has one
 thread and no grpc, so a fork takes 3 to 10 ms and 8 MB where a new process would take 300 ms and 37 MB. For each
-message on its socket, which brings the descriptors of a `Channel`, it forks a child. Zygote and children end when the
-front has gone. They leave SIGTERM to the front, whose calls in progress need them.
+socket that it gets over its own, it forks a child. Zygote and children end when the front has gone. They leave SIGTERM
+to the front, whose calls in progress need them.
 
-A channel is a pair of sockets, and memory that both processes share:
+A front and a child talk over a pair of sockets, by the connections of `multiprocessing`:
 
-    frame     kind, whether the payload is in the shared memory, number, seconds, size of the payload; then the payload
-    memory    a page, which says whether the call is cancelled; then the payload of a long frame
-
-A child has one call at a time, so one place for a payload serves both directions. A frame of 500 bytes takes 9 µs by a
-socket that keeps the bounds of messages (SOCK_SEQPACKET), and one of 8 MB 0.5 ms by the memory; pipes take 1.5 to 20.
-Where a system lacks such sockets the frames go over a stream, and where it lacks anonymous files the memory is a
-temporary file.
+    from the child    its process id, when it waits for calls
+    from the front    the `Ask`, and the request as bytes; perhaps the descriptor of a file; None if the caller has gone
+    from the child    the `Outcome`, and the answer as bytes
 """
 
 from __future__ import annotations
 
-import array
-import contextlib
 import ctypes
 import gc
-import json
-import mmap
 import os
 import resource
+import select
 import signal
-import socket
 import struct
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from enum import IntEnum
+from enum import Enum
 from functools import partial
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -53,145 +46,28 @@ from xlashape_server.modules import Modules
 from xlashape_server.process import configure
 from xlashape_server.store import Store
 
-_HEADER = struct.Struct("<B?HdQ")
-_INLINE = 64 << 10  # bytes of a payload that goes over the socket
-_PAGE = mmap.PAGESIZE
-_DESCRIPTOR = array.array("i").itemsize
-_CANCELLED, _CURRENT = b"\1", b"\0"
 _SIZE = struct.Struct("<I")
 
 
-class ChannelKind(IntEnum):
-    """What a frame says."""
+class Ask(NamedTuple):
+    """What comes before a request: the number of the RPC, how long the call may take, and whether the messages of the
+    request are in a file, whose descriptor follows.
+    """
 
-    ASK = 1
-    """A request to the RPC of this number, which may take so many seconds."""
-    READY = 2
-    """The child waits for calls; the number of its process is the payload."""
-    DONE = 3
-    """The answer."""
-    ERROR = 4
-    """The call ends with the google.rpc.Status in the payload."""
-    MEMORY = 5
-    """The memory of the child does not suffice."""
-    FAILED = 6
-    """A defect: the payload is the trace."""
-
-
-class ChannelFrame(NamedTuple):
-    """A received frame. `file` is a descriptor that came with it, which the receiver closes; -1 for none."""
-
-    kind: ChannelKind
     number: int
     seconds: float
-    payload: bytes
-    file: int = -1
+    has_file: bool
 
 
-class Channel:
-    """One end of a channel. It belongs to one thread at a time, but for `cancel`."""
-
-    def __init__(self, connection: socket.socket, memory: mmap.mmap) -> None:
-        self._connection = connection
-        self._memory = memory
-        self._is_stream = connection.type == socket.SOCK_STREAM
-        self.most = len(memory) - _PAGE
-        """The most bytes of a payload."""
-
-    def send(
-        self, kind: ChannelKind, payload: bytes = b"", number: int = 0, seconds: float = 0.0, file: int = -1
-    ) -> None:
-        """Sends a frame. No other may be sent before the other end has answered: both ends share the memory.
-        ConnectionError if the other end has gone, IndexError if the payload is too long.
-        """
-        size = len(payload)
-        is_shared = size > _INLINE
-        if is_shared:
-            self._memory[_PAGE : _PAGE + size] = payload
-        header = _HEADER.pack(kind, is_shared, number, seconds, size)
-        attached = [] if file < 0 else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [file]))]
-        self._connection.settimeout(None)
-        self._connection.sendmsg([header] if is_shared else [header, payload], attached)
-
-    def receive(self, seconds: float | None = None) -> ChannelFrame:
-        """The next frame. EOFError if the other end has gone, TimeoutError after so many seconds."""
-        self._connection.settimeout(seconds)
-        most = _HEADER.size if self._is_stream else _HEADER.size + _INLINE
-        try:
-            data, attached, _, _ = self._connection.recvmsg(most, socket.CMSG_SPACE(_DESCRIPTOR))
-        except ConnectionError:
-            raise EOFError from None
-        if self._is_stream:
-            data = data + self._exactly(_HEADER.size - len(data)) if data else data
-        if not data:
-            raise EOFError
-        kind, is_shared, number, frame_seconds, size = _HEADER.unpack_from(data)
-        file = array.array("i", attached[0][2])[0] if attached else -1
-        if is_shared:
-            payload = self._memory[_PAGE : _PAGE + size]
-        elif self._is_stream:
-            payload = self._exactly(size)
-        else:
-            payload = data[_HEADER.size :]
-        return ChannelFrame(ChannelKind(kind), number, frame_seconds, payload, file)
-
-    def _exactly(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            part = self._connection.recv(size - len(data))
-            if not part:
-                raise EOFError
-            data += part
-        return bytes(data)
-
-    def begin(self) -> None:
-        """Begins a call, which is not cancelled."""
-        self._memory[:1] = _CURRENT
-
-    def cancel(self) -> None:
-        """Has `is_cancelled` be true at the other end until the next call begins."""
-        self._memory[:1] = _CANCELLED
-
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether the call that is under way was cancelled."""
-        return self._memory[:1] == _CANCELLED
-
-    def close(self) -> None:
-        """Closes this end."""
-        self._connection.close()
-        self._memory.close()
-
-
-def socket_pair() -> tuple[socket.socket, socket.socket]:
-    """A pair of sockets that keeps the bounds of messages, if the system has them; else of streams."""
-    if hasattr(socket, "SOCK_SEQPACKET"):
-        try:
-            return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        except OSError:
-            pass
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-
-
-def shared_file(most: int) -> int:
-    """The descriptor of a file without a name, for memory with a payload of `most` bytes. It takes memory as it is
-    written.
+class Outcome(Enum):
+    """How a call has ended. The payload that follows is the answer, the google.rpc.Status of an error of the library,
+    nothing where the memory of the child does not suffice, or the trace of a defect.
     """
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("xlashape")
-    else:
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
-    os.ftruncate(descriptor, _PAGE + most)
-    return descriptor
 
-
-def mapped(descriptor: int) -> mmap.mmap:
-    """The memory of a shared file, whose descriptor this closes."""
-    try:
-        return mmap.mmap(descriptor, 0)
-    finally:
-        os.close(descriptor)
+    ANSWER = 0
+    ERROR = 1
+    MEMORY = 2
+    DEFECT = 3
 
 
 # -- streams of requests: a front takes the messages of a slow caller into a file, and a child reads them when all are
@@ -225,27 +101,25 @@ Handler = Callable[[Any, float], Any]
 
 def main() -> None:
     """Runs the zygote until its front has gone."""
-    control = socket.socket(fileno=int(sys.argv[1]))
-    start = json.loads(control.recv(1 << 16))
-    config = Config.from_json(json.dumps(start["config"]))
+    control = Connection(int(sys.argv[1]))
+    config, facts = control.recv()
     # Children log faults alone, which all levels show.
-    configure("error", **start["facts"])
+    configure("error", **facts)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, signal.SIG_IGN)  # ended children need no farewell
     _warm(config)
     gc.collect()
     gc.freeze()
-    with contextlib.suppress(ConnectionError):  # the front has gone
-        control.send(b"ready")
-    while True:
-        data, descriptors, _, _ = socket.recv_fds(control, 16, 2)
-        if not data:
-            os._exit(0)
-        if os.fork() == 0:
-            control.close()
-            _run(Channel(socket.socket(fileno=descriptors[0]), mapped(descriptors[1])), config)
-        for descriptor in descriptors:
+    try:
+        control.send("ready")
+        while True:
+            descriptor = recv_handle(control)
+            if os.fork() == 0:
+                control.close()
+                _run(Connection(descriptor), config)
             os.close(descriptor)
+    except (EOFError, ConnectionError):
+        os._exit(0)
 
 
 def _warm(config: Config) -> None:
@@ -265,10 +139,10 @@ def _warm(config: Config) -> None:
     caches.clear()
 
 
-def _run(channel: Channel, config: Config) -> None:
+def _run(front: Connection, config: Config) -> None:
     """Runs a child until its front has gone, and ends the process."""
     try:
-        _serve(channel, config)
+        _serve(front, config)
     except (EOFError, ConnectionError):
         os._exit(0)
     except BaseException:
@@ -276,7 +150,7 @@ def _run(channel: Channel, config: Config) -> None:
     os._exit(1)
 
 
-def _serve(channel: Channel, config: Config) -> None:
+def _serve(front: Connection, config: Config) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     os.nice(_NICE)
@@ -286,21 +160,28 @@ def _serve(channel: Channel, config: Config) -> None:
     answered = rpcs(config, modules)
     handlers: list[Handler] = [rpc.handler for rpc in answered]
     handlers += [partial(_in_json, rpc) for rpc in answered]
+    sent = select.poll()
+    sent.register(front, select.POLLIN)
 
     def check() -> None:
-        if channel.is_cancelled:
+        if sent.poll(0):
             raise DeadlineExceededError("the caller has gone")
 
     set_checkpoint(check)
-    channel.send(ChannelKind.READY, b"%d" % os.getpid())
+    front.send(os.getpid())
     while True:
-        frame = channel.receive()
-        signal.setitimer(signal.ITIMER_REAL, frame.seconds + _MARGIN_SECONDS)
-        kind, answer = _outcome(channel, frame, handlers[frame.number])
+        ask: Ask | None = front.recv()
+        if ask is None:
+            continue  # the caller went away when its call had ended
+        request = front.recv_bytes()
+        signal.setitimer(signal.ITIMER_REAL, ask.seconds + _MARGIN_SECONDS)
+        messages = messages_of(recv_handle(front)) if ask.has_file else request
+        outcome, answer = _outcome(partial(handlers[ask.number], messages), ask.seconds, config.max_body_bytes)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        channel.send(kind, answer)
-        del frame, answer
-        if kind is ChannelKind.MEMORY or _used_bytes() > _FULL * most:
+        front.send(outcome)
+        front.send_bytes(answer)
+        del request, messages, answer
+        if outcome is Outcome.MEMORY or _used_bytes() > _FULL * most:
             modules.forget()
             caches.clear()
             gc.collect()
@@ -312,22 +193,20 @@ def _in_json(rpc: Rpc, data: bytes, deadline: float) -> bytes:
     return proto_to_json(rpc.handler(json_to_proto(data, request), deadline), response)
 
 
-def _outcome(channel: Channel, frame: ChannelFrame, handler: Handler) -> tuple[ChannelKind, bytes]:
+def _outcome(handler: Callable[[float], bytes], seconds: float, most: int) -> tuple[Outcome, bytes]:
     """How a call ends."""
-    deadline = time.monotonic() + frame.seconds
-    request = frame.payload if frame.file < 0 else messages_of(frame.file)
     try:
-        answer = handler(request, deadline)
-        at_most(channel.most, len(answer), "response_bytes", "the answer would have {} bytes")
-        return ChannelKind.DONE, answer
+        answer = handler(time.monotonic() + seconds)
+        at_most(most, len(answer), "response_bytes", "the answer would have {} bytes")
+        return Outcome.ANSWER, answer
     except MemoryError:
-        return ChannelKind.MEMORY, b""
+        return Outcome.MEMORY, b""
     except XlashapeError as error:
         if isinstance(error, DecodeError) and "alloc failed" in str(error):  # so protobuf says that memory ran out
-            return ChannelKind.MEMORY, b""
-        return ChannelKind.ERROR, status_of(error).SerializeToString()
+            return Outcome.MEMORY, b""
+        return Outcome.ERROR, status_of(error).SerializeToString()
     except Exception:
-        return ChannelKind.FAILED, traceback.format_exc().encode()[-(32 << 10) :]
+        return Outcome.DEFECT, traceback.format_exc().encode()[-(32 << 10) :]
 
 
 def _limited(most: int) -> int:

@@ -15,19 +15,22 @@ import logging
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import send_handle
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from google.rpc import status_pb2
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError, UnavailableError, XlashapeError
-from xlashape_server.child import Channel, ChannelKind, mapped, shared_file, socket_pair
+from xlashape_server.child import Ask, Outcome
 from xlashape_server.config import Config
 from xlashape_server.modules import MOST_MODULES
 from xlashape_server.store import digests_in, faults
@@ -41,6 +44,7 @@ _STARTS = 3  # attempts to start the first child, since processes that start may
 _START_SECONDS = 60.0  # the most seconds for a zygote to import, or a child to be forked
 _LOOK_SECONDS = 0.1  # how often a call looks whether its caller is still there
 _GRACE_SECONDS = 1.0  # how long a child may go on after a deadline or a cancellation before it is killed
+_MESSAGE_SECONDS = 2  # how long a child may stand still in the middle of a message
 _IDLE_SECONDS = 30.0  # how long a child without calls stays, beside the first
 _NAMED = 256  # bytes of an answer in which the name of an uploaded module is looked for
 _REMEMBERED_SECONDS, _MOST_REMEMBERED = 60.0, 1024  # of calls that ended children
@@ -82,22 +86,20 @@ class DefectError(Exception):
 
 
 class _EndedError(Exception):
-    """The child was ended, and not by its front."""
+    """The child has ended before it gave an answer, for one of the `REASONS`."""
 
-
-class _GaveWayError(Exception):
-    """All calls together used too much memory, and this child was killed so that calls that began earlier go on."""
-
-
-class _MemoryGoneError(Exception):
-    """The memory of the child did not suffice. The argument: whether it had nothing of other calls."""
+    def __init__(self, reason: str, text: str = "") -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.text = text
+        """Why the call is refused if it ends another child too; empty if it may be asked again at all events."""
 
 
 class _Child:
     """A child as its front sees it: `modules` that it has decoded, and the `calls` that it has had."""
 
-    def __init__(self, channel: Channel, pid: int) -> None:
-        self.channel = channel
+    def __init__(self, connection: Connection, pid: int) -> None:
+        self.connection = connection
         self.pid = pid
         self.calls = 0
         self.began = self.idle_since = time.monotonic()
@@ -108,37 +110,42 @@ class _Child:
 
     def ask(self, question: Question, end: float) -> bytes:
         """The answer, which must be there at the time `end` of time.monotonic()."""
-        channel, is_told = self.channel, 0.0
         self.calls, self.began, self.address = self.calls + 1, time.monotonic(), question.caller[0]
         try:
-            channel.begin()
-            seconds = max(0.001, end - time.monotonic())
-            channel.send(ChannelKind.ASK, question.payload, question.number, seconds, question.file)
-            while True:
-                try:
-                    frame = channel.receive(_LOOK_SECONDS)
-                    break
-                except TimeoutError:
-                    now = time.monotonic()
-                    if now > end + _GRACE_SECONDS or (is_told and now > is_told + _GRACE_SECONDS):
-                        self.close()
-                        raise DeadlineExceededError("the deadline passed before the answer was computed") from None
-                    if question.is_over() and not is_told:
-                        is_told = now
-                        channel.cancel()
-        except (EOFError, ConnectionError):
+            outcome, payload = self._outcome(question, end)
+        except (EOFError, OSError) as error:
             self.close()
-            raise (_GaveWayError if self.gives_way else _EndedError) from None
-        if frame.kind is ChannelKind.MEMORY:
-            is_fresh = self.calls == 1
+            if isinstance(error, TimeoutError) or time.monotonic() > end:
+                raise DeadlineExceededError("the deadline passed before the answer was computed") from None
+            if self.gives_way:
+                raise _EndedError("memory") from None
+            raise _EndedError("killed", "the call has ended the process that computed it, twice") from None
+        if outcome is Outcome.MEMORY:
             self.close()
-            raise _MemoryGoneError(is_fresh)
-        if frame.kind is ChannelKind.ERROR:
-            raise RefusedError(status_pb2.Status.FromString(frame.payload))
-        if frame.kind is ChannelKind.FAILED:
-            raise DefectError(frame.payload.decode("utf-8", "replace"))
-        self._has(question.about or digests_in(frame.payload[:_NAMED]))  # an upload's answer names its module
-        return frame.payload
+            raise _EndedError("memory", "the answer takes more memory than there is")
+        if outcome is Outcome.ERROR:
+            raise RefusedError(status_pb2.Status.FromString(payload))
+        if outcome is Outcome.DEFECT:
+            raise DefectError(payload.decode("utf-8", "replace"))
+        self._has(question.about or digests_in(payload[:_NAMED]))  # an upload's answer names its module
+        return payload
+
+    def _outcome(self, question: Question, end: float) -> tuple[Outcome, bytes]:
+        """How the call ends. EOFError or OSError if the child ends before; TimeoutError if it is late."""
+        connection, has_file = self.connection, question.file >= 0
+        connection.send(Ask(question.number, max(0.001, end - time.monotonic()), has_file))
+        connection.send_bytes(question.payload)
+        if has_file:
+            send_handle(connection, question.file, self.pid)
+        is_told = False
+        while not connection.poll(_LOOK_SECONDS):
+            now = time.monotonic()
+            if now > end + _GRACE_SECONDS:
+                raise TimeoutError
+            if question.is_over() and not is_told:
+                is_told, end = True, min(end, now)
+                connection.send(None)
+        return connection.recv(), connection.recv_bytes()
 
     def _has(self, digests: tuple[str, ...]) -> None:
         """Notes modules that the child has decoded."""
@@ -154,7 +161,7 @@ class _Child:
             self.is_closed = True
             with contextlib.suppress(OSError):
                 os.kill(self.pid, signal.SIGKILL)
-            self.channel.close()
+            self.connection.close()
 
     def taken_bytes(self) -> int:
         """The memory that the child has taken since it was forked; 0 where the system does not say."""
@@ -175,7 +182,6 @@ class Children:
 
     def __init__(self, config: Config, cores: frozenset[int] = frozenset(), **facts: Any) -> None:
         self._config, self._cores, self._facts = config, cores, facts
-        self._most_bytes = config.max_body_bytes
         self._changed = threading.Condition()
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()
@@ -183,7 +189,7 @@ class Children:
         self._is_tight = False  # no call begins beside another of its address
         self._busy: Counter[str] = Counter()
         self._refused: OrderedDict[bytes, tuple[float, XlashapeError]] = OrderedDict()
-        self._zygote: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+        self._zygote: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._zygote_lock = threading.Lock()
         self._is_stopped = False
         self.ended: Counter[str] = Counter()
@@ -226,20 +232,12 @@ class Children:
             child = self._take(question, end, is_fresh=is_again)
             try:
                 return child.ask(question, end)
-            except _GaveWayError:
-                self.ended["memory"] += 1
-            except _EndedError:
-                self.ended["killed"] += 1
-                if is_again:
-                    error = LimitExceededError("the call has ended the process that computed it, twice", limit="memory")
-                    raise self._remember(question.key, error) from None
-                is_again = True
-            except _MemoryGoneError as gone:
-                self.ended["memory"] += 1
-                if is_again or gone.args[0]:
-                    error = LimitExceededError("the answer takes more memory than there is", limit="memory")
-                    raise self._remember(question.key, error) from None
-                is_again = True
+            except _EndedError as ended:
+                self.ended[ended.reason] += 1
+                had_all_memory = ended.reason == "memory" and child.calls == 1
+                if ended.text and (is_again or had_all_memory):
+                    raise self._remember(question.key, LimitExceededError(ended.text, limit="memory")) from None
+                is_again = is_again or bool(ended.text)
             except DeadlineExceededError as error:
                 self.ended["late"] += 1
                 if question.seconds >= self._config.max_call_seconds - _GRACE_SECONDS and not question.is_over():
@@ -394,33 +392,32 @@ class Children:
         more files can be opened.
         """
         with faults():
-            own, other = socket_pair()
-            memory = shared_file(self._most_bytes)
-            channel = Channel(own, mapped(os.dup(memory)))
+            own, other = _connections()
         try:
-            for is_last in (False, True):
+            with other:  # so that a child that is killed ends the wait for it
                 try:
-                    socket.send_fds(self._control(), [b"fork"], [other.fileno(), memory])
-                    break
-                except (OSError, UnavailableError):  # the zygote was killed
+                    self._have_forked(other)
+                except (OSError, EOFError, UnavailableError):  # the zygote was killed
                     self._end_zygote()
-                    if is_last:
-                        raise
-            other.close()  # so that a child that is killed ends the wait for it
-            return _Child(channel, int(channel.receive(_START_SECONDS).payload))
+                    self._have_forked(other)
+            if not own.poll(_START_SECONDS):
+                raise TimeoutError
+            return _Child(own, own.recv())
         except (OSError, EOFError, UnavailableError) as error:
-            channel.close()
+            own.close()
             raise UnavailableError(f"a compute child cannot be started: {error or type(error).__name__}") from error
-        finally:
-            other.close()
-            os.close(memory)
 
-    def _control(self) -> socket.socket:
-        """The socket of the zygote, which is started if there is none. Call it under the lock."""
-        if self._zygote is not None and self._zygote[0].poll() is None:
-            return self._zygote[1]
-        self._end_zygote()
-        own, other = socket_pair()
+    def _have_forked(self, connection: Connection) -> None:
+        """Has the zygote, which is started if there is none, fork a child for its end of a connection."""
+        if self._zygote is None or self._zygote[0].poll() is not None:
+            self._end_zygote()
+            self._zygote = self._started()
+        process, control = self._zygote
+        send_handle(control, connection.fileno(), process.pid)
+
+    def _started(self) -> tuple[subprocess.Popen[bytes], Connection]:
+        """A new zygote, and the connection to it."""
+        own, other = _connections()
         with other:
             process = subprocess.Popen(
                 [sys.executable, "-I", "-c", _BOOTSTRAP, str(other.fileno()), json.dumps(sys.path)],
@@ -428,16 +425,19 @@ class Children:
                 pass_fds=(other.fileno(),),
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
             )
-        self._zygote = process, own
         if self._cores:
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(process.pid, self._cores)
-        start = {"config": json.loads(self._config.to_json()), "facts": self._facts}
-        own.send(json.dumps(start).encode())
-        own.settimeout(_START_SECONDS)
-        if own.recv(16) != b"ready":
-            raise UnavailableError("the process that forks compute children has ended")
-        return own
+        try:
+            own.send((self._config, self._facts))
+            if own.poll(_START_SECONDS) and own.recv():
+                return process, own
+            raise EOFError
+        except (OSError, EOFError):
+            own.close()
+            process.kill()
+            process.wait()
+            raise UnavailableError("the process that forks compute children has ended") from None
 
     def _end_zygote(self) -> None:
         if self._zygote is not None:
@@ -446,3 +446,13 @@ class Children:
             control.close()
             process.kill()
             process.wait()
+
+
+def _connections() -> tuple[Connection, Connection]:
+    """Both ends of a connection. The first one raises OSError if a message does not go on for `_MESSAGE_SECONDS`, since
+    the other end may be stopped.
+    """
+    own, other = socket.socketpair()
+    for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+        own.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", _MESSAGE_SECONDS, 0))
+    return Connection(own.detach()), Connection(other.detach())

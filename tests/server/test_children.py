@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ import pytest
 
 from xlashape.errors import DeadlineExceededError, LimitExceededError
 from xlashape.proto import v1
-from xlashape_server.child import Channel, ChannelKind, mapped, shared_file
 from xlashape_server.children import Children, Question, RefusedError
 from xlashape_server.config import Config
 from xlashape_server.handlers import rpcs
@@ -61,7 +59,7 @@ def test_a_child_answers_as_the_handler_does(children: Children, config: Config)
         rpc.handler for rpc in rpcs(config, Modules(config, Store.of(config))) if rpc.method.name == "ListInstructions"
     )
     answer = children.ask(question("ListInstructions", request))
-    assert len(answer) > 64 << 10  # by the shared memory
+    assert len(answer) > 64 << 10  # more than the socket holds
     assert answer == handler(request.SerializeToString(), time.monotonic() + 30)
 
 
@@ -238,45 +236,16 @@ def test_children_end_with_their_front(config: Config) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-@pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_SEQPACKET])
-def test_frames_over_both_kinds_of_sockets(kind: int) -> None:
-    pair = socket.socketpair(socket.AF_UNIX, kind)
-    memory = shared_file(1 << 20)
-    first, second = (Channel(each, mapped(os.dup(memory))) for each in pair)
-    with Path(os.devnull).open() as file:
-        for size in (0, 1, 60_000, 1 << 20):
-            first.send(ChannelKind.ASK, bytes(range(256)) * (size // 256), 7, 1.5, file.fileno())
-            frame = second.receive(1)
-            assert frame[:4] == (ChannelKind.ASK, 7, 1.5, bytes(range(256)) * (size // 256))
-            os.close(frame.file)
-    with pytest.raises(TimeoutError):
-        second.receive(0.01)
-    with pytest.raises(IndexError):
-        first.send(ChannelKind.DONE, bytes((1 << 20) + 1))
-    first.close()
-    with pytest.raises(EOFError):
-        second.receive(1)
-    second.close()
-    os.close(memory)
-
-
-def test_a_system_without_what_linux_has_gets_the_nearest(
-    children: Children, config: Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Stream sockets and a temporary file in place of sockets with bounds of messages and anonymous files."""
-    monkeypatch.delattr(socket, "SOCK_SEQPACKET")
-    monkeypatch.delattr(os, "memfd_create")
-    request = v1.ListInstructionsRequest(module=v1.ModuleInput(text=module_text(3000)))
-    expected = children.ask(question("ListInstructions", request))
-    plain = Children(config)
-    plain.start()
+def test_a_stopped_child_does_not_hold_a_long_request(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is too long for the buffers of the socket. Another child answers."""
+    monkeypatch.setattr("xlashape_server.children._MESSAGE_SECONDS", 1)
+    children = Children(config)
+    children.start()
     try:
-        assert plain.ask(question("ListInstructions", request)) == expected
-        with pytest.raises((DeadlineExceededError, RefusedError), match="the deadline passed"):
-            plain.ask(question("Verify", slow(), 0.2))
-        plain.ask(question("ListInstructions", request))
-        [pid] = plain.pids
-        threading.Timer(0.3, os.kill, (pid, signal.SIGKILL)).start()
-        assert plain.ask(question("Verify", slow()))
+        [pid] = children.pids
+        os.kill(pid, signal.SIGSTOP)
+        request = v1.ListInstructionsRequest(module=v1.ModuleInput(text=module_text(20_000)))
+        assert children.ask(question("ListInstructions", request))
+        assert pid not in children.pids
     finally:
-        plain.stop()
+        children.stop()
