@@ -3,21 +3,19 @@
     modules/3f/3fa9…    the file of a module
     refused             a file of as many bytes as the upload had that there was no room for last, but without blocks
     incoming/…          files that are being written, each locked; a file without a lock was left by a killed process
-    damaged/3fa9…       files whose content was damaged, kept for diagnosis; they are removed first to make room
 
 A file is written in `incoming` and then renamed, so it is complete or absent. The modification time of a file is the
 time of its last use. Processes and threads that add files or evict modules exclude each other by a lock on the
 directory. Reading needs no lock.
 
-The file of a module is its content, then facts about it, then a footer. Every part that is read is checked.
+The file of a module is a line, and then the content as it was uploaded. The line is the version of this format, the
+SHA-256 of its own JSON, and the JSON:
 
-    content   the module as it was uploaded
-    facts     JSON: {"facts": {…}, "created": seconds since 1970, "blocks": the BLAKE2b of each MiB of the content, in
-              hexadecimal}
-    footer    the size of the facts, their SHA-256, and the version of this format
+    xlashape.v3 5f0c… {"facts": {…}, "created": seconds since 1970, "size_bytes": bytes of the content}
 
-A part of the content is checked by the digests of its blocks, the whole content by the SHA-256 that is the name of the
-module.
+The facts are checked whenever they are read, and the content, by the SHA-256 that is the name of the module, whenever
+it is read from its beginning. A caller who reads it in parts has the name to check the whole by. A damaged file is
+removed.
 
 If the directory was removed, it is made again, and its modules are lost. If another file system is in its place,
 because a file system is no longer mounted there, nothing is written. Faults of the file system are raised as errors of
@@ -40,7 +38,6 @@ import json
 import logging
 import os
 import re
-import struct
 import tempfile
 import time
 from collections.abc import Generator, Iterable, Iterator
@@ -61,10 +58,8 @@ _log = logging.getLogger("xlashape_server.store")
 
 _NAME = re.compile(r"modules/([0-9a-f]{64})")
 _NAMED = re.compile(rb"modules/([0-9a-f]{64})")
-_FOOTER = struct.Struct("<I32s12s")
-_MARK = b"xlashape.v2\n"  # the end of each file: the version of its format
-BLOCK_BYTES = 1 << 20
-"""The bytes of a block, a part of the content with a digest of its own."""
+_MARK = b"xlashape.v3 "  # the beginning of each file: the version of its format
+_BLOCK_BYTES = 1 << 20  # bytes that are read at once to check a file
 _PROBE_BYTES = 4096  # bytes of the file by which `Store.check` sees whether the directory can be written
 _MOST_FOUND = 100_000  # modules whose facts are remembered
 
@@ -128,69 +123,37 @@ class DamagedError(Exception):
 
 
 class ModuleFile:
-    """The opened file of the module with the digest `sha256`. The constructor and each method raise DamagedError if
-    the part of the file that they read is damaged.
-    """
+    """The opened file of the module with the digest `sha256`. DamagedError if the facts in it are damaged."""
 
     def __init__(self, file: IO[bytes], sha256: str) -> None:
         self.file = file
         status = os.fstat(file.fileno())
-        if status.st_size < _FOOTER.size:
-            raise DamagedError(f"it has {status.st_size} bytes, fewer than any file of a module")
-        file.seek(status.st_size - _FOOTER.size)
-        facts_size, digest, mark = _FOOTER.unpack(file.read(_FOOTER.size))
-        size = status.st_size - _FOOTER.size - facts_size
-        if mark != _MARK or size < 0:
-            raise DamagedError("it does not end as the file of a module does")
-        file.seek(size)
-        encoded = file.read(facts_size)
-        if hashlib.sha256(encoded).digest() != digest:
+        self.inode = status.st_ino
+        if file.read(len(_MARK)) != _MARK:
+            raise DamagedError("it does not begin as the file of a module does")
+        digest, _, encoded = file.readline().partition(b" ")
+        self._begin = file.tell()
+        if hashlib.sha256(encoded).hexdigest().encode() != digest:
             raise DamagedError("the facts about the module do not have their digest")
         about = json.loads(encoded)
+        size = status.st_size - self._begin
+        if size != about["size_bytes"]:
+            raise DamagedError(f"it has {size} bytes of content, not {about['size_bytes']}")
         self.stored = Stored(sha256, size, about["facts"], float(about["created"]), status.st_mtime)
-        self._blocks: list[str] = about["blocks"]
 
     def content(self, offset: int = 0, limit: int | None = None) -> bytes:
         """The content from `offset` on, at most `limit` bytes."""
-        size = self.stored.size_bytes
-        offset = min(offset, size)
-        end = size if limit is None else min(size, offset + limit)
-        if (offset, end) == (0, size):
-            self.file.seek(0)
-            content = self.file.read(size)
-            self._expect(hashlib.sha256(content).hexdigest())
-            return content
-        first = offset // BLOCK_BYTES
-        self.file.seek(first * BLOCK_BYTES)
-        parts: list[bytes] = []
-        for number in range(first, -(-end // BLOCK_BYTES)):
-            block = self.file.read(min(BLOCK_BYTES, size - number * BLOCK_BYTES))
-            if [*_blocks(block)] != self._blocks[number : number + 1]:
-                raise DamagedError(f"the content does not have the digest of its block {number}")
-            parts.append(block)
-        start = offset - first * BLOCK_BYTES
-        return b"".join(parts)[start : start + end - offset]
+        self.file.seek(self._begin + offset)
+        return self.file.read(-1 if limit is None else limit)
 
     def check(self) -> None:
-        """Reads the whole content and checks its digest, block by block in little memory."""
+        """DamagedError if the whole content does not have its digest. Reads it in little memory."""
         digest = hashlib.sha256()
-        self.file.seek(0)
-        left = self.stored.size_bytes
-        while data := self.file.read(min(left, BLOCK_BYTES)):
+        self.file.seek(self._begin)
+        while data := self.file.read(_BLOCK_BYTES):
             digest.update(data)
-            left -= len(data)
-        self._expect(digest.hexdigest())
-
-    def _expect(self, found: str) -> None:
-        if found != self.stored.sha256:
+        if digest.hexdigest() != self.stored.sha256:
             raise DamagedError("the content does not have the digest that is its name")
-
-
-def _blocks(content: bytes) -> Iterator[str]:
-    """The digest of each block."""
-    view = memoryview(content)
-    for at in range(0, len(view), BLOCK_BYTES):
-        yield hashlib.blake2b(view[at : at + BLOCK_BYTES], digest_size=16).hexdigest()
 
 
 class Store:
@@ -206,7 +169,6 @@ class Store:
         self._modules = self._root / "modules"
         self.incoming = self._root / "incoming"
         """The directory of files that are being written."""
-        self._damaged = self._root / "damaged"
         self._refused = self._root / "refused"
         self._lock_path = self._root / "lock"
         self.max_bytes = max_bytes
@@ -235,11 +197,9 @@ class Store:
         if stored is None:
             with self._opened(sha256, field) as module:
                 stored = module.stored
-            with contextlib.suppress(OSError):
-                if len(self._found) >= _MOST_FOUND:
-                    self._found.clear()
-                path = self._path(sha256)
-                self._found[sha256] = str(path), path.stat().st_ino, stored
+            if len(self._found) >= _MOST_FOUND:
+                self._found.clear()
+            self._found[sha256] = str(self._path(sha256)), module.inode, stored
         return stored
 
     def _touched(self, sha256: str) -> Stored | None:
@@ -267,13 +227,15 @@ class Store:
     ) -> bytes:
         """The content from `offset` on, at most `limit` bytes. NotFoundError as in `find`, and for damaged content."""
         with self._opened(self.digest_of(name, field=field), field) as module:
+            if not offset:
+                module.check()
             return module.content(offset, limit)
 
     def delete(self, name: str, *, field: str | FieldPath | None = None) -> None:
         """Removes a module. NotFoundError if the store does not have it."""
         sha256 = self.digest_of(name, field=field)
         with self._opened(sha256, field):
-            self._path(sha256).unlink()
+            self._path(sha256).unlink(missing_ok=True)
 
     def evict(self, room_for: int = 0) -> None:
         """Removes modules that are too old, then the least recently used ones until `room_for` more bytes fit. Also
@@ -319,29 +281,22 @@ class Store:
                     file.truncate(size)  # the file has a hole, and takes no space
             raise
 
-    def check_size(self, size: int) -> None:
-        """LimitExceededError if a file of `size` bytes is larger than the whole store."""
-        if size > self.max_bytes:
-            raise LimitExceededError(
-                f"the store holds at most {self.max_bytes} bytes",
-                limit="store_bytes",
-                maximum=self.max_bytes,
-                value=size,
-            )
-
     def keep(self, content: bytes, sha256: str, facts: dict[str, str | int]) -> tuple[Stored, bool]:
         """Stores `content`, whose digest is `sha256`, with `facts` about it. Returns the module, and whether the store
         had it already.
         """
         created = time.time()
-        encoded = json.dumps({"facts": facts, "created": created, "blocks": [*_blocks(content)]}).encode()
-        footer = _FOOTER.pack(len(encoded), hashlib.sha256(encoded).digest(), _MARK)
-        self.check_size(len(content) + len(encoded) + len(footer))
+        encoded = json.dumps({"facts": facts, "created": created, "size_bytes": len(content)}).encode() + b"\n"
+        line = _MARK + hashlib.sha256(encoded).hexdigest().encode() + b" " + encoded
+        size = len(line) + len(content)
+        if size > self.max_bytes:
+            text = f"the store holds at most {self.max_bytes} bytes"
+            raise LimitExceededError(text, limit="store_bytes", maximum=self.max_bytes, value=size)
         with contextlib.suppress(NotFoundError), self._opened(sha256) as module:
-            module.check()  # moves a damaged file away, so that this upload replaces it
+            module.check()  # removes a damaged file, so that this upload replaces it
             return module.stored, True
         with self.noting_space(len(content)), self._new_file() as file:
-            file.writelines((content, encoded, footer))
+            file.writelines((line, content))
             file.flush()
             self._take_over(file, sha256)
             return Stored(sha256, len(content), facts, created, created), False
@@ -375,10 +330,16 @@ class Store:
     @contextlib.contextmanager
     def _opened(self, sha256: str, field: str | FieldPath | None = None) -> Generator[ModuleFile]:
         """Opens the file of a module, and notes the use of the module. A file that turns out to be damaged within the
-        `with` block is moved to `damaged`. NotFoundError if there is no file, or it is too old or damaged.
+        `with` block is removed. NotFoundError if there is no file, or it is too old or damaged.
         """
-        try:
-            with self._path(sha256).open("rb") as file:
+        path = self._path(sha256)
+        with faults():
+            try:
+                file = path.open("rb")
+            except FileNotFoundError:
+                self._check_directory()
+                raise self._missing(sha256, field) from None
+            with file:
                 try:
                     module = ModuleFile(file, sha256)
                     now = time.time()
@@ -390,30 +351,11 @@ class Store:
                     module.stored = module.stored._replace(used=now)
                     yield module
                 except DamagedError as damage:
-                    self._set_aside(sha256, file, damage)
+                    _log.error("%s is damaged: %s; it is removed", path, damage)
+                    with contextlib.suppress(OSError, XlashapeError), self._locked():  # it may be read only
+                        if path.stat().st_ino == os.fstat(file.fileno()).st_ino:  # another process may have replaced it
+                            path.unlink()
                     raise self._missing(sha256, field, "its file was damaged; upload it again") from None
-        except FileNotFoundError:
-            self._check_directory()
-            raise self._missing(sha256, field) from None
-        except OSError as error:
-            if isinstance(error, XlashapeError):
-                raise
-            raise fault(error) from error
-
-    def _set_aside(self, sha256: str, file: IO[bytes], damage: DamagedError) -> None:
-        """Moves a damaged file, which is open as `file`, to `damaged`. If another process has replaced the damaged file
-        meanwhile, the new file stays.
-        """
-        path, kept = self._path(sha256), self._damaged / sha256
-        try:
-            with self._locked(), contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                    self._damaged.mkdir(mode=0o700, exist_ok=True)
-                    path.replace(kept)
-                    os.utime(kept)
-                    _log.error("%s is damaged: %s; it was moved to %s", path, damage, kept)
-        except XlashapeError as error:
-            _log.error("%s is damaged: %s; it cannot be set aside: %s", path, damage, error)
 
     def _make_directories(self) -> None:
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)  # others on this machine have no part in the modules
@@ -437,14 +379,10 @@ class Store:
     def _evict(self, room_for: int) -> None:
         """`evict`, under the lock."""
         now = time.time()
-        files = [
-            (used + self.max_age >= now, is_module, used, size, path)
-            for is_module, paths in enumerate((self._damaged.glob("*"), self._modules.glob("??/*")))
-            for used, size, path in _files(paths)
-        ]
-        total = sum(size for *_, size, _ in files)
-        for is_young, _, _, size, path in sorted(files):
-            if is_young and total + room_for <= self.max_bytes:
+        files = sorted(_files(self._modules.glob("??/*")))
+        total = sum(size for _, size, _ in files)
+        for used, size, path in files:
+            if used + self.max_age >= now and total + room_for <= self.max_bytes:
                 break
             path.unlink(missing_ok=True)
             total -= size

@@ -12,7 +12,7 @@ _PATH = re.compile(r"\.?[\w*-]+(/[\w.*-]+)*(/|\.(py|md|toml|proto|jsonl|hlo))|\.
 _LINK = re.compile(r"\]\(([^)#:]+)\)")
 
 
-MADE_AT_RUN_TIME = {"damaged", "build/site"}
+MADE_AT_RUN_TIME = {"build/site"}
 """Folders that a server makes, or a build of the documentation."""
 
 
