@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger("xlashape_server.app")
 
 _WATCH_SECONDS = 0.25  # seconds between checks of the workers
-_START_SECONDS = 0.01  # seconds between looks at a start
-_ABANDON_SECONDS = 1.0  # seconds that a start may take to end after it was told to
 _EVICTION_SECONDS = 60.0  # seconds between evictions of old modules
 
 
@@ -230,15 +228,11 @@ def check(config: Config) -> None:
             raise UnavailableError(f"the store cannot be used: {error}") from error
 
 
-def serve(
-    config: Config | None = None,
-    announce: Callable[[Server], None] | None = None,
-    read_again: Callable[[], Config] | None = None,
-) -> int:
-    """Serves until SIGTERM or SIGINT, then stops with grace; a second signal stops at once, and so does one before the
-    server answers. With `read_again`, SIGHUP reads the settings by it. Returns the exit code.
+def serve(config: Config | None = None, read_again: Callable[[], Config] | None = None) -> int:
+    """Serves until SIGTERM or SIGINT, then stops with grace; a second signal stops at once. A signal before the server
+    answers raises SystemExit(0). With `read_again`, SIGHUP reads the settings by it. Returns the exit code.
 
-    `announce` is called once the server answers. Without it, one line of JSON goes to standard output:
+    Once the server answers, one line of JSON goes to standard output:
     {"event": "serving", "address": "127.0.0.1:50051", "workers": 2, "pid": 4711, "store": "/var/lib/xlashape"}.
     """
     config = config or Config()
@@ -253,25 +247,23 @@ def serve(
 
     with StopSignals({signal.SIGHUP: reload}) as signals:
         try:
-            if not _started(server, signals):
-                return 0
+            signals.exits = True
+            server.start()
+            signals.exits = False
             _say_where_data_goes(config, server)
-            if announce is None:
-                line = {
-                    "event": "serving",
-                    "address": server.address,
-                    "workers": len(server.worker_pids),
-                    "pid": os.getpid(),
-                    "store": server.config.store_directory,
-                }
-                if config.http:
-                    line["http"] = server.http_address
-                if config.metrics:
-                    line["metrics"] = server.metrics_address
-                sys.stdout.write(json.dumps(line) + "\n")
-                sys.stdout.flush()
-            else:
-                announce(server)
+            line = {
+                "event": "serving",
+                "address": server.address,
+                "workers": len(server.worker_pids),
+                "pid": os.getpid(),
+                "store": server.config.store_directory,
+            }
+            if config.http:
+                line["http"] = server.http_address
+            if config.metrics:
+                line["metrics"] = server.metrics_address
+            sys.stdout.write(json.dumps(line) + "\n")
+            sys.stdout.flush()
             tell(f"READY=1\nSTATUS=Serving at {server.address}")
             signals.wait()
             tell("STOPPING=1")
@@ -286,34 +278,6 @@ def serve(
             server.stop(0)
             raise
     return 0
-
-
-def _started(server: Server, signals: StopSignals) -> bool:
-    """Starts the server in a thread. Returns whether it has started; False if a signal came before. Raises the error of
-    the start.
-    """
-    errors: list[BaseException] = []
-
-    def start() -> None:
-        try:
-            server.start()
-        except BaseException as error:
-            errors.append(error)
-
-    starter = threading.Thread(target=start, name="start", daemon=True)
-    starter.start()
-    is_told = False
-    while starter.is_alive() and not is_told:
-        is_told = signals.wait(_START_SECONDS)
-    if is_told or signals.wait(0):
-        _log.info("stopping before the start has ended")
-        server.stop(0)
-        starter.join(_ABANDON_SECONDS)
-        server.stop(0)  # what the start has made meanwhile
-        return False
-    if errors:
-        raise errors[0]
-    return True
 
 
 def _say_where_data_goes(config: Config, server: Server) -> None:

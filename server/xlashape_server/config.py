@@ -16,7 +16,6 @@ same values:
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
 import re
@@ -24,7 +23,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -235,15 +233,6 @@ class Config:
         allowed = sorted(os.sched_getaffinity(0))
         return allowed if _processor_quota() >= len(allowed) else []
 
-    def to_json(self) -> str:
-        """The settings as one line of JSON; the inverse of `from_json`."""
-        return json.dumps(dataclasses.asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Config:
-        """The settings that `to_json` wrote."""
-        return cls(**json.loads(text))
-
 
 def _wrong(name: str, text: str, found: object) -> InvalidArgumentError:
     shown = repr(found)
@@ -314,11 +303,10 @@ FIELDS = {setting.name: setting for setting in dataclasses.fields(Config) if "he
 """Name of a setting → the field of `Config`."""
 
 _DEFAULTS: dict[str, Any] = {name: setting.default for name, setting in FIELDS.items()}
-_BINARY = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
-_BYTES = {**_BINARY, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-_SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
-_QUANTITY = re.compile(r"([+-]?(?:\d+(?:_\d+)*(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*([A-Za-z]*)")
-_YES, _NO = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+_BYTES = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_QUANTITY = re.compile(r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?)\s*([A-Za-z]*)")
+_SWITCH = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
 def settings_of(file: str | None, environment: Mapping[str, str], options: Mapping[str, str | None]) -> Config:
@@ -362,39 +350,24 @@ def read_value(name: str, value: object) -> Any:
     it is neither.
     """
     kind = cast("type[Any]", type(_DEFAULTS[name]))
-    if kind is str:
-        if isinstance(value, str):
-            return value
-        raise _wrong(name, "expected a text", value)
-    if kind is bool:
-        if isinstance(value, bool):
-            return value
-        word = value.strip().lower() if isinstance(value, str) else ""
-        if word in _YES or word in _NO:
-            return word in _YES
-        raise _wrong(name, "expected true or false", value)
-    if isinstance(value, str):
-        return _quantity(name, kind, value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or (kind is int and value % 1 != 0):
-        raise _wrong(name, f"expected {'a whole number' if kind is int else 'a number'}", value)
-    return kind(value)
-
-
-def _quantity(name: str, kind: type[Any], text: str) -> Any:
-    """The number in a text, which may have a unit if the setting is in bytes or seconds."""
-    units: Mapping[str, float] = {"": 1}
-    example = "a whole number" if kind is int else "a number"
-    if name.endswith(("_bytes", "_memory")):
-        units, example = _BYTES, "bytes such as 64MiB"
-    elif name.endswith("_seconds"):
-        units, example = _SECONDS, "seconds such as 90, 1.5m or 24h"
-    match = _QUANTITY.fullmatch(text.strip())
-    if match is None or match[2].lower() not in units:
-        raise _wrong(name, f"expected {example}", text)
-    number = Decimal(match[1]) * Decimal(units[match[2].lower()])
-    if kind is int and number != int(number):
-        raise _wrong(name, f"expected {example}", text)
-    return kind(number)
+    expected = {str: "a text", bool: "true or false", int: "a whole number", float: "a number"}[kind]
+    found = value
+    if kind is bool and isinstance(value, str):
+        found = _SWITCH.get(value.strip().lower())
+    elif kind is not str and isinstance(value, str):
+        units: Mapping[str, int] = {"": 1}
+        if name.endswith(("_bytes", "_memory")):
+            units, expected = _BYTES, "bytes such as 64MiB"
+        elif name.endswith("_seconds"):
+            units, expected = _SECONDS, "seconds such as 90, 1.5m or 24h"
+        match = _QUANTITY.fullmatch(value.strip())
+        found = float(match[1]) * units[match[2]] if match is not None and match[2] in units else None
+    if kind in (int, float) and isinstance(found, (int, float)) and not isinstance(found, bool):
+        if kind is float or found % 1 == 0:
+            return kind(found)
+    elif type(found) is kind:
+        return found
+    raise _wrong(name, f"expected {expected}", value)
 
 
 def parsed_toml(text: str) -> dict[str, Any]:

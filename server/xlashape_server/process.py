@@ -78,7 +78,8 @@ _LONGEST_SECONDS = 0.25
 
 
 class StopSignals:
-    """Within the `with` block, SIGTERM and SIGINT only end `wait`. Only the main thread can enter the block.
+    """Within the `with` block, SIGTERM and SIGINT only end `wait`, unless `exits` is set. Only the main thread can
+    enter the block.
 
     A signal that is ignored, such as SIGHUP under nohup, stays ignored. For each signal in `actions`, `wait` calls the
     action and goes on waiting.
@@ -87,10 +88,12 @@ class StopSignals:
     def __init__(self, actions: Mapping[int, Callable[[], None]] | None = None) -> None:
         self._actions = actions or {}
         self._seen: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.exits = False
+        """Whether SIGTERM and SIGINT raise SystemExit(0), such as before there is anything to stop with grace."""
 
     def __enter__(self) -> StopSignals:
         self._previous = {
-            number: signal.signal(number, lambda number, _: self._seen.put(number))
+            number: signal.signal(number, lambda number, _: self._came(number))
             for number in (*_NUMBERS, *self._actions)
             if signal.getsignal(number) is not signal.SIG_IGN
         }
@@ -101,6 +104,11 @@ class StopSignals:
     ) -> None:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
+
+    def _came(self, number: int) -> None:
+        if self.exits and number in _NUMBERS:
+            raise SystemExit(0)
+        self._seen.put(number)
 
     def wait(self, seconds: float = math.inf) -> bool:
         """Waits for a signal or a call of `wake`, at most `seconds`. Each signal and each call ends one wait. False

@@ -144,7 +144,7 @@ def run() -> int:
     start_message = json.loads(sys.stdin.readline() or "null")
     if start_message is None:
         return 0
-    config = Config.from_json(json.dumps(start_message["config"]))
+    config = Config(**start_message["config"])
     configure(config.log_level, worker=start_message["worker"], pid=os.getpid())
     with StopSignals() as signals:
         names = [f"{service.name}/{method.name}" for service in services() for method in service.methods]

@@ -36,6 +36,7 @@ from xlashape_server.counts import Key, add_counts
 _log = logging.getLogger("xlashape_server.app")
 
 _MAX_START_SECONDS = 90.0  # seconds that a worker may take until it answers calls
+_LOOK_SECONDS = 0.25  # seconds after which a wait for that is interrupted
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0  # seconds before a worker that ended is started again
 _STABLE_SECONDS = 10.0  # seconds; if a worker ends after it has run this long, the pause is the first one again
 _END_SECONDS = 2.0  # seconds to wait until the output of an ended process has been read to its end
@@ -131,11 +132,7 @@ class WorkerProcess:
                 )
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        first = {
-            "worker": self.number,
-            "cpu": self._cpu,
-            "config": json.loads(self._config.to_json()),
-        }
+        first = {"worker": self.number, "cpu": self._cpu, "config": dataclasses.asdict(self._config)}
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # the process has ended already, which is noticed later
             process.stdin.write(json.dumps(first) + "\n")
@@ -149,8 +146,11 @@ class WorkerProcess:
         process = self._process
         if process is None:
             return
-        if not self._started.wait(_MAX_START_SECONDS):
-            process.kill()
+        end = time.monotonic() + _MAX_START_SECONDS
+        while not self._started.wait(_LOOK_SECONDS):  # between waits a signal can end the start
+            if time.monotonic() > end:
+                process.kill()
+                break
         event = self._first_event
         if event.get("event") != "ready":
             reason = event.get("reason") or f"it ended with code {process.wait()} before it was ready"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -9,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -215,14 +217,14 @@ def test_busy_children_get_company_and_idle_ones_end(children: Children, monkeyp
 def test_children_end_with_their_front(config: Config) -> None:
     """The front is a process that is killed."""
     program = (
-        "import sys, time; from xlashape_server.children import Children; from xlashape_server.config import Config; "
-        "c = Children(Config.from_json(sys.argv[1])); c.start(); print(*c.pids, flush=True); time.sleep(60)"
+        "import json, sys, time; from xlashape_server.children import Children; from xlashape_server.config import Config; "
+        "c = Children(Config(**json.loads(sys.argv[1]))); c.start(); print(*c.pids, flush=True); time.sleep(60)"
     )
     import subprocess
     import sys
 
     front = subprocess.Popen(
-        [sys.executable, "-c", program, config.to_json()], stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", program, json.dumps(asdict(config))], stdout=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )  # fmt: skip
     assert front.stdout is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from xlashape_server.config import FIELDS
 
 def test_a_config_is_read_back_from_its_json() -> None:
     config = Config(address="[::1]:80", workers=3, grace_seconds=0.5, store_directory="/somewhere")
-    assert Config.from_json(config.to_json()) == config
+    assert Config(**json.loads(json.dumps(asdict(config)))) == config
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -153,9 +154,9 @@ def long_module(module: bytes) -> bytes:
 
 
 def serving(store: Path) -> tuple[subprocess.Popen[str], dict[str, Any]]:
-    script = "import sys; from xlashape_server import *; sys.exit(serve(Config.from_json(sys.argv[1])))"
-    config = Config(address="127.0.0.1:0", workers=2, grace_seconds=20, store_directory=str(store)).to_json()
-    command = [sys.executable, "-c", script, config]
+    script = "import json, sys; from xlashape_server import *; sys.exit(serve(Config(**json.loads(sys.argv[1]))))"
+    config = Config(address="127.0.0.1:0", workers=2, grace_seconds=20, store_directory=str(store))
+    command = [sys.executable, "-c", script, json.dumps(asdict(config))]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ def test_a_hangup_has_the_settings_read_again(tmp_path: Path, group: bool) -> No
 @pytest.mark.parametrize("seconds", [0.2, 0.4, 0.7, 1.0, 1.5])
 def test_a_start_that_is_told_to_stop_ends_soon_and_serves_nothing(seconds: float) -> None:
     config = Config(address="127.0.0.1:0", workers=4)
-    started = start_code(SERVE, config.to_json(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    started = start_code(SERVE, json.dumps(asdict(config)), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     time.sleep(seconds)
     is_serving = bool(select.select([started.stdout], [], [], 0)[0])
     started.terminate()

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from bound_processes import start_code
 
 from xlashape_server import Config
 
-SERVE = "import sys; from xlashape_server import *; sys.exit(serve(Config.from_json(sys.argv[1])))"
+SERVE = "import json, sys; from xlashape_server import *; sys.exit(serve(Config(**json.loads(sys.argv[1]))))"
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
@@ -36,7 +37,7 @@ class ServerProcess:
     def __init__(self, config: Config, **popen: Any) -> None:
         self.process = start_code(
             SERVE,
-            config.to_json(),
+            json.dumps(asdict(config)),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
