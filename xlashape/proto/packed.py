@@ -7,6 +7,8 @@ one byte each. Protobuf makes a list of Python ints of the field (60 ms for a mi
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
+from io import BytesIO
 from typing import Any, Final, TypeAlias, TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
@@ -67,6 +69,31 @@ def join(message: Message, /, **payloads: Payload) -> bytes:
             parts.append(head(type(message), name, size))
             parts.append(payload)
     return b"".join(parts)
+
+
+def filled(message_class: type[Message], write: Callable[..., None], /, **sizes: int) -> bytes:
+    """The serialized message with fields of so many bytes. `write` gets a memoryview of the content of each field,
+    which it fills and does not keep. To copy numbers that were computed elsewhere takes as long as simple arithmetic.
+
+    >>> from xlashape.proto import v1
+    >>> def write(positions: memoryview) -> None:
+    ...     positions[0] = 5
+    >>> v1.LinearIndexResponse.FromString(filled(v1.LinearIndexResponse, write, positions=16)).positions
+    [5, 0]
+    """
+    heads = [head(message_class, name, size) if size else b"" for name, size in sizes.items()]
+    made = BytesIO(bytes(sum(map(len, heads)) + sum(sizes.values())))
+    with made.getbuffer() as memory:
+        contents: list[memoryview] = []
+        at = 0
+        for begin, size in zip(heads, sizes.values(), strict=True):
+            memory[at : at + len(begin)] = begin
+            at += len(begin) + size
+            contents.append(memory[at - size : at])
+        write(*contents)
+        for each in contents:
+            each.release()
+    return made.getvalue()  # no copy, since nothing else refers to the memory
 
 
 def head(message_class: type[Message], name: str, size: int) -> bytes:

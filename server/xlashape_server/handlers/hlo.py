@@ -13,7 +13,7 @@ from xlashape.hlo import HloInstruction, HloModule, Opcode
 from xlashape.limits import budget, spend
 from xlashape.proto import parse, v1
 from xlashape_server.config import Config
-from xlashape_server.handlers.inputs import RequestedPage, placed, response_size
+from xlashape_server.handlers.inputs import RequestedPage, first_message_only, not_negative, placed, response_size
 from xlashape_server.modules import HLO_MODULE_PROTO, HLO_PROTO, TEXT, Modules, format_of
 from xlashape_server.store import Stored
 
@@ -48,13 +48,11 @@ class HloHandlers:
                 request = parse(v1.UploadModuleRequest, data)
                 if number == 0:
                     sha256, size = request.sha256, request.size_bytes
-                    _check_announced(sha256, size)
+                    not_negative(request, "size_bytes")
+                    _check_digest(sha256)
                     self._modules.check_size(size, ("size_bytes",))
-                elif request.sha256 or request.size_bytes:
-                    raise InvalidArgumentError(
-                        "allowed in the first message of the stream only",
-                        field="sha256" if request.sha256 else "size_bytes",
-                    )
+                else:
+                    first_message_only(request, "sha256", "size_bytes")
                 spend(256)
                 self._modules.check_size(content.tell() + len(request.data), ("data",))
                 if size and content.tell() + len(request.data) > size:
@@ -79,7 +77,7 @@ class HloHandlers:
     def put_module(self, data: bytes, deadline: float) -> bytes:
         """PutModule."""
         request = parse(v1.PutModuleRequest, data)
-        _check_announced(request.sha256, 0)
+        _check_digest(request.sha256)
         self._modules.check_size(len(request.data), ("data",))
         with budget(deadline=deadline, subject="an upload"):
             stored, already_present = self._store(request.data, request.sha256)
@@ -117,9 +115,7 @@ class HloHandlers:
     def get_module(self, data: bytes, deadline: float | None = None) -> bytes:  # noqa: ARG002  # all handlers are called alike
         """GetModule. It is too fast to need the deadline."""
         request = parse(v1.GetModuleRequest, data)
-        for field in ("content_offset", "content_limit"):
-            if getattr(request, field) < 0:
-                raise InvalidArgumentError(f"expected 0 or more, found {getattr(request, field)}", field=field)
+        not_negative(request, "content_offset", "content_limit")
         stored = self._modules.store.find(request.name, field="name")
         response = v1.GetModuleResponse(module=self._module_message(stored))
         if request.include_content:
@@ -220,8 +216,6 @@ def _instruction_message(instruction: HloInstruction) -> v1.Instruction:
     return message
 
 
-def _check_announced(sha256: str, size: int) -> None:
-    if size < 0:
-        raise InvalidArgumentError(f"expected 0 or more, found {size}", field="size_bytes")
+def _check_digest(sha256: str) -> None:
     if sha256 and not _SHA256.fullmatch(sha256):
         raise InvalidArgumentError(f"expected 64 digits of hexadecimal, found {sha256[:80]!r}", field="sha256")

@@ -7,11 +7,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from google.protobuf.message import Message
+from numpy.typing import NDArray
 
 from xlashape.base.caches import BoundedCache
 from xlashape.errors import (
@@ -21,14 +22,16 @@ from xlashape.errors import (
     XlashapeError,
 )
 from xlashape.hlo.files.convert import decompressed
-from xlashape.limits import at_most
+from xlashape.limits import Budget, at_most, spend
 from xlashape.proto import v1
+from xlashape.proto.packed import split
 from xlashape.shape import Shape
 from xlashape.shape.parts.checks import brief
 from xlashape.symbolic import IndexingMap
 from xlashape_server.config import Config
 
-M = TypeVar("M", bound=Message)
+R = TypeVar("R", bound=Message)
+S = TypeVar("S")
 
 _TOKEN = struct.Struct("<Q12s")
 _MOST_WITHOUT_NUMBERS = 1 << 20  # items without numbers, of which a request of some bytes states how many
@@ -161,6 +164,13 @@ def choice(number: int, meanings: Sequence[str], field: str) -> str:
     return meanings[number]
 
 
+def not_negative(request: Message, *names: str) -> None:
+    """InvalidArgumentError if one of these fields of a request is negative."""
+    for name in names:
+        if getattr(request, name) < 0:
+            raise InvalidArgumentError(f"expected 0 or more, found {getattr(request, name)}", field=name)
+
+
 class RequestedPage:
     """The page that a request asks for with `page_size` and `page_token`. A token holds the number of the page's first
     item, and a digest of the request without the two fields, which are cleared in it: InvalidArgumentError for a token
@@ -170,9 +180,8 @@ class RequestedPage:
     def __init__(self, request: Message, maximum: int) -> None:
         self._request = request
         asked: Any = request
+        not_negative(asked, "page_size")
         size, token = asked.page_size, asked.page_token
-        if size < 0:
-            raise InvalidArgumentError(f"expected 0 or more, found {size}", field="page_size")
         self.size: int = min(size or maximum, maximum)
         asked.ClearField("page_size")
         asked.ClearField("page_token")
@@ -243,6 +252,36 @@ def first_message_only(request: Message, *names: str) -> None:
             raise InvalidArgumentError("allowed in the first message of the stream only", field=descriptor.name)
 
 
+def stream_answers(
+    kind: type[R],
+    field: str,
+    requests: Iterable[bytes],
+    begins: Callable[[R], S],
+    answer: Callable[[S, R, NDArray[np.int64]], bytes],
+    bounds: Callable[[], Budget],
+) -> Iterator[bytes]:
+    """The answer to each message of a stream, whose `field` has numbers. `begins` makes what they are about of the
+    first message, whose other fields the others do not have. Each message has a budget of its own.
+    """
+    about: S | None = None
+    seen = 0  # how many numbers earlier messages had
+    for data in requests:
+        with bounds():
+            spend(256)
+            request, [bulk] = split(kind, data, field)
+            if about is None:
+                about = begins(request)
+            else:
+                first_message_only(request, "shape", "order", "map")
+            numbers = np.frombuffer(bulk, "<i8")
+            try:
+                made = answer(about, request, numbers)
+            except XlashapeError as error:
+                raise counted_from(seen, error, field) from None
+            seen += len(numbers)
+        yield made
+
+
 def counted_from(seen: int, error: XlashapeError, field: str) -> XlashapeError:
     """An error about one number of `field` in a message of a stream. Its path gets the number's index in the whole
     stream: `seen` numbers were in earlier messages.
@@ -259,7 +298,7 @@ def response_size(size: int, maximum: int, path: FieldPath) -> None:
     at_most(maximum, size, "response_bytes", "the answer would have {} bytes", field=path)
 
 
-def payload(numbers: np.ndarray[Any, np.dtype[Any]]) -> memoryview:
+def payload(numbers: NDArray[Any]) -> memoryview:
     """The numbers as the content of a packed field: integers as little-endian int64s, booleans as bytes 0 and 1."""
     if not numbers.size:
         return memoryview(b"")

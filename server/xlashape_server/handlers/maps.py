@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xlashape.errors import FieldPath, InvalidArgumentError, SizeOverflowError, XlashapeError
-from xlashape.limits import Budget, budget, spend
+from xlashape.limits import budget, spend
 from xlashape.proto import parse, v1
 from xlashape.proto.packed import join, split
 from xlashape.symbolic import IndexingMap
@@ -17,7 +18,6 @@ from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import (
     batch,
     counted_from,
-    first_message_only,
     item_count,
     map_of,
     map_output,
@@ -25,6 +25,7 @@ from xlashape_server.handlers.inputs import (
     placed,
     response_size,
     stated_count,
+    stream_answers,
     style_of,
 )
 
@@ -129,40 +130,33 @@ class MapHandlers:
     def evaluate_map(self, data: bytes, deadline: float) -> bytes:
         """EvaluateMap."""
         request, [bulk] = split(v1.EvaluateMapRequest, data, "points")
-        with budget(self._max_steps, deadline, "a map") as current:
+        with budget(self._max_steps, deadline, "a map"):
             given = map_of(request.map, ("map",), self._config)
             stated = request.count if request.HasField("count") else None
-            results, inside = self._evaluated(given, np.frombuffer(bulk, "<i8"), stated, current)
+            results, inside = self._evaluated(given, np.frombuffer(bulk, "<i8"), stated)
         return join(v1.EvaluateMapResponse(), results=payload(results), in_domain=payload(inside))
 
     def evaluate_map_batch(self, requests: Iterator[bytes], deadline: float) -> Iterator[bytes]:
-        """EvaluateMapBatch. Each message has a budget of its own."""
-        given: IndexingMap | None = None
-        seen = 0  # how many numbers earlier messages had
-        for data in requests:
-            request, [bulk] = split(v1.EvaluateMapBatchRequest, data, "points")
-            with budget(self._max_steps, deadline, "a map") as current:
-                if given is None:
-                    given = map_of(request.map, ("map",), self._config)
-                else:
-                    first_message_only(request, "map")
-                numbers = np.frombuffer(bulk, "<i8")
-                stated = stated_count(request, len(given.variables))
-                try:
-                    results, inside = self._evaluated(given, numbers, stated, current)
-                except XlashapeError as error:
-                    raise counted_from(seen, error, "points") from None
-                seen += len(numbers)
-            yield join(v1.EvaluateMapBatchResponse(), results=payload(results), in_domain=payload(inside))
+        """EvaluateMapBatch."""
+
+        def given(request: v1.EvaluateMapBatchRequest) -> IndexingMap:
+            return map_of(request.map, ("map",), self._config)
+
+        def answer(given: IndexingMap, request: v1.EvaluateMapBatchRequest, numbers: NDArray[np.int64]) -> bytes:
+            results, inside = self._evaluated(given, numbers, stated_count(request, len(given.variables)))
+            return join(v1.EvaluateMapBatchResponse(), results=payload(results), in_domain=payload(inside))
+
+        bounds = partial(budget, self._max_steps, deadline, "a map")
+        return stream_answers(v1.EvaluateMapBatchRequest, "points", requests, given, answer, bounds)
 
     def _evaluated(
-        self, given: IndexingMap, numbers: NDArray[np.int64], stated: int | None, current: Budget
+        self, given: IndexingMap, numbers: NDArray[np.int64], stated: int | None
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         variables = len(given.variables)
         count = item_count(len(numbers), variables, stated, "points", "a point")
         response_size(count * (8 * len(given.results) + 1), self._max_answer, ("points",))
         try:
-            return _in_chunks(given, numbers.reshape(count, variables), current)
+            return _in_chunks(given, numbers.reshape(count, variables))
         except SizeOverflowError as error:
             # The request lists the numbers of all points one after another.
             point = error.path[1] if len(error.path) == 2 and isinstance(error.path[1], int) else 0
@@ -172,16 +166,14 @@ class MapHandlers:
             raise placed(error, ("map",), points=("points",)) from None
 
 
-def _in_chunks(
-    given: IndexingMap, points: NDArray[np.int64], current: Budget
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _in_chunks(given: IndexingMap, points: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The results of the map at each of the points, as little-endian int64s, and whether each point is in the domain.
     The deadline is checked after each chunk of points.
     """
     results = np.zeros((len(points), len(given.results)), "<i8")
     inside = np.zeros(len(points), np.bool_)
     for start in range(0, len(points), _CHUNK_POINTS):
-        current.spend(256)
+        spend(256)
         chunk = slice(start, start + _CHUNK_POINTS)
         try:
             results[chunk], inside[chunk] = given.evaluate_batch(points[chunk])

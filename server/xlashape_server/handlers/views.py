@@ -22,7 +22,7 @@ from xlashape.shape import Shape, tiling
 from xlashape.shape.xla_util import shape_util
 from xlashape_server.config import Config
 from xlashape_server.handlers.hlo import instruction_of
-from xlashape_server.handlers.inputs import map_of, placed, response_size, shape_of, unpacked
+from xlashape_server.handlers.inputs import map_of, not_negative, placed, response_size, shape_of, unpacked
 from xlashape_server.handlers.reports import kept_answer
 from xlashape_server.modules import Modules
 
@@ -156,9 +156,7 @@ class ViewHandlers:
     def get_text(self, data: bytes, deadline: float) -> bytes:
         """GetText."""
         request = parse(v1.GetTextRequest, data)
-        for field in ("first_line", "max_lines"):
-            if getattr(request, field) < 0:
-                raise InvalidArgumentError(f"expected 0 or more, found {getattr(request, field)}", field=field)
+        not_negative(request, "first_line", "max_lines")
         with budget(deadline=deadline, subject="a module"):
             text = self._text(self._modules.read(request.module, ("module",)))
             first = request.first_line
@@ -196,10 +194,7 @@ class ViewHandlers:
     def graph(self, data: bytes, deadline: float) -> bytes:
         """Graph."""
         request = parse(v1.GraphRequest, data)
-        if request.max_instructions < 0:
-            raise InvalidArgumentError(
-                f"expected 0 or more, found {request.max_instructions}", field="max_instructions"
-            )
+        not_negative(request, "max_instructions")
         most = min(request.max_instructions or _MOST_INSTRUCTIONS, _MOST_INSTRUCTIONS)
         with budget(deadline=deadline, subject="a module"):
             module = self._modules.read(request.module, ("module",))
