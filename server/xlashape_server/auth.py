@@ -30,7 +30,7 @@ from weakref import WeakSet
 
 from xlashape.errors import InvalidArgumentError, PermissionDeniedError, UnauthenticatedError
 from xlashape.proto import services
-from xlashape_server.config import Config, parsed_toml
+from xlashape_server.config import Config, read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,15 +48,10 @@ def check(config: Config) -> None:
     """InvalidArgumentError, which names the setting, if the certificates of `config` cannot be used, or its file of
     those who may call.
     """
-    _check_certificates(config)
-    if config.auth:
-        _read(config.auth)
-
-
-def _check_certificates(config: Config) -> None:
-    """InvalidArgumentError if the certificates cannot be used."""
     if config.tls_certificate:
         _tls_context(config)
+    if config.auth:
+        _read(config.auth)
 
 
 def _tls_context(config: Config) -> ssl.SSLContext:
@@ -88,7 +83,7 @@ def server_credentials(config: Config) -> grpc.ServerCredentials:
     import grpc  # the watching process, the parent of the workers, calls `check` and never loads grpc
 
     def read() -> grpc.ServerCertificateConfiguration:
-        _check_certificates(config)
+        _tls_context(config)
         key, chain = Path(config.tls_key).read_bytes(), Path(config.tls_certificate).read_bytes()
         authority = Path(config.tls_client_ca).read_bytes() if config.tls_client_ca else None
         return grpc.ssl_server_certificate_configuration([(key, chain)], root_certificates=authority)
@@ -271,14 +266,7 @@ def _wrong(path: str, text: str) -> InvalidArgumentError:
 
 
 def _read(path: str) -> _Rules:
-    try:
-        table = parsed_toml(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise _wrong(path, f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise _wrong(path, f"{path} is not UTF-8") from None
-    except ValueError as error:
-        raise _wrong(path, f"not TOML: {error}") from None
+    table = read_toml(path, "auth")
     sections = _section(path, "the file", table, ("token", "anonymous"), ())
     tokens: dict[str, _Member] = {}
     entries = sections.get("token", [])

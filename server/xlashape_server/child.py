@@ -33,15 +33,13 @@ from multiprocessing.reduction import recv_handle
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from google.protobuf.message_factory import GetMessageClass
-
 from xlashape.base import caches
 from xlashape.errors import DeadlineExceededError, DecodeError, XlashapeError
 from xlashape.limits import at_most, set_checkpoint
 from xlashape.proto import v1
 from xlashape_server.config import Config
-from xlashape_server.conversions import json_to_proto, proto_to_json, status_of
-from xlashape_server.handlers import Rpc, rpcs
+from xlashape_server.conversions import status_of
+from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
 from xlashape_server.process import configure
 from xlashape_server.store import Store
@@ -159,7 +157,7 @@ def _serve(front: Connection, config: Config) -> None:
     modules = Modules(config, Store.of(config))
     answered = rpcs(config, modules)
     handlers: list[Handler] = [rpc.handler for rpc in answered]
-    handlers += [partial(_in_json, rpc) for rpc in answered]
+    handlers += [rpc.in_json for rpc in answered]
     sent = select.poll()
     sent.register(front, select.POLLIN)
 
@@ -185,12 +183,6 @@ def _serve(front: Connection, config: Config) -> None:
             modules.forget()
             caches.clear()
             gc.collect()
-
-
-def _in_json(rpc: Rpc, data: bytes, deadline: float) -> bytes:
-    """The answer in JSON to a request in JSON."""
-    request, response = GetMessageClass(rpc.method.input_type), GetMessageClass(rpc.method.output_type)
-    return proto_to_json(rpc.handler(json_to_proto(data, request), deadline), response)
 
 
 def _outcome(handler: Callable[[float], bytes], seconds: float, most: int) -> tuple[Outcome, bytes]:

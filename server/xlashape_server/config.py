@@ -20,7 +20,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -240,37 +240,32 @@ def _wrong(name: str, text: str, found: object) -> InvalidArgumentError:
     return InvalidArgumentError(f"{name}: {text}, found {shown}", field=name)
 
 
-def _of_groups(file: str) -> Iterator[str]:
-    """The content of a file of the control group that this process is in, and of each group around it."""
+def _least_of_groups(file: str, number: Callable[[str], float]) -> float:
+    """The least number in this file of the control group that this process is in, and of each group around it; infinite
+    if none has one.
+    """
+    found = [math.inf]
     with suppress(OSError):
         own = Path(_GROUP.read_text().partition("::")[2].strip().strip("/"))
         for folder in (own, *own.parents):
-            with suppress(OSError):
-                yield (_GROUPS / folder / file).read_text()
+            with suppress(OSError, ValueError, ZeroDivisionError):  # "max" stands for no limit
+                found.append(number((_GROUPS / folder / file).read_text()))
+    return min(found)
 
 
 def _processor_quota() -> float:
     """The processor quota of this process's control groups, in cores; infinite without a quota."""
-    found = [math.inf]
-    for text in _of_groups("cpu.max"):
-        with suppress(ValueError, ZeroDivisionError):  # "max" stands for no quota
-            quota, period = map(int, text.split())
-            found.append(quota / period)
-    return min(found)
 
+    def cores(text: str) -> float:
+        quota, period = map(int, text.split())
+        return quota / period
 
-def _group_memory() -> float:
-    """The bytes that this process's control groups may have together; infinite without a limit."""
-    found = [math.inf]
-    for text in _of_groups("memory.max"):
-        with suppress(ValueError):
-            found.append(int(text))
-    return min(found)
+    return _least_of_groups("cpu.max", cores)
 
 
 def _available_memory() -> float:
     """The bytes of memory that a server may take; infinite where the system does not say."""
-    return min(_group_memory(), _machine_memory())
+    return min(_least_of_groups("memory.max", int), _machine_memory())
 
 
 def _machine_memory() -> float:
@@ -332,13 +327,7 @@ def settings_of(file: str | None, environment: Mapping[str, str], options: Mappi
 
 def _read(path: str) -> dict[str, Any]:
     """The content of a file of settings."""
-    try:
-        found = parsed_toml(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InvalidArgumentError(f"{path}: cannot be read: {reason}", field="config") from None
-    except ValueError as error:
-        raise InvalidArgumentError(f"{path}: not TOML: {error}", field="config") from None
+    found = read_toml(path, "config")
     for name in found:
         if name not in FIELDS:
             raise InvalidArgumentError(f"{path}: there is no setting {name!r}", field=name)
@@ -370,13 +359,20 @@ def read_value(name: str, value: object) -> Any:
     raise _wrong(name, f"expected {expected}", value)
 
 
-def parsed_toml(text: str) -> dict[str, Any]:
-    """The values of a TOML document. ValueError if the text is not TOML."""
+def read_toml(path: str, setting: str) -> dict[str, Any]:
+    """The content of the file in TOML that `setting` names. InvalidArgumentError if it cannot be read, or is not TOML."""
     if sys.version_info >= (3, 11):
         import tomllib  # not in Python 3.10
     else:
         import tomli as tomllib
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        reason = "cannot be read: it is not UTF-8"
+    except ValueError as error:
+        reason = f"not TOML: {error}"
     except RecursionError:
-        raise ValueError("its values are nested too deeply") from None
+        reason = "not TOML: its values are nested too deeply"
+    raise InvalidArgumentError(f"{path}: {reason}", field=setting)

@@ -16,9 +16,6 @@ from collections.abc import Generator, Iterable, Iterator
 from hashlib import blake2b
 from typing import IO, Final, NamedTuple
 
-from google.protobuf.message import Message
-from google.protobuf.message_factory import GetMessageClass
-
 from xlashape.base.caches import BoundedCache
 from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError, NotFoundError
 from xlashape.limits import at_most, set_checkpoint
@@ -26,7 +23,6 @@ from xlashape.proto.wire import BYTES, fields
 from xlashape_server.child import add_message
 from xlashape_server.children import Children, Question
 from xlashape_server.config import Config
-from xlashape_server.conversions import json_to_proto, proto_to_json
 from xlashape_server.guard import Call
 from xlashape_server.handlers import Rpc
 from xlashape_server.store import Store, digests_in
@@ -59,8 +55,6 @@ class _Asked(NamedTuple):
     """An RPC, and where it is answered."""
 
     rpc: Rpc
-    request: type[Message]
-    response: type[Message]
     numbers: int
     """The number of its field with packed numbers; 0 for none."""
     content: int
@@ -122,11 +116,7 @@ class Front:
         if len(data) <= _CONTENT:
             set_checkpoint(call.check)
             try:
-                if is_json:
-                    data = json_to_proto(data, asked.request)
-                answer = asked.rpc.handler(data, deadline)
-                if is_json:
-                    answer = proto_to_json(answer, asked.response)
+                answer = (asked.rpc.in_json if is_json else asked.rpc.handler)(data, deadline)
             except DeadlineExceededError:
                 if not asked.is_map or call.is_over or time.monotonic() > call.deadline:
                     raise
@@ -229,6 +219,5 @@ def _asked(rpc: Rpc) -> _Asked:
     content = _MAP_CONTENT if is_map else _CONTENT if numbers or method.name in (*_SHAPES, *_FACTS) else 0
     number = method.input_type.fields_by_name[numbers].number if numbers else 0
     options = method.GetOptions()
-    request, response = GetMessageClass(method.input_type), GetMessageClass(method.output_type)
     keeps = options.idempotency_level == options.NO_SIDE_EFFECTS and not numbers and method.name not in _FACTS
-    return _Asked(rpc, request, response, number, content, is_map, keeps)
+    return _Asked(rpc, number, content, is_map, keeps)

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
@@ -25,7 +24,7 @@ import grpc
 from grpc._cython import cygrpc
 from grpc_status import rpc_status
 
-from xlashape.errors import DeadlineExceededError, XlashapeError
+from xlashape.errors import XlashapeError
 from xlashape_server.callers import Places
 from xlashape_server.config import Config
 from xlashape_server.front import Front
@@ -125,8 +124,8 @@ class GrpcCalls:
         """From a stream of requests to one response."""
 
         def answered(requests: Iterator[bytes], context: Any) -> bytes:
-            with _Answering(self, name, context) as call, closing(received(requests, call.deadline)) as stream:
-                response = answer(call, self._messages(call, stream))
+            with _Answering(self, name, context) as call:
+                response = answer(call, self._messages(call, requests))
                 call.answered(len(response))
                 return response
 
@@ -136,8 +135,8 @@ class GrpcCalls:
         """From a stream of requests to a stream of responses."""
 
         def answered(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-            with _Answering(self, name, context) as call, closing(received(requests, call.deadline)) as stream:
-                for response in answers(call, self._messages(call, stream)):
+            with _Answering(self, name, context) as call:
+                for response in answers(call, self._messages(call, requests)):
                     call.sends(len(response))
                     yield response
                     if call.is_over:
@@ -151,8 +150,8 @@ class GrpcCalls:
         function.experimental_thread_pool = self.threads
         return function
 
-    def _messages(self, call: Call, stream: Generator[bytes]) -> Generator[bytes]:
-        """The messages of a stream of requests."""
+    def _messages(self, call: Call, stream: Iterator[bytes]) -> Generator[bytes]:
+        """The messages of a stream of requests. The guard cuts a call off whose next message does not come in time."""
         is_first = True
         while True:
             call.receives(is_first=is_first)
@@ -223,41 +222,6 @@ def _cut_off(guard: Guard, context: Any, call: Call, error: XlashapeError) -> No
         transport.cancel(status.code, status.message)
     except Exception:  # another version of grpc, or the call has just ended
         context.cancel()
-
-
-def received(requests: Iterator[Q], deadline: float) -> Generator[Q]:
-    """The requests of a stream. Each is read only when the caller of this generator asks for it. DeadlineExceededError
-    if a request does not arrive before `deadline`, a time of time.monotonic().
-
-    A thread reads the requests, since grpc's iterator waits for a message without a timeout. The thread ends with the
-    call.
-    """
-    wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
-    arrived: queue.SimpleQueue[tuple[Q] | Exception | None] = queue.SimpleQueue()
-
-    def read() -> None:
-        try:
-            while wanted.get():
-                item = next(requests, None)
-                arrived.put(None if item is None else (item,))
-        except Exception as error:
-            arrived.put(error)
-
-    threading.Thread(target=read, name="requests", daemon=True).start()
-    try:
-        while True:
-            wanted.put(True)
-            try:
-                item = arrived.get(timeout=max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                raise DeadlineExceededError("the deadline passed before the stream of requests ended") from None
-            if item is None:
-                return
-            if isinstance(item, Exception):
-                raise item
-            yield item[0]
-    finally:
-        wanted.put(False)
 
 
 _IDLE_SECONDS = 10.0  # seconds after which a thread without a call ends

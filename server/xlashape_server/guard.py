@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import threading
 import time
 import zlib
@@ -108,9 +109,9 @@ class Call:
 
     def receives(self, *, is_first: bool) -> None:
         """Begins to wait for a message of the caller."""
-        end = self.deadline + _MARGIN_SECONDS
+        seconds = self._guard.receive_seconds if is_first else math.inf
         self.stage = "receiving"
-        self.stage_end = min(self.deadline, time.monotonic() + self._guard.receive_seconds) if is_first else end
+        self.stage_end = min(self.deadline, time.monotonic() + seconds)
 
     def received(self) -> None:
         """Ends the stage of receiving: a message has arrived."""

@@ -77,15 +77,11 @@ class Modules:
         path: FieldPath,
         sha256: str | None = None,
         *,
-        is_text: bool | None = None,
+        is_text: bool,
         mends: bool = False,
     ) -> HloModule:
-        """The module in `data`, which is text if `is_text` is true and a proto if it is false. If it is None, the
-        format is detected from the content. `mends` is that of `read`.
-        """
+        """The module in `data`, which is text or a proto. `mends` is that of `read`."""
         self.check_size(len(data), path)
-        if is_text is None:
-            is_text = holds_text(data)
         key = _key(sha256 or hashlib.sha256(data).hexdigest(), is_text)
         kept = self._found(key) or (self._found(f"{key}{_MENDED}") if mends else None)
         return kept or self._decoded(data, path, key, is_text=is_text, mends=mends)

@@ -249,15 +249,14 @@ class _Exchange:
             self._loop.call_soon_threadsafe(cut_off)
 
     async def _write(self, status: int, headers: Headers, body: bytes) -> None:
-        """Sends an answer, in pieces: uvicorn takes a piece whole, and then waits for the caller to read."""
-        self._is_begun = True
-        headers = [*headers, _NOSNIFF, (b"content-length", b"%d" % len(body))]
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-        for at in range(0, len(body) or 1, _SENT_AT_ONCE):
+        """Sends an answer, as long as the caller is there."""
+
+        def check() -> None:
             if self._is_gone:
                 raise _GoneError
-            end = at + _SENT_AT_ONCE
-            await self._send({"type": "http.response.body", "body": body[at:end], "more_body": end < len(body)})
+
+        self._is_begun = True
+        await _send_answer(self._send, status, [*headers, _NOSNIFF], body, check)
 
     async def _refuse(self, error: Exception) -> None:
         """Sends an error."""
@@ -290,12 +289,19 @@ def _retrieved(future: asyncio.Future[Any]) -> None:
         future.exception()
 
 
-async def _send_answer(send: Send, status: int, headers: Headers, body: bytes = b"") -> None:
-    """Sends an answer of one part."""
+async def _send_answer(
+    send: Send, status: int, headers: Headers, body: bytes = b"", check: Callable[[], None] = lambda: None
+) -> None:
+    """Sends an answer, in pieces: uvicorn takes a piece whole, and then waits for the caller to read. `check` is called
+    before each.
+    """
     if status != 304:
         headers = [*headers, (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    for at in range(0, len(body) or 1, _SENT_AT_ONCE):
+        check()
+        end = at + _SENT_AT_ONCE
+        await send({"type": "http.response.body", "body": body[at:end], "more_body": end < len(body)})
 
 
 async def _refuse(send: Send, status: int, code: str, text: str, *headers: tuple[bytes, bytes]) -> None:

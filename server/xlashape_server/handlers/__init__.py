@@ -16,10 +16,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message_factory import GetMessageClass
 
 from xlashape.proto import services
 from xlashape.reports.report import REPORTS, rpc_of
 from xlashape_server.config import Config
+from xlashape_server.conversions import json_to_proto, proto_to_json
 from xlashape_server.handlers.hlo import HloHandlers
 from xlashape_server.handlers.maps import MapHandlers
 from xlashape_server.handlers.reports import ReportHandlers
@@ -41,6 +43,11 @@ class Rpc(NamedTuple):
 
     method: MethodDescriptor
     handler: Callable[..., Any]
+
+    def in_json(self, data: bytes, deadline: float) -> bytes:
+        """The answer in JSON to a request in JSON."""
+        request, response = GetMessageClass(self.method.input_type), GetMessageClass(self.method.output_type)
+        return proto_to_json(self.handler(json_to_proto(data, request), deadline), response)
 
 
 def rpcs(config: Config, modules: Modules) -> tuple[Rpc, ...]:

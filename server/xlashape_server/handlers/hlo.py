@@ -14,17 +14,11 @@ from xlashape.limits import budget, spend
 from xlashape.proto import parse, v1
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import RequestedPage, first_message_only, not_negative, placed, response_size
-from xlashape_server.modules import HLO_MODULE_PROTO, HLO_PROTO, TEXT, Modules, format_of
+from xlashape_server.modules import TEXT, Modules, format_of
 from xlashape_server.store import Stored
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 _OPCODES = {opcode.value for opcode in Opcode}
-
-_FORMATS = {
-    HLO_MODULE_PROTO: v1.MODULE_FORMAT_HLO_MODULE_PROTO,
-    HLO_PROTO: v1.MODULE_FORMAT_HLO_PROTO,
-    TEXT: v1.MODULE_FORMAT_TEXT,
-}
 
 
 class HloHandlers:
@@ -156,7 +150,7 @@ class HloHandlers:
         module = v1.Module(
             name=stored.name,
             size_bytes=stored.size_bytes,
-            format=_FORMATS.get(str(facts.get("format")), 0),
+            format=v1.ModuleFormat.Value(f"MODULE_FORMAT_{facts['format']}".upper()),
             module_name=str(facts.get("module_name", "")),
             entry_computation=str(facts.get("entry_computation", "")),
             computation_count=int(facts.get("computation_count", 0)),

@@ -28,29 +28,8 @@ from xlashape_server.modules import Modules
 
 K = TypeVar("K")
 
-_KINDS = {
-    "shape": v1.CONTENT_KIND_SHAPE,
-    "layout": v1.CONTENT_KIND_LAYOUT,
-    "map": v1.CONTENT_KIND_MAP,
-    "instruction": v1.CONTENT_KIND_INSTRUCTION,
-    "module": v1.CONTENT_KIND_MODULE,
-    "report": v1.CONTENT_KIND_REPORT,
-    "profile": v1.CONTENT_KIND_PROFILE,
-}
 _MEDIA_TYPES = {"svg": "image/svg+xml", "html": "text/html", "png": "image/png", "txt": "text/plain"}
-_PLAIN_OPTIONS = (
-    "at",
-    "rows",
-    "columns",
-    "color",
-    "label",
-    "segment_bytes",
-    "banks",
-    "bank_bytes",
-    "tile",
-    "warp",
-    "theme",
-)
+_PLAIN_OPTIONS = "at rows columns color label segment_bytes banks bank_bytes tile warp theme".split()
 """The options of `draw` that have a field of the same name in a request. If the field is empty or 0, the option has its
 default.
 """
@@ -91,8 +70,9 @@ class ViewHandlers:
                 found = recognize(content)
             except XlashapeError as error:
                 raise placed(error, ("content",)) from None
+        kind = v1.ContentKind.Value(f"CONTENT_KIND_{found.kind.upper()}")
         return v1.RecognizeResponse(
-            kind=_KINDS[found.kind], text=found.text, instruction=found.instruction, summary=found.summary
+            kind=kind, text=found.text, instruction=found.instruction, summary=found.summary
         ).SerializeToString()
 
     def draw(self, data: bytes, deadline: float) -> bytes:
