@@ -30,7 +30,6 @@ from enum import Enum
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
-from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from xlashape.base import caches
@@ -41,7 +40,7 @@ from xlashape_server.config import Config
 from xlashape_server.conversions import status_of
 from xlashape_server.handlers import rpcs
 from xlashape_server.modules import Modules
-from xlashape_server.process import configure
+from xlashape_server.process import configure, memory_of
 from xlashape_server.store import Store
 
 _SIZE = struct.Struct("<I")
@@ -179,7 +178,7 @@ def _serve(front: Connection, config: Config) -> None:
         front.send(outcome)
         front.send_bytes(answer)
         del request, messages, answer
-        if outcome is Outcome.MEMORY or _used_bytes() > _FULL * most:
+        if outcome is Outcome.MEMORY or memory_of("self")[0] > _FULL * most:
             modules.forget()
             caches.clear()
             gc.collect()
@@ -203,16 +202,8 @@ def _outcome(handler: Callable[[float], bytes], seconds: float, most: int) -> tu
 
 def _limited(most: int) -> int:
     """Bounds the memory of this process to `most` bytes more than it has, and returns what it may have then."""
-    used = _used_bytes()
+    used, _, _ = memory_of("self")
     if used:
         resource.setrlimit(resource.RLIMIT_AS, (used + most, used + most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     return used + most
-
-
-def _used_bytes() -> int:
-    """The address space of this process, which its limit bounds; 0 where the system does not say."""
-    try:
-        return int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
-    except OSError:
-        return 0

@@ -24,7 +24,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from google.rpc import status_pb2
@@ -33,6 +32,7 @@ from xlashape.errors import DeadlineExceededError, LimitExceededError, Unavailab
 from xlashape_server.child import Ask, Outcome
 from xlashape_server.config import Config
 from xlashape_server.modules import MOST_MODULES
+from xlashape_server.process import memory_of
 from xlashape_server.store import digests_in, faults
 
 _log = logging.getLogger("xlashape_server.children")
@@ -106,7 +106,7 @@ class _Child:
         self.address = ""
         self.modules: OrderedDict[str, None] = OrderedDict()
         self.is_closed = self.gives_way = False
-        self._inherited = self._resident_bytes()
+        self._inherited = self._own_bytes()
 
     def ask(self, question: Question, end: float) -> bytes:
         """The answer, which must be there at the time `end` of time.monotonic()."""
@@ -165,14 +165,11 @@ class _Child:
 
     def taken_bytes(self) -> int:
         """The memory that the child has taken since it was forked; 0 where the system does not say."""
-        return max(0, self._resident_bytes() - self._inherited)
+        return max(0, self._own_bytes() - self._inherited)
 
-    def _resident_bytes(self) -> int:
-        try:
-            _, resident, shared = map(int, Path(f"/proc/{self.pid}/statm").read_bytes().split()[:3])
-            return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
-        except (OSError, ValueError):
-            return 0
+    def _own_bytes(self) -> int:
+        _, resident, shared = memory_of(self.pid)
+        return resident - shared
 
 
 class Children:

@@ -360,7 +360,7 @@ def read_value(name: str, value: object) -> Any:
 
 
 def read_toml(path: str, setting: str) -> dict[str, Any]:
-    """The content of the file in TOML that `setting` names. InvalidArgumentError if it cannot be read, or is not TOML."""
+    """The content of a file in TOML, which `setting` names. InvalidArgumentError if it is not TOML, or unreadable."""
     if sys.version_info >= (3, 11):
         import tomllib  # not in Python 3.10
     else:

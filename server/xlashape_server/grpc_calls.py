@@ -17,6 +17,8 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotInTimeError
+from contextlib import closing
 from functools import partial
 from typing import Any, NoReturn, TypeVar
 
@@ -24,7 +26,7 @@ import grpc
 from grpc._cython import cygrpc
 from grpc_status import rpc_status
 
-from xlashape.errors import XlashapeError
+from xlashape.errors import DeadlineExceededError, XlashapeError
 from xlashape_server.callers import Places
 from xlashape_server.config import Config
 from xlashape_server.front import Front
@@ -124,8 +126,8 @@ class GrpcCalls:
         """From a stream of requests to one response."""
 
         def answered(requests: Iterator[bytes], context: Any) -> bytes:
-            with _Answering(self, name, context) as call:
-                response = answer(call, self._messages(call, requests))
+            with _Answering(self, name, context) as call, closing(received(requests, call.deadline)) as stream:
+                response = answer(call, self._messages(call, stream))
                 call.answered(len(response))
                 return response
 
@@ -135,8 +137,8 @@ class GrpcCalls:
         """From a stream of requests to a stream of responses."""
 
         def answered(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
-            with _Answering(self, name, context) as call:
-                for response in answers(call, self._messages(call, requests)):
+            with _Answering(self, name, context) as call, closing(received(requests, call.deadline)) as stream:
+                for response in answers(call, self._messages(call, stream)):
                     call.sends(len(response))
                     yield response
                     if call.is_over:
@@ -151,7 +153,7 @@ class GrpcCalls:
         return function
 
     def _messages(self, call: Call, stream: Iterator[bytes]) -> Generator[bytes]:
-        """The messages of a stream of requests. The guard cuts a call off whose next message does not come in time."""
+        """The messages of a stream of requests."""
         is_first = True
         while True:
             call.receives(is_first=is_first)
@@ -222,6 +224,26 @@ def _cut_off(guard: Guard, context: Any, call: Call, error: XlashapeError) -> No
         transport.cancel(status.code, status.message)
     except Exception:  # another version of grpc, or the call has just ended
         context.cancel()
+
+
+def received(requests: Iterator[Q], deadline: float) -> Generator[Q]:
+    """The requests of a stream. Each is read only when the caller of this generator asks for it. DeadlineExceededError
+    if a request does not arrive before `deadline`, a time of time.monotonic().
+
+    A thread reads the requests, since grpc's iterator waits for a message without a timeout. The thread ends with the
+    call.
+    """
+    thread = ThreadPoolExecutor(1, "requests")
+    try:
+        while True:
+            item = thread.submit(next, requests, None).result(max(0.0, deadline - time.monotonic()))
+            if item is None:
+                return
+            yield item
+    except NotInTimeError:
+        raise DeadlineExceededError("the deadline passed before the stream of requests ended") from None
+    finally:
+        thread.shutdown(wait=False)
 
 
 _IDLE_SECONDS = 10.0  # seconds after which a thread without a call ends

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import math
 import threading
 import time
 import zlib
@@ -109,9 +108,9 @@ class Call:
 
     def receives(self, *, is_first: bool) -> None:
         """Begins to wait for a message of the caller."""
-        seconds = self._guard.receive_seconds if is_first else math.inf
+        end = self.deadline + _MARGIN_SECONDS
         self.stage = "receiving"
-        self.stage_end = min(self.deadline, time.monotonic() + seconds)
+        self.stage_end = min(self.deadline, time.monotonic() + self._guard.receive_seconds) if is_first else end
 
     def received(self) -> None:
         """Ends the stage of receiving: a message has arrived."""

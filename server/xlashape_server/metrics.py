@@ -10,7 +10,6 @@ file system may not answer.
 from __future__ import annotations
 
 import logging
-import os
 import platform
 import socket
 import socketserver
@@ -18,7 +17,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
-from pathlib import Path
 from typing import Any, cast
 from wsgiref.simple_server import WSGIRequestHandler
 
@@ -31,6 +29,7 @@ from xlashape.base.version import __version__
 from xlashape_server.callers import may_name
 from xlashape_server.config import Config
 from xlashape_server.counts import BUCKETS, CPU, DURATION, METRICS, STAGES, SUM, Key, add_counts
+from xlashape_server.process import memory_of
 from xlashape_server.store import Store
 from xlashape_server.worker_process import WorkerProcess
 
@@ -122,8 +121,8 @@ class ServerMetrics(Collector):
                     add(name, value.get(stage, 0), stage=stage)
             else:
                 add(name, value)
-        resident = _resident_bytes(pid)
-        if resident is not None:
+        _, resident, _ = memory_of(pid)
+        if resident:
             add("xlashape_worker_resident_memory_bytes", resident)
 
 
@@ -131,14 +130,6 @@ def _family(name: str) -> tuple[str, str, str]:
     """Name, meaning and kind of a metric for prometheus_client, which adds `_total` to the names of counters itself."""
     about = METRICS[name]
     return name.removesuffix("_total"), about.meaning, about.kind
-
-
-def _resident_bytes(pid: int) -> int | None:
-    """The resident memory of a process; None without /proc."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return None
 
 
 Environment = dict[str, Any]

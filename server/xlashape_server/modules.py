@@ -22,9 +22,6 @@ from xlashape_server.store import Store
 
 A = TypeVar("A")
 
-HLO_MODULE_PROTO, HLO_PROTO, TEXT = "hlo_module_proto", "hlo_proto", "text"
-"""The formats of a module's content."""
-
 MOST_MODULES = 64
 """The most decoded modules that are kept."""
 _MOST_FINDINGS = 16  # of a module
@@ -62,7 +59,7 @@ class Modules:
         if source == "name":
             # The store is asked first, so that no module is used that was deleted or is too old.
             stored = self.store.find(value.name, field=path)
-            is_text = stored.facts.get("format") == TEXT
+            is_text = stored.facts["format"] == v1.MODULE_FORMAT_TEXT
             key = _key(stored.sha256, is_text)
             return self._found(key) or self._decoded(
                 self.store.read(value.name, field=path), path, key, is_text=is_text
@@ -142,11 +139,11 @@ class Modules:
         at_most(self._max_bytes, size, "module_bytes", "the module has {} bytes or more", field=path)
 
 
-def format_of(data: bytes) -> str:
-    """The format of a module's content."""
+def format_of(data: bytes) -> int:
+    """The format of a module's content: a ModuleFormat of the schema."""
     if holds_text(data):
-        return TEXT
-    return HLO_PROTO if holds_hlo_proto(data) else HLO_MODULE_PROTO
+        return v1.MODULE_FORMAT_TEXT
+    return v1.MODULE_FORMAT_HLO_PROTO if holds_hlo_proto(data) else v1.MODULE_FORMAT_HLO_MODULE_PROTO
 
 
 def _key(sha256: str, is_text: bool) -> str:

@@ -1,4 +1,5 @@
-"""What a process of the server and whoever runs it tell each other: log lines, signals, and notifications to systemd.
+"""What a process of the server and whoever runs it tell each other: log lines, signals, and notifications to systemd;
+and how much memory a process has.
 
 The log is on standard error, each line a JSON object, for log collectors and for grep. Workers and their children write
 to it too. gRPC's core, whose lines any caller can cause, is silent.
@@ -20,6 +21,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -70,6 +72,18 @@ def configure(level: str, **always: Any) -> None:
 def set_level(level: str) -> None:
     """Sets the level of the logs of this process."""
     logging.getLogger("xlashape_server").setLevel(level.upper())
+
+
+def memory_of(pid: int | str) -> tuple[int, int, int]:
+    """The address space, the resident memory, and the part of this that other processes share, of a process ("self" for
+    this one), in bytes; zeros where the system does not say.
+    """
+    try:
+        size, resident, shared = map(int, Path(f"/proc/{pid}/statm").read_bytes().split()[:3])
+    except (OSError, ValueError):
+        return 0, 0, 0
+    page = os.sysconf("SC_PAGE_SIZE")
+    return size * page, resident * page, shared * page
 
 
 _NUMBERS = (signal.SIGTERM, signal.SIGINT)

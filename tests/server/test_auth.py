@@ -229,7 +229,7 @@ def test_what_is_wrong_in_the_file_is_named_before_the_server_starts(tmp_path: P
 
 
 def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match="absent.toml cannot be read"):
+    with pytest.raises(InvalidArgumentError, match="absent.toml: cannot be read"):
         Server(Config(address="127.0.0.1:0", auth=str(tmp_path / "absent.toml"))).start()
 
 

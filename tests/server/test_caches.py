@@ -31,18 +31,18 @@ def modules(tmp_path: Path) -> Modules:
 
 
 def test_the_least_recently_used_modules_go_first(modules: Modules) -> None:
-    first, second = (modules.decode(text_of(name), ("module",)) for name in ("first", "second"))
+    first, second = (modules.decode(text_of(name), ("module",), is_text=True) for name in ("first", "second"))
     for number in range(MOST_MODULES - 1):
-        assert modules.decode(text_of("first"), ("module",)) is first
-        modules.decode(text_of(f"m{number}"), ("module",))
-    assert modules.decode(text_of("first"), ("module",)) is first
-    assert modules.decode(text_of("second"), ("module",)) is not second
+        assert modules.decode(text_of("first"), ("module",), is_text=True) is first
+        modules.decode(text_of(f"m{number}"), ("module",), is_text=True)
+    assert modules.decode(text_of("first"), ("module",), is_text=True) is first
+    assert modules.decode(text_of("second"), ("module",), is_text=True) is not second
     modules.forget()
-    assert modules.decode(text_of("first"), ("module",)) is not first
+    assert modules.decode(text_of("first"), ("module",), is_text=True) is not first
 
 
 def test_what_is_found_out_is_kept_with_the_module(modules: Modules) -> None:
-    module = modules.decode(text_of("m"), ("module",))
+    module = modules.decode(text_of("m"), ("module",), is_text=True)
     found = modules.found(module, b"question", object)
     assert modules.found(module, b"question", object) is found
     assert modules.found(module, b"another", object) is not found

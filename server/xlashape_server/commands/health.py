@@ -15,8 +15,6 @@ from xlashape.errors import DeadlineExceededError, InvalidArgumentError
 
 _SERVICE = "ready"
 _SECONDS = 4.0
-# HealthCheckResponse.ServingStatus → its name. SERVICE_UNKNOWN is of Watch alone.
-_STATES = {1: "SERVING", 2: "NOT_SERVING"}
 _MAX_NAME_BYTES = 127
 
 
@@ -110,4 +108,4 @@ def _status(
             if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise DeadlineExceededError(f"{address}: no answer within {timeout:g} seconds") from error
             raise exception_of(error, address) from error
-    return _STATES.get(answer.status, "UNKNOWN")
+    return health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)

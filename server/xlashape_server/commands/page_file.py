@@ -255,23 +255,15 @@ class Local(ServiceMethods):
 
 
 class _LocalStore(Store):
-    """A store in a temporary directory, which is made for the first upload and lives as long as this object."""
+    """A store in a temporary directory, which lives as long as this object."""
 
     def __init__(self) -> None:
-        self._directory: TemporaryDirectory[str] | None = None
-
-    def keep(self, content: bytes, sha256: str, facts: dict[str, str | int]) -> tuple[Stored, bool]:
-        if self._directory is None:
-            self._directory = TemporaryDirectory(prefix="xlashape-")
-            super().__init__(self._directory.name, max_bytes=INT64_MAX, max_age=_YEAR_SECONDS)
-        return super().keep(content, sha256, facts)
+        self._directory = TemporaryDirectory(prefix="xlashape-")
+        super().__init__(self._directory.name, max_bytes=INT64_MAX, max_age=_YEAR_SECONDS)
 
     def find(self, name: str, *, field: str | FieldPath | None = None) -> Stored:
-        self.digest_of(name, field=field)
         try:
-            if self._directory is not None:
-                return super().find(name, field=field)
+            return super().find(name, field=field)
         except NotFoundError:
-            pass
-        message = f"{name} is kept by a server: say which with --server"
-        raise NotFoundError(message, kind="module", name=name, field=field)
+            message = f"{name} is kept by a server: say which with --server"
+            raise NotFoundError(message, kind="module", name=name, field=field) from None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from io import BytesIO
+from typing import Any
 
 from xlashape.errors import InvalidArgumentError, InvalidModuleError
 from xlashape.hlo import HloInstruction, HloModule, Opcode
@@ -14,7 +14,7 @@ from xlashape.limits import budget, spend
 from xlashape.proto import parse, v1
 from xlashape_server.config import Config
 from xlashape_server.handlers.inputs import RequestedPage, first_message_only, not_negative, placed, response_size
-from xlashape_server.modules import TEXT, Modules, format_of
+from xlashape_server.modules import Modules, format_of
 from xlashape_server.store import Stored
 
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
@@ -63,10 +63,7 @@ class HloHandlers:
                 raise InvalidArgumentError(
                     f"expected {size} bytes, as the first message said, found {content.tell()}", field="size_bytes"
                 )
-            stored, already_present = self._store(content.getvalue(), sha256)
-        return v1.UploadModuleResponse(
-            module=self._module_message(stored), already_present=already_present
-        ).SerializeToString()
+            return self._stored(v1.UploadModuleResponse, content.getvalue(), sha256)
 
     def put_module(self, data: bytes, deadline: float) -> bytes:
         """PutModule."""
@@ -74,30 +71,33 @@ class HloHandlers:
         _check_digest(request.sha256)
         self._modules.check_size(len(request.data), ("data",))
         with budget(deadline=deadline, subject="an upload"):
-            stored, already_present = self._store(request.data, request.sha256)
-        return v1.PutModuleResponse(
-            module=self._module_message(stored), already_present=already_present
-        ).SerializeToString()
+            return self._stored(v1.PutModuleResponse, request.data, request.sha256)
 
-    def _store(self, content: bytes, announced_sha256: str) -> tuple[Stored, bool]:
-        """Stores the content of a module. Returns it, and whether the store had it already. InvalidArgumentError if the
-        content does not have the SHA-256 that the caller has announced.
+    def _stored(
+        self,
+        response: type[v1.UploadModuleResponse] | type[v1.PutModuleResponse],
+        content: bytes,
+        announced_sha256: str,
+    ) -> bytes:
+        """The response to an upload of `content`, which is stored. InvalidArgumentError if it does not have the SHA-256
+        that the caller has announced.
         """
         sha256 = hashlib.sha256(content).hexdigest()
         if announced_sha256 and sha256 != announced_sha256.lower():
             raise InvalidArgumentError(
                 f"expected content with the SHA-256 {announced_sha256}, found {sha256}", field="sha256"
             )
-        return self._modules.store.keep(content, sha256, self._facts(content, sha256))
+        stored, was_there = self._modules.store.keep(content, sha256, self._facts(content, sha256))
+        return response(module=self._module_message(stored), already_present=was_there).SerializeToString()
 
     def _facts(self, content: bytes, sha256: str) -> dict[str, str | int]:
-        """The facts that the store keeps about a module. They are taken from the decoded module, so content that cannot
-        be decoded is not stored.
+        """The facts that the store keeps about a module: fields of v1.Module. They are those of the decoded module, so
+        content that cannot be decoded is not stored.
         """
         if not content:
             raise InvalidArgumentError("the module is empty", field="data")
         kind = format_of(content)
-        module = self._modules.decode(content, ("data",), sha256, is_text=kind == TEXT)
+        module = self._modules.decode(content, ("data",), sha256, is_text=kind == v1.MODULE_FORMAT_TEXT)
         return {
             "format": kind,
             "module_name": module.name,
@@ -128,9 +128,9 @@ class HloHandlers:
     def list_instructions(self, data: bytes, deadline: float) -> bytes:
         """ListInstructions."""
         request = parse(v1.ListInstructionsRequest, data)
-        with budget(deadline=deadline, subject="a module"), _about_the_module():
+        with budget(deadline=deadline, subject="a module"):
             module = self._modules.read(request.module, ("module",))
-            found = list(selected(module, request.computation, request.opcode))
+            found = _selected(module, request.computation, request.opcode)
             page = RequestedPage(request, self._max_page_size)
             end = page.start + page.size
             response = v1.ListInstructionsResponse(
@@ -139,37 +139,21 @@ class HloHandlers:
             size = 0
             for instruction in found[page.start : end]:
                 spend(16)
-                message = _instruction_message(instruction)
+                try:
+                    message = _instruction_message(instruction)
+                except InvalidModuleError as error:  # instructions are checked when they are first read
+                    raise placed(error, error.path or ("module",)) from None
                 size += message.ByteSize()
                 response_size(size, self._max_answer, ("page_size",))
                 response.instructions.append(message)
         return response.SerializeToString()
 
     def _module_message(self, stored: Stored) -> v1.Module:
-        facts = stored.facts
-        module = v1.Module(
-            name=stored.name,
-            size_bytes=stored.size_bytes,
-            format=v1.ModuleFormat.Value(f"MODULE_FORMAT_{facts['format']}".upper()),
-            module_name=str(facts.get("module_name", "")),
-            entry_computation=str(facts.get("entry_computation", "")),
-            computation_count=int(facts.get("computation_count", 0)),
-            instruction_count=int(facts.get("instruction_count", 0)),
-        )
+        facts: dict[str, Any] = stored.facts
+        module = v1.Module(name=stored.name, size_bytes=stored.size_bytes, **facts)
         module.create_time.FromMilliseconds(int(stored.created * 1e3))
         module.expire_time.FromMilliseconds(int((stored.used + self._modules.store.max_age) * 1e3))
         return module
-
-
-@contextmanager
-def _about_the_module() -> Generator[None]:
-    """Gives errors about the module within the `with` block the path of the request's module. Instructions are checked
-    when they are first read, so such errors come late.
-    """
-    try:
-        yield
-    except InvalidModuleError as error:
-        raise placed(error, error.path or ("module",)) from None
 
 
 def instruction_of(module: HloModule, name: str, computation: str) -> HloInstruction:
@@ -177,7 +161,7 @@ def instruction_of(module: HloModule, name: str, computation: str) -> HloInstruc
     return module.computation(computation).instruction(name) if computation else module.instruction(name)
 
 
-def selected(module: HloModule, computation: str, opcode: str = "") -> list[HloInstruction]:
+def _selected(module: HloModule, computation: str, opcode: str) -> list[HloInstruction]:
     """The instructions of `computation` with `opcode`. An empty `computation` stands for all computations, an empty
     `opcode` for any opcode.
     """

@@ -18,12 +18,12 @@ from xlashape.limits import INT32_MAX, budget, spend
 from xlashape.proto import parse, v1
 from xlashape.recognition import recognize
 from xlashape.reports.memory import memory
-from xlashape.shape import Shape, tiling
-from xlashape.shape.xla_util import shape_util
+from xlashape.shape import Shape
 from xlashape_server.config import Config
 from xlashape_server.handlers.hlo import instruction_of
 from xlashape_server.handlers.inputs import map_of, not_negative, placed, response_size, shape_of, unpacked
 from xlashape_server.handlers.reports import kept_answer
+from xlashape_server.handlers.shapes import POINTER_SIZE, size_of
 from xlashape_server.modules import Modules
 
 K = TypeVar("K")
@@ -301,13 +301,8 @@ def _arrays(module: HloModule, chosen: Sequence[HloInstruction]) -> v1.GraphResp
 
 def _bytes_of(shape: Shape) -> tuple[int, int]:
     """The bytes of all arrays in a shape, and how many of them are padding; -1 where they are not known."""
-    physical = logical = 0
     try:
-        for leaf in shape.leaves():
-            array = leaf.buffer_shape if leaf.is_buffer else leaf
-            if array.is_array:
-                physical += tiling.physical_bytes(array)
-                logical += shape_util.byte_size_of_elements(array)
+        size = size_of(shape, POINTER_SIZE)
     except XlashapeError:
         return -1, -1
-    return (physical, physical - logical) if physical < 1 << 63 else (-1, -1)
+    return size.physical_bytes, size.physical_bytes - size.logical_bytes
