@@ -267,45 +267,42 @@ def _wrong(path: str, text: str) -> InvalidArgumentError:
 
 def _read(path: str) -> _Rules:
     table = read_toml(path, "auth")
-    sections = _section(path, "the file", table, ("token", "anonymous"), ())
-    tokens: dict[str, _Member] = {}
-    entries = sections.get("token", [])
+    for name in table:
+        if name not in ("token", "anonymous"):
+            raise _wrong(path, f"the file: there is no {name!r}; expected token, anonymous")
+    entries: object = table.get("token", [])
     if not isinstance(entries, list):
         raise _wrong(path, "token: expected [[token]], with two brackets")
+    tokens: dict[str, _Member] = {}
     for number, each in enumerate(cast("list[object]", entries)):
         where = f"token[{number}]"
-        entry = _section(path, where, each, ("name", "sha256", "access"))
-        digest = entry["sha256"].lower()
+        name, digest, access = _section(path, where, each, "name", "sha256", "access")
+        digest = digest.lower()
         if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
             raise _wrong(path, f"{where}.sha256: expected 64 hexadecimal digits")
         if digest in tokens:
             raise _wrong(path, f"{where}.sha256: another token has the same")
-        tokens[digest] = _Member(f"token:{entry['name']}", _may_write(path, where, entry))
+        tokens[digest] = _Member(f"token:{name}", access == "write")
     anonymous = None
-    if "anonymous" in sections:
-        anonymous = _may_write(path, "anonymous", _section(path, "anonymous", sections["anonymous"], ("access",)))
+    if "anonymous" in table:
+        [access] = _section(path, "anonymous", table["anonymous"], "access")
+        anonymous = access == "write"
     if not tokens and anonymous is None:
         raise _wrong(path, "the file admits no caller: expected [[token]] or [anonymous]")
     return _Rules(tokens, anonymous)
 
 
-def _section(
-    path: str, where: str, found: object, known: tuple[str, ...], required: tuple[str, ...] | None = None
-) -> dict[str, Any]:
-    """A section with the entries `known`, each of which must be there unless `required` says otherwise."""
+def _section(path: str, where: str, found: object, *known: str) -> list[str]:
+    """The texts that a section has under the names `known`, all of which it must have, and no others."""
     if not isinstance(found, dict):
         raise _wrong(path, f"{where}: expected a section")
     section = cast("dict[str, Any]", found)
     for name in section:
         if name not in known:
             raise _wrong(path, f"{where}: there is no {name!r}; expected {', '.join(known)}")
-    for name in known if required is None else required:
+    for name in known:
         if not isinstance(section.get(name), str) or not section[name]:
             raise _wrong(path, f"{where}.{name}: expected a text")
-    return section
-
-
-def _may_write(path: str, where: str, section: dict[str, Any]) -> bool:
     if section["access"] not in _ACCESS:
         raise _wrong(path, f"{where}.access: expected read or write, found {section['access']!r}")
-    return section["access"] == "write"
+    return [section[name] for name in known]

@@ -36,9 +36,11 @@ MIB = 1 << 20
 _LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
-def _setting(default: T, meaning: str) -> T:
-    """A field with the default of a setting, and its meaning, which the command line shows as help."""
-    return field(default=default, metadata={"help": meaning})
+def _setting(default: T, meaning: str, least: float = 0) -> T:
+    """A field with the default of a setting, its meaning, which the command line shows as help, and the least number
+    that it may be.
+    """
+    return field(default=default, metadata={"help": meaning, "least": least})
 
 
 # A dataclass, not a FrozenValue: the command line derives its options from the fields' types, defaults and meanings.
@@ -96,7 +98,7 @@ class Config:
         "Bytes of memory of one worker; calls that would need more are refused. 0: three quarters of its part of what "
         "the control group or the machine has, beyond 96 MiB of its own; at most 2 GiB.",
     )
-    max_call_seconds: float = _setting(120.0, "Seconds that one call may take, even if its deadline is later.")
+    max_call_seconds: float = _setting(120.0, "Seconds that one call may take, even if its deadline is later.", 0.001)
 
     store_directory: str = _setting(
         "",
@@ -104,9 +106,9 @@ class Config:
         "stops.",
     )
     store_bytes: int = _setting(
-        2048 * MIB, "Bytes of all modules together; the least recently used are removed to make room."
+        2048 * MIB, "Bytes of all modules together; the least recently used are removed to make room.", 1
     )
-    store_age_seconds: float = _setting(24 * 3600.0, "Seconds after its last use that a module is removed.")
+    store_age_seconds: float = _setting(24 * 3600.0, "Seconds after its last use that a module is removed.", 0.001)
 
     grace_seconds: float = _setting(30.0, "Seconds that calls in flight may take to finish when the server stops.")
     # -- bounds: no settings. The command line lifts some where it answers without a server, and tests lower them.
@@ -162,12 +164,12 @@ class Config:
                 self.host_and_port(name)
         if self.log_level not in _LOG_LEVELS:
             raise _wrong("log_level", f"expected one of {', '.join(_LOG_LEVELS)}", self.log_level)
-        for name, minimum in _MINIMUM.items():
-            value = getattr(self, name)
+        for name, setting in FIELDS.items():
+            value, least = getattr(self, name), setting.metadata["least"]
             if name == "max_worker_memory" and value:
-                minimum = _LEAST_MEMORY
-            if not minimum <= value < float("inf"):
-                raise _wrong(name, f"expected a number from {minimum} on", value)
+                least = _LEAST_MEMORY
+            if not isinstance(value, (str, bool)) and not least <= value < math.inf:
+                raise _wrong(name, f"expected a number from {least} on", value)
         if bool(self.tls_certificate) != bool(self.tls_key):
             name = "tls_key" if self.tls_certificate else "tls_certificate"
             raise InvalidArgumentError("TLS needs both, a certificate and a key", field=name)
@@ -281,14 +283,6 @@ _LEAST_MEMORY, _MOST_MEMORY = 128 * MIB, 2048 * MIB  # of one worker
 _OWN_MEMORY = 96 * MIB  # of the processes of one worker, before they answer a call
 _WORKER_MEMORY = 512 * MIB  # for each worker, where their number is not set
 _UNIX = "unix:"
-_MINIMUM: dict[str, float] = {
-    "workers": 0,
-    "max_worker_memory": 0,
-    "max_call_seconds": 0.001,
-    "store_bytes": 1,
-    "store_age_seconds": 0.001,
-    "grace_seconds": 0,
-}
 
 
 PREFIX = "XLASHAPE_"

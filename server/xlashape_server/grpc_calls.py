@@ -20,7 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTimeError
 from contextlib import closing
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import grpc
 from grpc._cython import cygrpc
@@ -34,6 +34,8 @@ from xlashape_server.guard import Call, Guard
 from xlashape_server.handlers import Rpc
 
 Q = TypeVar("Q")
+Method: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+"""A method as grpc registers it."""
 
 _SMALL_THREADS = 32  # threads for what a front answers itself
 _REFUSING_THREADS = 16  # threads beyond those of admitted calls, to refuse further calls
@@ -71,30 +73,26 @@ def add_services(
     waiting = small.large = CallThreads(config.max_concurrent_calls + _REFUSING_THREADS, "module call")
     guard.also += [partial(each.end_waiting, config.max_receive_seconds) for each in (small, waiting)]
     guard.waiting += [small, waiting]
-    by_service: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {}
+    by_service: dict[str, dict[str, Method]] = {}
     for number, rpc in enumerate(rpcs):
         method = rpc.method
         # A stream holds a thread while it waits for its caller.
         threads = small if front.is_small(number) and not method.client_streaming else waiting
         name = f"{method.containing_service.name}/{method.name}"
-        handler: grpc.RpcMethodHandler[Any, Any]
         if method.client_streaming and method.server_streaming:
             calls = GrpcCalls(guard, threads, guard.places, guard.streams)
-            handler = grpc.stream_stream_rpc_method_handler(
-                calls.both_streams(name, partial(front.conversation, number))
-            )
+            handler = calls.both_streams(name, partial(front.conversation, number))
         elif method.client_streaming:
             calls = GrpcCalls(guard, threads, guard.places, guard.uploads)
-            handler = grpc.stream_unary_rpc_method_handler(calls.client_stream(name, partial(front.upload, number)))
+            handler = calls.client_stream(name, partial(front.upload, number))
         else:
-            answer = GrpcCalls(guard, threads).unary(name, partial(front.answer, number))
-            handler = grpc.unary_unary_rpc_method_handler(answer)
+            handler = GrpcCalls(guard, threads).unary(name, partial(front.answer, number))
         by_service.setdefault(method.containing_service.full_name, {})[method.name] = handler
     for full_name, methods in by_service.items():
         add_methods(server, full_name, methods)
 
 
-def add_methods(server: grpc.Server, service: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]) -> None:
+def add_methods(server: grpc.Server, service: str, methods: dict[str, Method]) -> None:
     """Registers the methods of a service with `server`."""
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
     typed: Any = (
@@ -104,14 +102,14 @@ def add_methods(server: grpc.Server, service: str, methods: dict[str, grpc.RpcMe
 
 
 class GrpcCalls:
-    """Wraps functions that answer calls in functions that grpc calls in `threads`; one method for each kind of RPC. A
+    """Makes methods for grpc, which run in `threads`, of functions that answer calls; for each kind of RPC. A
     call needs one of each kind of `places`, by default an ordinary one.
     """
 
     def __init__(self, guard: Guard, threads: CallThreads, *places: Places) -> None:
         self.guard, self.threads, self.places = guard, threads, places
 
-    def unary(self, name: str, answer: Callable[[Call, bytes], bytes]) -> Any:
+    def unary(self, name: str, answer: Callable[[Call, bytes], bytes]) -> Method:
         """From one request to one response."""
 
         def answered(data: bytes, context: Any) -> bytes:
@@ -120,9 +118,9 @@ class GrpcCalls:
                 call.answered(len(response))
                 return response
 
-        return self._in_threads(answered)
+        return grpc.unary_unary_rpc_method_handler(self._in_threads(answered))
 
-    def client_stream(self, name: str, answer: Callable[[Call, Iterator[bytes]], bytes]) -> Any:
+    def client_stream(self, name: str, answer: Callable[[Call, Iterator[bytes]], bytes]) -> Method:
         """From a stream of requests to one response."""
 
         def answered(requests: Iterator[bytes], context: Any) -> bytes:
@@ -131,9 +129,9 @@ class GrpcCalls:
                 call.answered(len(response))
                 return response
 
-        return self._in_threads(answered)
+        return grpc.stream_unary_rpc_method_handler(self._in_threads(answered))
 
-    def both_streams(self, name: str, answers: Callable[[Call, Generator[bytes]], Iterable[bytes]]) -> Any:
+    def both_streams(self, name: str, answers: Callable[[Call, Generator[bytes]], Iterable[bytes]]) -> Method:
         """From a stream of requests to a stream of responses."""
 
         def answered(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
@@ -146,7 +144,7 @@ class GrpcCalls:
                     call.sent()
                 call.answered(0)
 
-        return self._in_threads(answered)
+        return grpc.stream_stream_rpc_method_handler(self._in_threads(answered))
 
     def _in_threads(self, function: Any) -> Any:
         function.experimental_thread_pool = self.threads

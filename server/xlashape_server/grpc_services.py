@@ -36,7 +36,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from xlashape.errors import DecodeError, XlashapeError
 from xlashape.proto import pool, services
-from xlashape_server.grpc_calls import CallThreads, GrpcCalls, add_methods
+from xlashape_server.grpc_calls import CallThreads, GrpcCalls, Method, add_methods
 from xlashape_server.guard import Call, Guard, content_of
 from xlashape_server.store import Store
 
@@ -78,7 +78,7 @@ class Health(HealthServicer):
             guard.also.append(partial(threads.end_waiting, _RECEIVE_SECONDS))
             answering: Any = function
             answering.experimental_thread_pool = threads
-        methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        methods: dict[str, Method] = {
             "Check": grpc.unary_unary_rpc_method_handler(check, response_serializer=written),
             "Watch": grpc.unary_stream_rpc_method_handler(watch, response_serializer=written),
         }
@@ -182,11 +182,9 @@ def enable_reflection(server: grpc.Server, guard: Guard) -> None:
             yield answer.SerializeToString()
 
     threads = CallThreads(guard.conversations.maximum + _REFUSING_THREADS, "reflection")
-    answer = GrpcCalls(guard, threads, guard.conversations).both_streams(
-        "ServerReflection/ServerReflectionInfo", converse
-    )
-    handler: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(answer)
-    add_methods(server, reflection.SERVICE_NAME, {"ServerReflectionInfo": handler})
+    calls = GrpcCalls(guard, threads, guard.conversations)
+    method = calls.both_streams("ServerReflection/ServerReflectionInfo", converse)
+    add_methods(server, reflection.SERVICE_NAME, {"ServerReflectionInfo": method})
 
 
 def _question(data: bytes) -> Any:

@@ -117,8 +117,7 @@ class Application:
         if kind not in MEDIA_TYPES:
             text = f"content-type: expected {' or '.join(MEDIA_TYPES)}, found {kind[:100] or 'none'}"
             return await refuse(415, "invalid_argument", text, (b"accept-post", ", ".join(MEDIA_TYPES).encode()))
-        client: tuple[str, int] = scope["client"] or ("", 0)
-        return await _Exchange(self, number, path.rpartition(".")[2], kind, headers, client, receive, send).run()
+        return await _Exchange(self, number, kind, headers, scope, receive, send).run()
 
 
 class _GoneError(Exception):
@@ -126,7 +125,7 @@ class _GoneError(Exception):
 
 
 class _Exchange:
-    """A request for the RPC `number` by `client`, and its answer, of the media type `kind`. It holds a call of the
+    """A request for the RPC `number`, and its answer, of the media type `kind`. It holds a call of the
     guard from the beginning of the request until the answer is sent, as the adapter of gRPC does.
 
     Methods run on the event loop, with these exceptions: the thread that ends calls that last too long (`guard.Watch`)
@@ -142,15 +141,16 @@ class _Exchange:
         self,
         application: Application,
         number: int,
-        name: str,
         kind: str,
         headers: dict[str, str],
-        client: tuple[str, int],
+        scope: dict[str, Any],
         receive: Receive,
         send: Send,
     ) -> None:
         self._application, self._guard = application, application.guard
-        self._number, self._name, self._kind, self._headers = number, name, kind, headers
+        self._number, self._kind, self._headers = number, kind, headers
+        self._name: str = scope["path"].rpartition(".")[2]
+        client: tuple[str, int] = scope["client"] or ("", 0)
         self._peer = peer_of(*client)
         self._abort = partial(application.abort, client)
         self._receive, self._send = receive, send

@@ -165,10 +165,7 @@ def _selected(module: HloModule, computation: str, opcode: str) -> list[HloInstr
     """The instructions of `computation` with `opcode`. An empty `computation` stands for all computations, an empty
     `opcode` for any opcode.
     """
-    if computation:
-        found = list(module.computation(computation).instructions)
-    else:
-        found = list(module.instructions())
+    found = list(module.computation(computation).instructions if computation else module.instructions())
     if not opcode:
         return found
     with_opcode = [instruction for instruction in found if instruction.opcode == opcode]

@@ -236,13 +236,11 @@ def item_count(numbers: int, each: int, stated: int | None, field: str, item: st
     return found
 
 
-def stated_count(request: v1.LinearIndicesRequest | v1.EvaluateMapBatchRequest, each: int) -> int | None:
-    """The number of items that a message of a stream states; None if it can be counted instead. Items without numbers
-    (of rank 0) cannot be counted, so without a statement there are 0.
+def stated_count(request: Any, otherwise: int | None = None) -> int | None:
+    """The number of items that a request states, or else `otherwise`. Items without numbers (of rank 0) cannot be
+    counted, so in a message of a stream that states none there are 0.
     """
-    if request.HasField("count"):
-        return request.count
-    return None if each else 0
+    return request.count if request.HasField("count") else otherwise
 
 
 def first_message_only(request: Message, *names: str) -> None:

@@ -132,8 +132,7 @@ class MapHandlers:
         request, [bulk] = split(v1.EvaluateMapRequest, data, "points")
         with budget(self._max_steps, deadline, "a map"):
             given = map_of(request.map, ("map",), self._config)
-            stated = request.count if request.HasField("count") else None
-            results, inside = self._evaluated(given, np.frombuffer(bulk, "<i8"), stated)
+            results, inside = self._evaluated(given, np.frombuffer(bulk, "<i8"), stated_count(request))
         return join(v1.EvaluateMapResponse(), results=payload(results), in_domain=payload(inside))
 
     def evaluate_map_batch(self, requests: Iterator[bytes], deadline: float) -> Iterator[bytes]:
@@ -143,7 +142,7 @@ class MapHandlers:
             return map_of(request.map, ("map",), self._config)
 
         def answer(given: IndexingMap, request: v1.EvaluateMapBatchRequest, numbers: NDArray[np.int64]) -> bytes:
-            results, inside = self._evaluated(given, numbers, stated_count(request, len(given.variables)))
+            results, inside = self._evaluated(given, numbers, stated_count(request, None if given.variables else 0))
             return join(v1.EvaluateMapBatchResponse(), results=payload(results), in_domain=payload(inside))
 
         bounds = partial(budget, self._max_steps, deadline, "a map")

@@ -93,7 +93,7 @@ class ShapeHandlers:
         with budget(deadline=deadline, subject="shapes"):
             request, [bulk] = split(v1.LinearIndexRequest, data, "indices")
             shape = _array(request.shape, request.order, self._config)
-            rows = self._rows(shape, np.frombuffer(bulk, "<i8"), _stated(request))
+            rows = self._rows(shape, np.frombuffer(bulk, "<i8"), stated_count(request))
             try:
                 return _positions(v1.LinearIndexResponse, shape, rows)
             except XlashapeError as error:
@@ -105,7 +105,7 @@ class ShapeHandlers:
         shape = _array(request.shape, request.order, self._config)
         numbers = list(request.indices)
         rank = len(shape.dimensions)
-        count = item_count(len(numbers), rank, _stated(request), "indices", "an index", shape)
+        count = item_count(len(numbers), rank, stated_count(request), "indices", "an index", shape)
         if count > _SMALL_BYTES:
             return None
         response = v1.LinearIndexResponse()
@@ -155,7 +155,7 @@ class ShapeHandlers:
         """LinearIndices."""
 
         def answer(shape: Shape, request: v1.LinearIndicesRequest, flat: NDArray[np.int64]) -> bytes:
-            rows = self._rows(shape, flat, stated_count(request, shape.rank))
+            rows = self._rows(shape, flat, stated_count(request, None if shape.rank else 0))
             try:
                 return _positions(v1.LinearIndicesResponse, shape, rows)
             except XlashapeError as error:
@@ -301,10 +301,6 @@ def size_of(shape: Shape, pointer_size: int) -> v1.ShapeSize:
 def _sizes(shape: Shape, pointer_size: int) -> bytes:
     """The sizes of a shape as they are in a response."""
     return _SIZES.message("sizes", size_of(shape, pointer_size))
-
-
-def _stated(request: v1.LinearIndexRequest) -> int | None:
-    return request.count if request.HasField("count") else None
 
 
 def _pointer_size(stated: int) -> int:
