@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 from google.rpc import status_pb2
 
+from xlashape.base.caches import BoundedCache
 from xlashape.errors import DeadlineExceededError, LimitExceededError, UnavailableError, XlashapeError
 from xlashape_server.child import Ask, Outcome
 from xlashape_server.config import Config
@@ -47,7 +48,7 @@ _GRACE_SECONDS = 1.0  # how long a child may go on after a deadline or a cancell
 _MESSAGE_SECONDS = 2  # how long a child may stand still in the middle of a message
 _IDLE_SECONDS = 30.0  # how long a child without calls stays, beside the first
 _NAMED = 256  # bytes of an answer in which the name of an uploaded module is looked for
-_REMEMBERED_SECONDS, _MOST_REMEMBERED = 60.0, 1024  # of calls that ended children
+_REMEMBERED_SECONDS = 60.0  # of calls that ended children
 _BOOTSTRAP = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from xlashape_server.child import main; main()"
 )
@@ -185,7 +186,9 @@ class Children:
         self._starting = self._waiting = 0
         self._is_tight = False  # no call begins beside another of its address
         self._busy: Counter[str] = Counter()
-        self._refused: OrderedDict[bytes, tuple[float, XlashapeError]] = OrderedDict()
+        self._refused: BoundedCache[bytes, tuple[float, XlashapeError]] = BoundedCache(
+            "xlashape_server: refused questions", 1 << 20, lambda key, _: 1024
+        )
         self._zygote: tuple[subprocess.Popen[bytes], Connection] | None = None
         self._zygote_lock = threading.Lock()
         self._is_stopped = False
@@ -244,19 +247,13 @@ class Children:
                 self._give(child, question)
 
     def _check_remembered(self, key: bytes) -> None:
-        found = self._refused.get(key)
-        if found is not None:
-            until, error = found
-            if time.monotonic() < until:
-                raise error
-            self._refused.pop(key, None)
+        until, error = self._refused.get(key) or (0.0, None)
+        if error is not None and time.monotonic() < until:
+            raise error
 
     def _remember(self, key: bytes, error: XlashapeError) -> XlashapeError:
         if key:
-            with self._changed:
-                self._refused[key] = time.monotonic() + _REMEMBERED_SECONDS, error
-                while len(self._refused) > _MOST_REMEMBERED:
-                    self._refused.popitem(last=False)
+            self._refused.put(key, (time.monotonic() + _REMEMBERED_SECONDS, error))
         return error
 
     # -- which child -------------------------------------------------------------------------------

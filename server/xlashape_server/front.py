@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Generator, Iterable, Iterator
 from hashlib import blake2b
-from typing import IO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from xlashape.base.caches import BoundedCache
 from xlashape.errors import DeadlineExceededError, DecodeError, LimitExceededError, NotFoundError
@@ -159,10 +159,9 @@ class Front:
         """The answer to a stream of requests that come as slowly as their caller likes. They go to a file, and then to
         a child.
         """
-        with contextlib.ExitStack() as closing:
-            with self.store.noting_space(0):
-                file = tempfile.TemporaryFile(dir=self.store.incoming)  # noqa: SIM115  # closed at the end of the block
-            closing.callback(_close, file)
+        with self.store.noting_space(0):
+            file = tempfile.TemporaryFile(dir=self.store.incoming)  # noqa: SIM115  # closed below
+        try:
             size = 0
             for message in messages:
                 size += len(message)
@@ -175,6 +174,9 @@ class Front:
             with self.store.noting_space(size):
                 file.flush()
             return self._children.ask(self._question(number, call, b"", b"", ())._replace(file=file.fileno()))
+        finally:
+            with contextlib.suppress(OSError):  # the rest of it cannot be written, and is not needed
+                file.close()
 
     def _question(self, number: int, call: Call, data: bytes, key: bytes, about: tuple[str, ...]) -> Question:
         seconds = call.deadline - time.monotonic()
@@ -204,12 +206,6 @@ class Front:
         except DecodeError:
             return False
         return rest <= asked.content
-
-
-def _close(file: IO[bytes]) -> None:
-    """Closes a file that is not needed any more, whatever of it cannot be written."""
-    with contextlib.suppress(OSError):
-        file.close()
 
 
 def _asked(rpc: Rpc) -> _Asked:

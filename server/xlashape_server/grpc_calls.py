@@ -37,7 +37,8 @@ Q = TypeVar("Q")
 Method: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 """A method as grpc registers it."""
 
-_SMALL_THREADS = 32  # threads for what a front answers itself
+SMALL_THREADS = 32
+"""The threads of a grpc server, in which a front answers what it answers itself."""
 _REFUSING_THREADS = 16  # threads beyond those of admitted calls, to refuse further calls
 _MAX_PENDING = 1 << 16  # calls that grpc keeps before Python code receives them
 _IDENTITY, _GZIP = 0, 2  # grpc's numbers of compression algorithms
@@ -59,11 +60,6 @@ def server_options(config: Config) -> list[tuple[str, Any]]:
         ("grpc.server.max_pending_requests", _MAX_PENDING),
         ("grpc.server.max_pending_requests_hard_limit", _MAX_PENDING),
     ]
-
-
-def small_threads() -> CallThreads:
-    """The threads of a grpc server, in which small questions are answered."""
-    return CallThreads(_SMALL_THREADS, "call")
 
 
 def add_services(

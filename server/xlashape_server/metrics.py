@@ -144,8 +144,7 @@ class Endpoint:
         self._server = _Server(family, (str(address[0]), port))
         self._server.set_app(_application(registry, host))
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
 
     def stop(self) -> None:
         """Ends the endpoint."""

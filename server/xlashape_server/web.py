@@ -31,7 +31,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import uvicorn
 from h11 import LocalProtocolError
@@ -342,23 +342,18 @@ _HEADERS: Final = (
 )
 
 
-class _File(NamedTuple):
-    content: bytes
-    kind: bytes
-    tag: str
-
-
 class Page:
     """The files of the page, which are in `folder`."""
 
     def __init__(self, folder: Path) -> None:
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, tuple[bytes, str, Headers]] = {}
         for each in folder.iterdir() if folder.is_dir() else ():
             kind = _TYPES.get(each.suffix)
             if kind is not None:
                 content = each.read_bytes()
                 tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-                self._files[f"/{each.name}"] = _File(content, kind, tag)
+                sent = [(b"etag", tag.encode()), *_HEADERS, (b"content-type", kind)]
+                self._files[f"/{each.name}"] = content, tag, sent
         if "/index.html" in self._files:
             self._files["/"] = self._files["/index.html"]
 
@@ -369,13 +364,13 @@ class Page:
         file = self._files.get(path)
         if file is None:
             return None
+        content, tag, sent = file
         if verb not in ("GET", "HEAD"):
             return 405, [(b"allow", b"GET, HEAD"), *_HEADERS], b""
-        tagged: Headers = [(b"etag", file.tag.encode()), *_HEADERS]
-        known = [each.strip().removeprefix("W/") for each in headers.get("if-none-match", "").split(",")]
-        if file.tag in known or "*" in known:
-            return 304, tagged, b""
-        return 200, [(b"content-type", file.kind), *tagged], file.content
+        known = headers.get("if-none-match", "")
+        if tag in known or known == "*":
+            return 304, sent[:-1], b""
+        return 200, sent, content
 
 
 _BACKLOG = 512  # connections that the system keeps before uvicorn accepts them

@@ -26,7 +26,7 @@ from xlashape_server.children import REASONS, Children
 from xlashape_server.config import Config
 from xlashape_server.counts import Recorder
 from xlashape_server.front import Front
-from xlashape_server.grpc_calls import add_services, server_options, small_threads
+from xlashape_server.grpc_calls import SMALL_THREADS, CallThreads, add_services, server_options
 from xlashape_server.grpc_services import NAMES, READY, SERVING, Health, enable_reflection, follow
 from xlashape_server.guard import Guard
 from xlashape_server.handlers import rpcs
@@ -55,7 +55,7 @@ def make_server(config: Config, children: Children, recorder: Recorder) -> tuple
     `children` compute what the front does not answer itself. `recorder` counts calls.
     """
     options = [*connection_options(config), *server_options(config)]
-    threads = small_threads()
+    threads = CallThreads(SMALL_THREADS, "call")
     server = grpc.server(threads, options=options)
     store = Store.of(config)
     answered = rpcs(config, Modules(config, store))

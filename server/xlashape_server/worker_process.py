@@ -63,13 +63,7 @@ _ENVIRONMENT = {
 class WorkerProcess:
     """The process of a worker, and the process that replaces it when it ends."""
 
-    def __init__(
-        self,
-        number: int,
-        config: Config,
-        cpu: int | None,
-        stopping: threading.Event,
-    ) -> None:
+    def __init__(self, number: int, config: Config, cpu: int | None, stopping: threading.Event) -> None:
         self.number = number
         self.restarts = 0
         """How often a process was started in the place of one that ended."""

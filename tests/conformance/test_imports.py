@@ -66,6 +66,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape_server.commands.opening", "xlashape_server.commands.page_file"): _SERVER,
     ("xlashape_server.commands.opening", "xlashape.page"): _SERVER,
     ("xlashape_server.commands.opening", "xlashape_client"): _SERVER,
+    ("xlashape_server.commands.opening", "xlashape_server.process"): _SERVER,
     ("xlashape_server.commands.opening", "xlashape_server"): _SERVER,
     (
         "xlashape_server.worker",

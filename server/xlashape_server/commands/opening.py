@@ -9,7 +9,6 @@ import secrets
 import signal
 import sys
 import tempfile
-import threading
 import webbrowser
 from pathlib import Path
 from typing import Any
@@ -50,19 +49,17 @@ def open_page(files: tuple[str, ...], browser: bool, port: int) -> None:
     from xlashape_client import Client
     from xlashape_server import Config, Server
     from xlashape_server.commands.page_file import page_file, page_folder  # start-up time
+    from xlashape_server.process import StopSignals
 
     require("server", "the page")
     require("web", "the page")
     page_folder()
     token = secrets.token_urlsafe(24)
-    ended = threading.Event()
-
-    def end(*_: object) -> None:
-        ended.set()
-
-    for number in (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])):
-        signal.signal(number, end)
-    with tempfile.TemporaryDirectory(prefix="xlashape-") as folder:
+    with (
+        StopSignals({signal.SIGHUP: lambda: signals.wake()}) as signals,
+        tempfile.TemporaryDirectory(prefix="xlashape-") as folder,
+    ):
+        signals.exits = True
         callers = Path(folder) / "auth.toml"
         digest = hashlib.sha256(token.encode()).hexdigest()
         callers.write_text(f'[[token]]\nname = "page"\nsha256 = "{digest}"\naccess = "write"\n', encoding="utf-8")
@@ -90,10 +87,8 @@ def open_page(files: tuple[str, ...], browser: bool, port: int) -> None:
                     click.echo("xlashape: no browser could be opened: open the address by hand", err=True)
             click.echo("xlashape: the page is served until Ctrl-C", err=True)
             sys.stdout.flush()
-            try:
-                ended.wait()
-            except KeyboardInterrupt:
-                click.echo("", err=True)
+            signals.exits = False
+            signals.wait()
 
 
 def _leading_to(address: str, folder: Path) -> Path:

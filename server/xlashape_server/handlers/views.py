@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from xlashape.drawing import draw
-from xlashape.errors import FieldPath, InvalidArgumentError, InvalidIndexError, NotFoundError, XlashapeError
+from xlashape.errors import InvalidArgumentError, InvalidIndexError, NotFoundError, XlashapeError
 from xlashape.hlo import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.analysis.graph import in_order, surroundings, ways, with_called
 from xlashape.hlo.analysis.text_lines import TextLines
@@ -34,6 +34,8 @@ _PLAIN_OPTIONS = "at rows columns color label segment_bytes banks bank_bytes til
 default.
 """
 
+_SHAPE_FIELDS = {"output": "output_shape", "operand": "operand_shape"}
+"""Option of `draw` for a map → its field."""
 _MOST_LINES = 5_000
 """The most lines of text in an answer."""
 _MOST_FOUND = 10_000
@@ -94,7 +96,8 @@ class ViewHandlers:
                 content = picture.svg(data=True).encode() if form == "svg" else picture.to_bytes(form)
             except XlashapeError as error:
                 about = "at" if isinstance(error, InvalidIndexError) and request.at else given[0]
-                raise placed(error, (about,), **_paths(request, options)) from None
+                fields = _SHAPE_FIELDS if given[0] == "map" else {}
+                raise placed(error, (about,), **{name: (fields.get(name, name),) for name in options}) from None
         response_size(len(content), self._config.max_request_bytes, ("format",))
         return v1.DrawResponse(
             picture=content, media_type=_MEDIA_TYPES[form], title=picture.title, facts=picture.facts
@@ -116,7 +119,7 @@ class ViewHandlers:
         if name == "shape":
             return shape_of(request.shape, ("shape",), self._config), options
         if name == "map":
-            for option, field in (("output", "output_shape"), ("operand", "operand_shape")):
+            for option, field in _SHAPE_FIELDS.items():
                 value = getattr(request, field)
                 if value.WhichOneof("form"):
                     options[option] = shape_of(value, (field,), self._config)
@@ -186,15 +189,6 @@ class ViewHandlers:
             answer = response.SerializeToString()
         response_size(len(answer), self._config.max_request_bytes, ("max_instructions",))
         return answer
-
-
-def _paths(request: v1.DrawRequest, options: dict[str, Any]) -> dict[str, FieldPath]:
-    """Option of `draw` → the path of the request's field that its value came from."""
-    paths: dict[str, FieldPath] = {name: (name,) for name in options}
-    for option, field in (("output", "output_shape"), ("operand", "operand_shape")):
-        if getattr(request, field).WhichOneof("form"):
-            paths[option] = (field,)
-    return paths
 
 
 def _chosen(module: HloModule, request: v1.GraphRequest) -> list[HloInstruction]:
