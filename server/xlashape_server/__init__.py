@@ -8,8 +8,8 @@ store           modules by digest, in a directory: uploads, checks, damage, evic
 modules         decodes the modules that requests name, and keeps them
 handlers        answer requests with the library; they take and return bytes, and know no transport
 conversions     converts messages between JSON and protobuf's own format, and errors to the status of a call
-child           the zygote of a front, and the compute children that are forked from it; frames between a front and a
-                child, and streams of requests as files
+child           the zygote of a front, and the compute children that are forked from it; what they and a front tell each
+                other, and streams of requests as files
 children        the children as their front sees them: which one a call gets, and what ends one
 front           answers calls: here, by a child, or with an answer that was kept
 callers         addresses of callers; places, each of which is the right to have one call in progress; which hosts a
@@ -19,7 +19,7 @@ guard           what every call passes, whatever its transport: places, sizes, d
                 and the watch that ends calls that last too long
 grpc_calls      the adapter between gRPC, the guard and the front; the threads in which grpc runs handlers
 grpc_services   the services of gRPC itself: health, and what its names follow; reflection, the schema of the server
-process         log lines as JSON; waiting for SIGTERM and SIGINT, notifications to systemd
+process         log lines as JSON; waiting for SIGTERM and SIGINT, notifications to systemd; the memory of a process
 counts          every metric, and what a worker counts
 metrics         the metrics of all workers for Prometheus, and the address where it asks for them
 connect         how Connect writes messages and errors; headers

@@ -18,6 +18,7 @@ import socket
 import sys
 import threading
 from collections import Counter
+from urllib.parse import urlsplit
 
 from xlashape.base.caches import cached
 from xlashape.errors import LimitExceededError
@@ -150,15 +151,11 @@ def may_name(named: str | None, listening: str) -> bool:
     """
     if named is None or not is_loopback(listening):
         return True
-    name = named.lower()
-    bare, colon, port = name.rpartition(":")
-    if colon and (port.isdigit() or not port) and not bare.endswith(":"):
-        name = bare
-    name = name.removesuffix(".")
-    if name == "localhost" or name.endswith(".localhost"):
-        return True
     try:
-        ipaddress.ip_address(name.strip("[]"))
+        name = (urlsplit(f"//{named}").hostname or "").removesuffix(".")
+        if name == "localhost" or name.endswith(".localhost"):
+            return True
+        ipaddress.ip_address(name)
     except ValueError:
         return False
     return True
