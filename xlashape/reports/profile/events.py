@@ -15,6 +15,9 @@ _MOST_OPERATIONS: Final = 1 << 22
 _MOST_STEPS: Final = 1 << 20
 _MOST_OPEN: Final = 1 << 20
 _LEAST_SWEPT: Final = 64
+WAITING: Final = "ThunkExecutor::Execute (wait for completion)"
+"""The event of XLA's CPU client that begins when it has begun all instructions of an execution, and ends when they have
+ended."""
 
 
 class ProfiledOperation(NamedTuple):
@@ -89,6 +92,10 @@ class Tally:
         """The kernels whose operation is not known."""
         self.lost_in_graphs = EventTimes()
         """The kernels among them that ran in a command buffer."""
+        self.waited = EventTimes()
+        """The times in which the host waits for the end of an execution, whose work goes on in other threads."""
+        self.beside = 0
+        """The time of events of threads that do not wait, and so may run while another one does."""
         self.runs: dict[tuple[str, int | None], set[tuple[str, str]]] = {}
         """The executions of each program, by module and program id: the device and the id of each, where the profile
         has one.
@@ -98,6 +105,16 @@ class Tally:
         self.teraflops = 0.0
         self.gigabytes = 0.0
         """The peaks that the profile states, in teraFLOP/s and gigabytes/s; 0 where it states none."""
+
+    @property
+    def missing(self) -> int:
+        """How long the host waits at least while no event of an instruction runs: for threads of libraries."""
+        return max(0, self.waited.total - self.beside)
+
+    @property
+    def is_in_part(self) -> bool:
+        """Whether a tenth of the work or more has no event."""
+        return 10 * self.missing > sum([each.own for each in self.operations.values()])
 
     def times_of(self, operation: ProfiledOperation) -> EventTimes:
         """The sums of an operation, made if there are none."""
@@ -129,8 +146,15 @@ class Tally:
         for module, before in [each for each in self.runs if each in ids]:
             self.runs[module, ids[module, before]] = self.runs.pop((module, before))
 
+    def take_line(self, line: Tally) -> None:
+        """Adds the sums of a timeline."""
+        self.take(line)
+        if not line.waited.count:
+            self.beside += sum([each.own for each in line.operations.values()])
+
     def take(self, other: Tally) -> None:
         """Adds the sums of another tally, but not its devices and peaks."""
+        self.beside += other.beside
         for operation, times in other.operations.items():
             self.times_of(operation).take(times)
         for name, times in other.steps.items():
@@ -140,6 +164,7 @@ class Tally:
             self.runs.setdefault(program, set()).update(runs)
         self.lost.take(other.lost)
         self.lost_in_graphs.take(other.lost_in_graphs)
+        self.waited.take(other.waited)
 
 
 class OutOfOrder(Exception):

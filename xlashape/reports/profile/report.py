@@ -204,7 +204,7 @@ class Profile(Answer[InstructionTime], Frozen):
 
     def __init__(self, tally: Tally, found: Join, roof: Roof, notes: Sequence[str] = ()) -> None:
         total = sum([each.own for each in found.rows])
-        rows = [_row(each, total, roof) for each in found.rows]
+        rows = [_row(each, total, roof, is_whole=not tally.is_in_part) for each in found.rows]
         rows.sort(key=lambda row: (-row.self_time, row.name))
         set_field(self, "tally", tally)
         set_field(self, "join", found)
@@ -459,6 +459,15 @@ def _notes(tally: Tally, found: Join) -> list[str]:
             f"{tally.lost.count:,} kernels ({tally.lost.total * 1e-9:,.3f} ms) have no instruction in the "
             f"profile{in_graphs}."
         )
+    if tally.is_in_part:
+        begun = [each for each in found.rows if each.static.flops and each.own]
+        most = max(begun, key=lambda each: (each.static.flops or 0) * each.executions / each.own, default=None)
+        such = "" if most is None else f", such as {most.name},"
+        notes.append(
+            f"The host waits for {_seconds(tally.missing * _PS)} in all for work in threads of libraries, which has "
+            f"no events: an instruction that begins such work{such} may take so much longer than its events say. Rates "
+            "are left out."
+        )
     if found.shared:
         notes.append(f"{found.shared:,} kernels run several instructions each: their time is shared out by bytes.")
     if found.without_module:
@@ -475,14 +484,16 @@ def _notes(tally: Tally, found: Join) -> list[str]:
     return notes
 
 
-def _row(each: Joined, total: float, roof: Roof) -> InstructionTime:
+def _row(each: Joined, total: float, roof: Roof, *, is_whole: bool) -> InstructionTime:
+    """`is_whole`: whether the times of events are those of all work, so that rates follow from them."""
     instruction, static = each.instruction, each.static
     seconds, own = each.total * _PS, each.own * _PS
     flops = static.flops
     moved = static.main_bytes
     # The bytes of a loop are those of all instructions within it, so they are compared with the whole time of its
     # events.
-    bandwidth = moved * each.executions / seconds if moved and seconds else None
+    per_second = each.executions / seconds if seconds and is_whole else 0.0
+    bandwidth = moved * per_second if moved and per_second else None
     least, bound = _least(each, roof)
     wasted, known = static.wasted_bytes or 0, static.bytes is not None
     share = wasted / ((static.bytes or 0) + wasted) if wasted else 0.0
@@ -504,12 +515,12 @@ def _row(each: Joined, total: float, roof: Roof) -> InstructionTime:
         static.wasted_bytes,
         flops,
         bandwidth,
-        flops * each.executions / seconds if flops and seconds else None,
+        flops * per_second if flops and per_second else None,
         static.sent_bytes,
-        static.sent_bytes * each.executions / seconds if static.sent_bytes and seconds else None,
+        static.sent_bytes * per_second if static.sent_bytes and per_second else None,
         bound,
         least,
-        least * each.executions / seconds if least is not None and seconds else None,
+        least * per_second if least is not None and per_second else None,
         own if each.is_copy else own * share if known else None,
         static.is_collective,
         each.is_copy,

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast
 
 from xlashape.errors import DecodeError
 from xlashape.limits import check, spend
-from xlashape.reports.profile.events import ProfiledOperation, Tally, Timeline
+from xlashape.reports.profile.events import WAITING, ProfiledOperation, Tally, Timeline
 
 _CHUNK: Final = 1 << 20
 _MOST_EVENTS: Final = 1 << 22
@@ -61,6 +61,7 @@ def read_trace(file: BinaryIO, name: str, tally: Tally) -> None:
     numbers: dict[tuple[Any, ...], int] = {}
     kinds: list[tuple[str, dict[str, Any]]] = []
     runs: dict[str, int] = {}
+    waited: dict[tuple[Any, Any], int] = {}
     count = 0
     for event in _events(file, name):
         spend()
@@ -81,6 +82,8 @@ def read_trace(file: BinaryIO, name: str, tally: Tally) -> None:
                     f"{name}: an event {event.get('name')!r} has no times: ts={times[0]!r}, dur={times[1]!r}"
                 )
             if processes.get(where[0], "").startswith("/host:") and not held.get("hlo_op"):
+                if event.get("name") == WAITING:
+                    waited[where] = waited.get(where, 0) + max(0, round(float(times[1] or 0) * 1e6))
                 continue
             kept = {name: held[name] for name in _WANTED if name in held}
             named = str(event.get("name", ""))
@@ -100,13 +103,22 @@ def read_trace(file: BinaryIO, name: str, tally: Tally) -> None:
     if not processes:
         raise DecodeError(f"{name} names no process: it is not a trace of the profiler")
     for where, events in lines.items():
-        _count(tally, processes.get(where[0], ""), threads.get(where, ""), events, kinds, list(runs))
+        line = Tally()
+        if where in waited:
+            line.waited.add(waited[where], 1)
+        _count(tally, line, processes.get(where[0], ""), threads.get(where, ""), events, kinds, list(runs))
 
 
 def _count(
-    tally: Tally, plane: str, thread: str, events: _Events, kinds: list[tuple[str, dict[str, Any]]], runs: list[str]
+    tally: Tally,
+    counted: Tally,
+    plane: str,
+    thread: str,
+    events: _Events,
+    kinds: list[tuple[str, dict[str, Any]]],
+    runs: list[str],
 ) -> None:
-    """Counts the events of a line: the timeline `thread` of the device `plane`."""
+    """Counts the events of a line, the timeline `thread` of `plane`, in `counted`, which it adds to `tally`."""
     # Deferred: profiles of the other format do not need NumPy.
     import numpy as np
 
@@ -116,7 +128,7 @@ def _count(
         return
     if is_device and not is_tpu and _DERIVED.match(thread):
         return
-    line = Timeline(tally, plane)
+    line = Timeline(counted, plane)
     begins, durations = (np.rint(np.frombuffer(each) * 1e6) for each in (events.begins, events.durations))
     durations = np.maximum(durations, 0)
     operations: dict[int, ProfiledOperation | None] = {}
@@ -130,10 +142,11 @@ def _count(
             tally.planes.add(plane)
             line.add(start, duration, operation, 1, runs[events.runs[at]])
         elif is_device:
-            tally.lost.add(duration, 1)
+            counted.lost.add(duration, 1)
             if any(key in kinds[number][1] for key in _GRAPHS):
-                tally.lost_in_graphs.add(duration, 1)
+                counted.lost_in_graphs.add(duration, 1)
     line.finish()
+    tally.take_line(counted)
 
 
 def _operation(name: str, held: dict[str, Any], *, is_tpu: bool) -> ProfiledOperation | None:

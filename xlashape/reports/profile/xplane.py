@@ -38,7 +38,7 @@ from typing import Any, Final, NamedTuple
 from xlashape.errors import DecodeError
 from xlashape.limits import check
 from xlashape.proto.wire import BYTES, VARINT, fields, read_varint, signed
-from xlashape.reports.profile.events import OutOfOrder, ProfiledOperation, Tally, Timeline, in_order
+from xlashape.reports.profile.events import WAITING, OutOfOrder, ProfiledOperation, Tally, Timeline, in_order
 from xlashape.reports.profile.spans import Span, Spans
 
 _HLO_PROTO: Final = ("hlo_proto", "Hlo Proto")
@@ -326,7 +326,7 @@ def _read_plane(plane: _Plane, tally: Tally, host_steps: list[tuple[int, int, st
             continue
         events = _tpu_events if is_tpu else _kernel_events
         counted = _counted(partial(events, plane, line, begins), plane.name, step_of)
-        tally.take(counted)
+        tally.take_line(counted)
         if counted.operations:
             tally.planes.add(plane.name)
 
@@ -358,6 +358,7 @@ def _kernel_events(plane: _Plane, line: Span, begins: int, tally: Tally) -> Iter
     marks = [_mark(number) for number, name in plane.stat_names.items() if name == "hlo_op"]
     if not is_device and not plane.names_operations and not plane.has_stat(line, marks):
         return
+    waiting = {number for number, each in plane.kinds.items() if each.name == WAITING}
     kernels: dict[tuple[int, tuple[bytes, ...]], _Kernel | None] = {}
     operations: dict[tuple[Any, Any, Any], ProfiledOperation] = {}
     for kind, offset, duration, occurrences, stats in plane.events(line):
@@ -371,6 +372,8 @@ def _kernel_events(plane: _Plane, line: Span, begins: int, tally: Tally) -> Iter
                 kernels.clear()
             kernel = kernels[key] = _kernel(plane, kind, stats, marks, operations)
         if kernel is None:
+            if kind in waiting:
+                tally.waited.add(duration, occurrences)
             continue
         operation, run, in_graph = kernel
         if operation is not None:
