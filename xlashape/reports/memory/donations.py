@@ -15,7 +15,7 @@ from operator import add
 from typing import Final, NamedTuple, TypeAlias
 
 from xlashape.base.math import counted
-from xlashape.hlo.flow import Index, Value, behind_bitcasts, handed_on_from
+from xlashape.hlo.flow import Index, Value, behind_bitcasts, handed_on_from, handed_on_to
 from xlashape.hlo.module import HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import ResultSource
@@ -37,6 +37,8 @@ _MOST_NAMED: Final = 3
 """The most arrays of an argument that a text names one by one."""
 _STATE: Final = re.compile(r"\b(opt_state|optimizer|opt|mu|nu)\b")
 """Parts of the names of arrays that an optimizer keeps."""
+_ELSEWHERE: Final[Index] = (-1,)
+"""The index of no part."""
 Aliases: TypeAlias = tuple[tuple[tuple[int, ...], int], ...]
 """Pairs of the index of an output and the number of the parameter whose memory it takes."""
 
@@ -302,16 +304,37 @@ def _maker(instruction: HloInstruction, index: Index) -> HloInstruction | None:
 
 
 def _readers(parameter: HloInstruction) -> set[HloInstruction]:
-    """What uses a parameter, or a value that it is handed on as."""
+    """What uses a parameter, or a value that it is handed on as. Of a tuple, that is what uses this part of it."""
     found: set[HloInstruction] = set()
-    pending = [parameter]
+    pending: list[tuple[HloInstruction, Index | None]] = [(parameter, ())]
+    seen = set(pending)
     while pending:
-        for user in pending.pop().users:
-            if user not in found:
-                found.add(user)
-                if hands_on(user):
-                    pending.append(user)
+        spend()
+        instruction, index = pending.pop()
+        for user in instruction.users:
+            at = _part_in(user, instruction, index)
+            if at is _ELSEWHERE:
+                continue
+            found.add(user)
+            if hands_on(user) and (user, at) not in seen:
+                seen.add((user, at))
+                pending.append((user, at))
     return found
+
+
+def _part_in(user: HloInstruction, operand: HloInstruction, index: Index | None) -> Index | None:
+    """Where the result of a user has the part at `index` of an operand; None where it may be anywhere, `_ELSEWHERE`
+    where the user takes another part."""
+    if index is None or not hands_on(user):
+        return None
+    source = operation_of(user.opcode).source
+    if source is ResultSource.STATE:
+        return index
+    if source is ResultSource.ELEMENT:
+        at = handed_on_to(user, 0, index)
+        return _ELSEWHERE if at is None else at
+    numbers = [number for number, each in enumerate(user.operands) if each is operand]
+    return handed_on_to(user, numbers[0], index) if len(numbers) == 1 else None
 
 
 def _needs_no_copy(parameter: HloInstruction, made: HloInstruction) -> bool:

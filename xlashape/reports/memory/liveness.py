@@ -101,6 +101,15 @@ class _Estimate:
         from one to the other, whether it passes from that buffer, which an operand makes)."""
         self._pair()
 
+    @cached_property
+    def _is_tpu(self) -> bool:
+        """Whether the device is a TPU: by the target, or else by the tiles that arguments and outputs have."""
+        if self._target is not None:
+            return self._target.is_tpu
+        entry = self._module.entry
+        given = [each.shape for each in (*entry.parameters, entry.root)]
+        return any(leaf.layout is not None and bool(leaf.layout.tiles) for shape in given for leaf in shape.leaves())
+
     def _group(self) -> None:
         """Makes the buffers out of the values."""
         ranges, entry, sizes, kinds = self._ranges, self._module.entry, self._sizes, self._kinds
@@ -134,8 +143,7 @@ class _Estimate:
         ranges, instructions, partners = self._ranges, self._schedule.instructions, self._partners
         begins, ends, leaves, holders = ranges.begins, ranges.ends, ranges.leaves, ranges.holders
         makers = ranges.instructions
-        is_tpu = self._target is not None and self._target.is_tpu
-        elementwise = _ELEMENTWISE | {Opcode.ALL_REDUCE} if is_tpu else _ELEMENTWISE  # libtpu reduces in place
+        elementwise = _ELEMENTWISE | {Opcode.ALL_REDUCE} if self._is_tpu else _ELEMENTWISE  # libtpu reduces in place
         for run, begin, end in self._schedule.segments:
             of = ranges.of[run]
             for time in range(begin, end):
@@ -206,7 +214,6 @@ class _Estimate:
         spans_of, kinds, leaves, values_of = self._spans, self._kinds, self._ranges.leaves, self._values
         slots = Slots(len(self._schedule.instructions), len(spans_of))
         slots_of_space: dict[int, int] = {}
-        is_tpu = self._target is not None and self._target.is_tpu  # libtpu keeps temporaries out of results
         slot_of, partners = slots.slot_of, self._partners
         temporary: list[int] = []
         for number in self._in_order():
@@ -215,7 +222,7 @@ class _Estimate:
             space = leaves[values[0]].space
             left = slots_of_space.get(space, 0)
             if kinds[number] != TEMPORARY:
-                if number in self._live_out and not is_tpu:
+                if number in self._live_out and not self._is_tpu:  # libtpu keeps temporaries out of results
                     slots_of_space[space] = left | 1 << slots.add(number, spans)
                 continue
             if left:

@@ -34,6 +34,32 @@ def test_an_argument_that_can_be_donated():
     assert "donate" not in changes("p = f32[64,64] parameter(0) ROOT r = f32[64,32] slice(p), slice={[0:64], [0:32]}")
 
 
+@pytest.mark.parametrize(("tiles", "peak"), [("", 3 * 4096), ("T(8,128)", 4 * 4096)])
+def test_temporaries_of_a_tpu_are_not_in_the_memory_of_outputs(tiles: str, peak: int):
+    """Tiles say that a program is compiled for a TPU."""
+    form = f"f32[8,128]{{1,0:{tiles}}}"
+    text = f"""p = {form} parameter(0) n = {form} reverse(p), dimensions={{0}}
+    m = {form} reverse(n), dimensions={{1}} ROOT r = {form} reverse(m), dimensions={{0}}"""
+    assert memory(f"HloModule m, is_scheduled=true\nENTRY e {{\n{text}\n}}").peak_bytes == peak
+
+
+def test_of_a_loop_only_what_reads_the_argument_counts():
+    """What takes another element of the state may come after the output is written."""
+    form = "f32[8,128]{1,0:T(8,128)}"
+    state = f"(s32[], {form}, {form})"
+    text = f"""HloModule m, is_scheduled=true
+body {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 w = {form} get-tuple-element(s), index=1
+  x = {form} get-tuple-element(s), index=2 y = {form} add(x, w) ROOT t = {state} tuple(i, w, y) }}
+cond {{ s = {state} parameter(0) ROOT c = pred[] constant(false) }}
+ENTRY e {{ w = {form} parameter(0) v = f32[16,128]{{1,0:T(8,128)}} parameter(1) z = s32[] constant(0)
+  x = {form} slice(v), slice={{[0:8], [0:128]}} t = {state} tuple(z, w, x) l = {state} while(t), condition=cond, body=body
+  y = {form} get-tuple-element(l), index=2 n = {form} add(y, w) m = {form} multiply(y, n)
+  ROOT r = ({form}, {form}) tuple(n, m) }}"""
+    (found,) = [each for each in memory(text).suggest() if each.change == "donate"]
+    assert found.parameters == (0,)
+    assert found.saved_bytes == 4096
+
+
 def test_an_argument_is_named_as_jax_takes_it():
     """What a name leaves open is said: whether it is that of a list or of `*args`, of a dictionary or of `**kwargs`."""
     text = """a = f32[32,64] parameter(0), metadata={op_name="%s"}
