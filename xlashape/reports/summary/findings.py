@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -32,6 +32,8 @@ LEAST_SHARE: Final = 0.01
 LEAST_FACT: Final = 0.05
 """What costs a smaller part and has no change is no finding. A change that saves less stands behind what costs more."""
 _MOST_OF_A_KIND: Final = 2
+_LAYOUT: Final = "Format(Layout("
+"""What a change of a layout has in it."""
 _OF_TIME: Final = ("measured time", "least time", "FLOPs", "collectives")
 _SECONDS: Final = Column("time", ColumnKind.NUMBER, "", "seconds")
 _FLOPS: Final = Column("flops", ColumnKind.INTEGER, "", "flops")
@@ -138,10 +140,10 @@ def _copied(row: Any) -> int:
     return (row.total_bytes or 0) * (read + written) // ((row.bytes_read + row.bytes_written) or 1)
 
 
-def of_reads(reads: Reads, traffic: int, layer: Layer) -> list[Finding | Fine]:
+def of_reads(reads: Reads, moving: Container[str], traffic: int, layer: Layer) -> list[Finding | Fine]:
     """The reads of main memory that fetch bytes in vain, whatever the emitter does, in parts of the traffic, beside
     which they are. What mends one read was tried on that read and not on the program, so it is no change of the
-    program.
+    program. `moving`: the names of copies.
     """
     rows = [row for row in reads.reads if row.wasted_bytes and not ELSEWHERE.search(row.operand_shape or "")]
     share = sum(map(_wasted, rows)) / traffic if traffic else 0.0
@@ -152,8 +154,26 @@ def of_reads(reads: Reads, traffic: int, layer: Layer) -> list[Finding | Fine]:
         if most.mend:
             text += f"; {most.instruction}, which fetches most of it, would fetch less with {most.mend}"
         found.append(_of_group(layer, group, traffic, "traffic", "reads", text, None, "instruction"))
-    found += _of_kernels(reads, traffic)
+    found += [*_of_kernels(reads, traffic), *_refetched(reads, moving, traffic, layer)]
     return _or_fine(found, Fine("reads", f"{_percent(share)} of the bytes of main memory are fetched in vain"))
+
+
+def _refetched(reads: Reads, moving: Container[str], traffic: int, layer: Layer) -> list[Finding]:
+    """The reads of main memory that fetch most again at most, if another layout of an argument or a result lowers that,
+    but for those of `moving`, copies. A TPU turns arrays in registers, and need not fetch again.
+    """
+    rows = [row for row in reads.reads if row.mend and _LAYOUT in row.mend and row.again_bytes]
+    rows = [row for row in rows if row.instruction not in moving]
+    rows = [row for row in rows if not ELSEWHERE.search(row.operand_shape or "")] if reads.device.kind != "tpu" else []
+    found: list[Finding] = []
+    for group in _groups(rows, lambda row: row.mend, lambda row: row.again_bytes * (row.runs or 1))[:1]:
+        count, most = counted(len(group.rows), "read"), group.rows[0]
+        text = f"up to {short_bytes(int(group.cost))} fetched again beside it in {count}, {reads.unit} counted, as "
+        text += f"{most.instruction} reads {most.operand_name}"
+        fix = f"try {most.mend}; XLA may then fuse otherwise, so compare the time"
+        finding = _of_group(layer, group, traffic or 1, "traffic", "reads", text, fix, "instruction")
+        found.append(finding._replace(share=min(1.0, finding.share)))
+    return found
 
 
 def _of_kernels(reads: Reads, traffic: int) -> list[Finding]:

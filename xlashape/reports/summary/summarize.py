@@ -43,8 +43,10 @@ def summary(
         is_optimized = not held.is_estimate or not is_early(module)
         found = findings.of_memory(held, layer) if is_optimized else []
         if is_optimized:
-            found += findings.of_copies(copies(module), traffic, layer)
-            found += findings.of_reads(reads(module, target=target), traffic, layer)
+            copied = copies(module)
+            moving = {row.name for row in copied.rows if row.total_bytes}
+            found += findings.of_copies(copied, traffic, layer)
+            found += findings.of_reads(reads(module, target=target), moving, traffic, layer)
         found += findings.of_collectives(sent, moved, is_optimized=is_optimized)
         found += findings.of_cost(moved, layer, is_optimized=is_optimized)
         if profile is not None:
