@@ -192,22 +192,16 @@ class _Finder:
         """What holds for every instruction of a kind whose operands look so to it."""
 
     def found(self, chosen: Sequence[HloInstruction]) -> Reads:
-        """The answer about these instructions: first those whose reads fetch most in vain and again in a run of the
-        program, then those that read most.
+        """The answer about these instructions: first those whose reads of main memory fetch most in vain and again in a
+        run of the program, then those that read most of it, then as much for all memories.
         """
         alike = [self.alike(each) for each in chosen]
         runs = [self._runs.get(each.computation) for each in chosen]
-        times = [1 if each is None else each for each in runs]
-        read = [
-            many * sum([each.measured.distinct for each in found.operands])
-            for many, found in zip(times, alike, strict=True)
+        weights = [
+            _weight(each, found, 1 if many is None else many)
+            for each, found, many in zip(chosen, alike, runs, strict=True)
         ]
-        lost = [
-            many * sum([each.measured.lost for each in found.operands])
-            for many, found in zip(times, alike, strict=True)
-        ]
-        order = sorted(range(len(chosen)), key=read.__getitem__, reverse=True)
-        order.sort(key=lost.__getitem__, reverse=True)
+        order = sorted(range(len(chosen)), key=weights.__getitem__, reverse=True)
         rows = [row for number in order for row in self.rows(chosen[number], alike[number])]
         notes = (
             *self._module.notes,
@@ -468,6 +462,22 @@ class _Finder:
                 contiguous += fetched * sample.ideal / sample.segments
         again = max(0, round(streamed) - max(least or 0, round(contiguous)))
         return min(max(least or 0, round(total)), INT64_MAX), min(again, INT64_MAX)
+
+
+def _weight(instruction: HloInstruction, alike: Alike, runs: int) -> tuple[int, int, int, int]:
+    """What an instruction fetches in vain and again of main memory in a run of the program, and what it reads of it;
+    and as much of all memories."""
+    main = [each for each in alike.operands if _is_in_main_memory(instruction.operands[each.number].shape)]
+    sums = [
+        runs * sum([getattr(each.measured, name) for each in some])
+        for some in (main, alike.operands)
+        for name in ("lost", "distinct")
+    ]
+    return sums[0], sums[1], sums[2], sums[3]
+
+
+def _is_in_main_memory(shape: Shape) -> bool:
+    return shape.layout is None or not shape.layout.memory_space
 
 
 def _distinct(arrays: Sequence[Shape], use: OperandUtilisation) -> int | None:

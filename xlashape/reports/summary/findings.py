@@ -140,10 +140,13 @@ def _copied(row: Any) -> int:
     return (row.total_bytes or 0) * (read + written) // ((row.bytes_read + row.bytes_written) or 1)
 
 
-def of_reads(reads: Reads, moving: Container[str], traffic: int, layer: Layer) -> list[Finding | Fine]:
+def of_reads(
+    reads: Reads, moving: Container[str], computing: Container[str], traffic: int, layer: Layer
+) -> list[Finding | Fine]:
     """The reads of main memory that fetch bytes in vain, whatever the emitter does, in parts of the traffic, beside
     which they are. What mends one read was tried on that read and not on the program, so it is no change of the
-    program. `moving`: the names of copies.
+    program. `moving`: the names of copies; `computing`: of what moves
+    bytes in less time than it calculates.
     """
     rows = [row for row in reads.reads if row.wasted_bytes and not ELSEWHERE.search(row.operand_shape or "")]
     share = sum(map(_wasted, rows)) / traffic if traffic else 0.0
@@ -154,7 +157,7 @@ def of_reads(reads: Reads, moving: Container[str], traffic: int, layer: Layer) -
         if most.mend:
             text += f"; {most.instruction}, which fetches most of it, would fetch less with {most.mend}"
         found.append(_of_group(layer, group, traffic, "traffic", "reads", text, None, "instruction"))
-    found += [*_of_kernels(reads, traffic), *_refetched(reads, moving, traffic, layer)]
+    found += [*_of_kernels(reads, computing, traffic), *_refetched(reads, moving, traffic, layer)]
     return _or_fine(found, Fine("reads", f"{_percent(share)} of the bytes of main memory are fetched in vain"))
 
 
@@ -176,7 +179,7 @@ def _refetched(reads: Reads, moving: Container[str], traffic: int, layer: Layer)
     return found
 
 
-def _of_kernels(reads: Reads, traffic: int) -> list[Finding]:
+def _of_kernels(reads: Reads, computing: Container[str], traffic: int) -> list[Finding]:
     """The Pallas kernels that move blocks of main memory again, and larger blocks less often: those first that save
     most."""
     found: list[Finding] = []
@@ -192,7 +195,7 @@ def _of_kernels(reads: Reads, traffic: int) -> list[Finding]:
                 saved += (measured.lost + measured.distinct) * mend.part * runs
                 fixes.append(mend.fewer_steps(operand.name))
                 held = mend.held_now()
-        if saved and traffic:
+        if saved and traffic and instruction.name not in computing:
             text = f"{short_bytes(saved)} of the {short_bytes(again)} that the kernel {instruction.name} moves again "
             text += "need not be moved"
             source, op_name = source_of(instruction)

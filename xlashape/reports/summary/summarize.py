@@ -46,7 +46,8 @@ def summary(
             copied = copies(module)
             moving = {row.name for row in copied.rows if row.total_bytes}
             found += findings.of_copies(copied, traffic, layer)
-            found += findings.of_reads(reads(module, target=target), moving, traffic, layer)
+            computing = {row.name for row in moved.rows if row.bound == "compute"}
+            found += findings.of_reads(reads(module, target=target), moving, computing, traffic, layer)
         found += findings.of_collectives(sent, moved, is_optimized=is_optimized)
         found += findings.of_cost(moved, layer, is_optimized=is_optimized)
         if profile is not None:

@@ -210,14 +210,20 @@ def test_collectives_without_what_they_save_count_by_what_they_send(path: Path) 
 def test_small_blocks_of_a_kernel_are_told_with_what_larger_ones_save() -> None:
     """A product of matrices of 8 MiB in blocks of 512: each is moved four times."""
     kernels = lzma.decompress((VECTORS / "pallas_kernels.jsonl.xz").read_bytes()).splitlines()
-    (text,) = [each["text"] for each in map(json.loads, kernels) if each["name"] == "matmul"]
+    names = ("matmul", "matmul_whole_k")
+    texts = {each["name"]: each["text"] for each in map(json.loads, kernels) if each["name"] in names}
     # What XLA adds when it has compiled a program.
-    text = text.replace("HloModule jit__lambda", "HloModule jit__lambda, is_scheduled=true")
+    head = "HloModule jit__lambda"
+    text, whole = (texts[name].replace(head, f"{head}, is_scheduled=true") for name in names)
     row = xs.summary(text).rows[0]
     assert (row.measure, row.kind, row.bytes, row.share) == ("traffic", "reads", 32 << 20, pytest.approx(32 / 72))
     assert row.text == "32.0 MiB of the 48.0 MiB that the kernel pallas_call.1 moves again need not be moved"
     assert row.fix is not None
     assert row.fix.count("2 instead of 4 steps along dimension") == 2
+    is_told = [
+        any(row.fix and "blocks" in row.fix for row in xs.summary(whole, target=each)) for each in (None, "tpu-v5e")
+    ]
+    assert is_told == [True, False]  # it calculates for longer than it moves on a v5e
     text = str(xs.summary(text))
     assert text.index("\n1. 44.4% of the traffic") < text.index("\nWhere most of it goes") < text.index("\n-  ")
 
