@@ -1,9 +1,9 @@
 """Bytes and messages of a module: reads a serialized HloModuleProto or HloProto into the one form
 (`xlashape.hlo.ir`), and writes the form as bytes.
 
-Reading checks the ids of the whole module at once, with messages that have the ids and names alone. A computation is
-then made of its bytes when it is first touched. A module that was not changed is written back byte for byte; of one
-that was changed, the computations that nobody touched.
+Reading checks the ids of the whole module, one computation after another, with messages that have the ids and names
+alone. A computation is then made of its bytes when it is first touched. A module that was not changed is written back
+byte for byte; of one that was changed, the computations that nobody touched.
 
 The message classes here have the wire format of the schema and fewer fields; all other fields stay unknown fields,
 which protobuf keeps. Of an instruction, `OWN_FIELDS` are taken out of the message, and the bytes of the rest are the
@@ -86,9 +86,9 @@ def _message_class(
 
 _IDS: Final = ("name", "id", "operand_ids", "called_computation_ids", "control_predecessor_ids")
 _COMPUTATION_FIELDS: Final = ("name", "id", "root_id", "execution_thread", "is_fusion_computation", "instructions")
-_Checked: Final = _message_class(
-    "HloModuleProto", ("name", "entry_computation_id", "computations"), _COMPUTATION_FIELDS, _IDS
-)
+_MODULE_FIELDS: Final = ("name", "entry_computation_id", "computations")
+_Named: Final = _message_class("HloModuleProto", _MODULE_FIELDS, _COMPUTATION_FIELDS[:-1], ())
+_Checked: Final = _message_class("HloModuleProto", _MODULE_FIELDS, _COMPUTATION_FIELDS, _IDS)
 _Read: Final = _message_class(
     "HloComputationProto", (), _COMPUTATION_FIELDS, (*OWN_FIELDS, "channel_id", "opcode", "shape")
 )
@@ -123,18 +123,39 @@ def read_module(module: ModuleData, data: bytes, *, is_program: bool) -> None:
             else:
                 raise DecodeError("not a xla.HloProto: its module is no message")
         content, module.beside = b"".join(found), b"".join(rest)
-    checked: Any = parse(_Checked, content)
-    check_module(checked)
-    view = memoryview(content)
-    # A field with the number of the computations that holds no message is one that the schema does not know.
-    parts = [view[at:end] for number, kind, _, at, end in fields(content) if number == _COMPUTATIONS and kind == BYTES]
-    computations: list[HloComputation] = []
-    for message, part in zip(checked.computations, parts, strict=True):
-        computation = HloComputation(module, message.name, message.id, message.execution_thread)
-        computation.source, computation.count = part, len(message.instructions)
-        computation.is_fused = message.is_fusion_computation
-        computations.append(computation)
+    try:
+        computations = _computations(module, content)
+    except XlashapeError:
+        parse(_Checked, content)  # if the bytes are broken anywhere, the first broken ones are the reason
+        raise
     module.fill(None, computations, data, content)
+
+
+def _computations(module: ModuleData, content: bytes) -> list[HloComputation]:
+    """The computations of a serialized HloModuleProto, whose ids are checked."""
+    named: Any = parse(_Named, content)
+    name, entry_id = named.name, named.entry_computation_id
+    computations = [
+        HloComputation(module, each.name, each.id, each.execution_thread, is_fused=each.is_fusion_computation)
+        for each in named.computations
+    ]
+    del named  # it holds all bytes once more
+    check_module(name, entry_id, computations, _messages(computations, content))
+    return computations
+
+
+def _messages(computations: Sequence[HloComputation], content: bytes) -> Iterator[Any]:
+    """The ids and names of the instructions of each computation, as messages that are made one at a time. Each
+    computation gets the bytes in `content` that it is made of.
+    """
+    view, left = memoryview(content), iter(computations)
+    for number, kind, start, at, end in fields(content):
+        # A field with the number of the computations that holds no message is one that the schema does not know.
+        if number == _COMPUTATIONS and kind == BYTES:
+            module: Any = parse(_Checked, view[start:end])
+            message, computation = module.computations[0], next(left)
+            computation.source, computation.count = view[at:end], len(message.instructions)
+            yield message
 
 
 def read_head(content: bytes) -> xla.HloModuleProto:

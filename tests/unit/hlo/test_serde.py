@@ -295,7 +295,8 @@ def test_what_the_reader_of_text_makes_is_consistent() -> None:
     texts = [gzip.decompress(path.read_bytes()).decode() for path in sorted(VERSIONS.glob("*.txt.gz"))]
     for text in (TEXT, "x = f32[4] add(f32[4] a, f32[4] b)", *map(text_of, range(8)), *texts):
         module = HloModule.parse(text)
-        found = check_module(module.proto)
+        proto = module.proto
+        found = check_module(proto.name, proto.entry_computation_id, proto.computations, proto.computations)
         assert [module.resolve([each.id])[0].index for each in module.computations] == list(found.values())
 
 

@@ -81,7 +81,7 @@ def holds_text(data: bytes) -> bool:
     >>> holds_text(b"HloModule m\n"), holds_text(b"\n\x01m\x1a\x03\n\x01e")
     (True, False)
     """
-    if not data.strip():
+    if not data or data.isspace():
         # Spaces alone would be a well-formed message: each pair of them is a field with the number 4.
         return True
     try:

@@ -87,6 +87,7 @@ _CONTENTS: Final = (
     (re.compile(rb"\x08[\x02-\x7f][\x12\x1a\x22\x3a\x42]"), f"a model of ONNX, {_NO_HLO}"),
     (re.compile(rb".\0\0\0TFL3", re.DOTALL), f"a model of TensorFlow Lite, {_NO_HLO}"),
 )  # fmt: skip
+_IS_TEXT: Final = re.compile(rb"\s*HloModule")
 _SUFFIXES: Final = (".hlo", ".txt", ".pb", ".pbtxt", ".json")
 _SHOWN: Final = 5  # names in an error message
 # Field number → wire type, of a plane of a profile (XPlane).
@@ -264,7 +265,7 @@ def what_else(data: bytes, name: str | None = None) -> str | None:
     if stablehlo_in(data) is not None:
         return f"StableHLO or other MLIR, not HLO: HloModule.of makes HLO of it where jaxlib is installed; {_GET_HLO}"
     what = next((what for pattern, what in _CONTENTS if pattern.match(data)), None)
-    if what is None and name is not None and data.lstrip()[:9] != b"HloModule":
+    if what is None and name is not None and _IS_TEXT.match(data) is None:
         what = _what_by_name(name)
     return _MEMORY_USAGE if what is None and _is_memory_usage(data) else what
 

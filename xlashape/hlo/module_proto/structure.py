@@ -1,6 +1,6 @@
 """The structure of a module: the ids by which instructions and computations refer to each other. This file checks them.
 
-`check_module` refuses an HloModuleProto with inconsistent ids: every id that it refers to must exist, and references
+`check_module` refuses a module with inconsistent ids: every id that it refers to must exist, and references
 must not form a cycle. XLA looks at the low 32 bits of an id only. They are unique within the computation for
 instructions, and within the module for computations. Newer XLA writes (computation id << 32) | number, older XLA
 numbers that are unique in the module; both follow this rule. XLA also requires operands before their users and called
@@ -14,8 +14,8 @@ of the newer form in more than one computation; jaxlib 0.10.2 and 0.12 load both
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
 
 from google.protobuf.message import EncodeError, Message
 
@@ -29,14 +29,29 @@ module.
 """
 
 
-def check_module(module: xla.HloModuleProto) -> dict[int, int]:
-    """Checks the ids of a module. Returns local id → index of each computation.
+_SMALL: Final = 8
+"""Ids are small up to this many times the number of instructions. XLA numbers nearly all of them so."""
+
+
+class Named(Protocol):
+    """A computation, or the message of one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def id(self) -> int: ...
+
+
+def check_module(
+    name: str, entry_id: int, computations: Sequence[Named], messages: Iterable[xla.HloComputationProto]
+) -> dict[int, int]:
+    """Checks the ids of a module of this name, whose entry computation has the id `entry_id`. `messages` are those of
+    the computations, of which one at a time is looked at. Returns local id → index of each computation.
 
     Raises InvalidModuleError, which says which rule is broken and where. Time is linear in instructions, operands and
     calls.
     """
-    prefix = f"module {module.name!r}: "
-    computations = module.computations
+    prefix = f"module {name!r}: "
     index_by_id: dict[int, int] = {}
     for index, computation in enumerate(computations):
         local_id = computation.id & LOCAL_ID
@@ -46,32 +61,33 @@ def check_module(module: xla.HloModuleProto) -> dict[int, int]:
                 f"{prefix}computations {first!r} and {computation.name!r} have the same id {computation.id}"
             )
         index_by_id[local_id] = index
-    if module.entry_computation_id & LOCAL_ID not in index_by_id:
-        what = (
-            f"its entry computation, id {module.entry_computation_id}, is not there"
-            if index_by_id
-            else "it has no computations"
-        )
+    if entry_id & LOCAL_ID not in index_by_id:
+        what = f"its entry computation, id {entry_id}, is not there" if index_by_id else "it has no computations"
         raise InvalidModuleError(prefix + what)
-    calls = [_check_computation(computation, index_by_id) for computation in computations]
-    cycle = find_cycle(calls)
+    calls = [_check_computation(message, index_by_id) for message in messages]
+    cycle = find_cycle(list(map(tuple, calls)))
     if cycle is not None:
         names = " → ".join(repr(computations[index].name) for index in cycle)
-        caller = _caller(computations[cycle[0]], computations[cycle[1 % len(cycle)]].id)
+        caller = calls[cycle[0]][cycle[1]]
         raise InvalidModuleError(f"{prefix}computations call each other in a cycle, {names}, by instruction {caller!r}")
     return index_by_id
 
 
-def _check_computation(computation: xla.HloComputationProto, computation_by_id: dict[int, int]) -> Sequence[int]:
-    """Checks the ids in a computation, and returns the indices of the computations that it calls, each once."""
+def _check_computation(computation: xla.HloComputationProto, computation_by_id: dict[int, int]) -> dict[int, str]:
+    """Checks the ids in a computation. Returns the index of each computation that it calls → the name of the first
+    instruction that does.
+    """
     instructions = computation.instructions
-    index_by_id: dict[int, int] = {}
+    # Whether an id was seen: a byte for each small one, where a set takes a hundred bytes.
+    most = _SMALL * len(instructions)
+    small, large = bytearray(most), set[int]()
     is_ordered = True  # whether all that every instruction so far waits for is before it
-    calls: dict[int, None] | None = None
+    calls: dict[int, str] = {}
     # `[:]` copies a repeated field to a list, which is iterated over in half the time.
-    for index, instruction in enumerate(instructions):
-        for operand in instruction.operand_ids[:]:
-            if operand & LOCAL_ID not in index_by_id:
+    for instruction in instructions:
+        for before in instruction.operand_ids[:] + instruction.control_predecessor_ids[:]:
+            local_id = before & LOCAL_ID
+            if not (small[local_id] if local_id < most else local_id in large):
                 is_ordered = False
         for called in instruction.called_computation_ids[:]:
             called_index = computation_by_id.get(called & LOCAL_ID)
@@ -79,30 +95,32 @@ def _check_computation(computation: xla.HloComputationProto, computation_by_id: 
                 raise _error(
                     computation, instruction, f"calls a computation of id {called}, which is not in the module"
                 )
-            calls = {} if calls is None else calls
-            calls[called_index] = None
-        for predecessor in instruction.control_predecessor_ids:
-            if predecessor & LOCAL_ID not in index_by_id:
-                is_ordered = False
+            if called_index not in calls:
+                calls[called_index] = instruction.name
         local_id = instruction.id & LOCAL_ID
-        if local_id in index_by_id:
-            first = instructions[index_by_id[local_id]].name
+        if small[local_id] if local_id < most else local_id in large:
+            first = next(each.name for each in instructions if each.id & LOCAL_ID == local_id)
             raise _error(computation, instruction, f"has the same id {instruction.id} as instruction {first!r}")
-        index_by_id[local_id] = index
-    if computation.root_id & LOCAL_ID not in index_by_id:
+        if local_id < most:
+            small[local_id] = 1
+        else:
+            large.add(local_id)
+    root_id = computation.root_id & LOCAL_ID
+    if not (small[root_id] if root_id < most else root_id in large):
         raise InvalidModuleError(
             f"computation {computation.name!r}: its root, id {computation.root_id}, is not among its "
             f"{len(instructions)} instructions"
         )
     if not is_ordered:
-        _check_order(computation, index_by_id)
-    return () if calls is None else tuple(calls)
+        _check_order(computation)
+    return calls
 
 
-def _check_order(computation: xla.HloComputationProto, index_by_id: dict[int, int]) -> None:
+def _check_order(computation: xla.HloComputationProto) -> None:
     """Raises InvalidModuleError for an operand or control predecessor that is not in the computation, and for a cycle
     of them.
     """
+    index_by_id = {each.id & LOCAL_ID: index for index, each in enumerate(computation.instructions)}
     operands: list[list[int]] = []
     all_before: list[list[int]] = []
     for instruction in computation.instructions:
@@ -119,14 +137,6 @@ def _check_order(computation: xla.HloComputationProto, index_by_id: dict[int, in
             names = " → ".join(repr(computation.instructions[index].name) for index in cycle[:8])
             first = computation.instructions[cycle[0]]
             raise _error(computation, first, f"is its own {role}, through {names}{' → …' if len(cycle) > 8 else ''}")
-
-
-def _caller(computation: xla.HloComputationProto, called: int) -> str:
-    """The name of the first instruction that calls the computation with the id `called`."""
-    for instruction in computation.instructions:
-        if any(number & LOCAL_ID == called & LOCAL_ID for number in instruction.called_computation_ids):
-            return instruction.name
-    return ""
 
 
 def _error(computation: xla.HloComputationProto, instruction: xla.HloInstructionProto, what: str) -> InvalidModuleError:
@@ -159,7 +169,7 @@ def with_small_ids(message: xla.HloModuleProto | xla.HloProto) -> xla.HloModuleP
     """
     copy = type(message).FromString(message.SerializeToString())
     module = copy.hlo_module if isinstance(copy, xla.HloProto) else copy
-    check_module(module)
+    check_module(module.name, module.entry_computation_id, module.computations, module.computations)
     by_computation: list[dict[int, int]] = []
     next_id = 1
     for computation in module.computations:
