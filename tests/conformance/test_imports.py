@@ -42,6 +42,7 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.drawing.draw", "xlashape.drawing.profile_bars"): "few commands draw",
     ("xlashape.drawing.draw", "xlashape.reports.memory"): "few commands draw",
     ("xlashape.drawing.draw", "xlashape.reports.profile"): "few commands draw",
+    ("xlashape.reports.memory.recomputing", "xlashape.reports.cost.program"): "it needs maps, and few have such loops",
     ("xlashape.reports.memory.suggestions", "xlashape.reports.copies"): "it needs maps, and few ask for suggestions",
     ("xlashape.cli.connection", "xlashape_client"): _CLIENT,
     ("xlashape.cli.commands", "xlashape.cli.reporting"): "few commands are reports",

@@ -1,8 +1,8 @@
 """Changes that a person can write in JAX to make a program's memory peak smaller, each with the new peak and bounds.
 
     donate       arguments whose memory outputs of the same shape can take
-    recompute    what a function keeps for the backward pass, or what lives across the peak without being used there
-                 (jax.checkpoint)
+    recompute    what a loop or a function keeps for the backward pass, or what lives across the peak without being used
+                 there (jax.checkpoint)
     precision    f32 temporaries, or f32 arguments, as bf16
     padding      another layout where tiles pad what lives at the peak
     copy         copies at the peak that an edit of the program removes, as the report `copies` finds them
@@ -39,6 +39,7 @@ from xlashape.hlo.ops.registry import operation_of
 from xlashape.reports.memory.dimensions import Followed
 from xlashape.reports.memory.donations import Aliases, Donation, Donations
 from xlashape.reports.memory.plan import PARAMETER, TEMPORARY, Plan, holder_of, origin_of
+from xlashape.reports.memory.recomputing import Recomputing, instruction_of, is_forward
 from xlashape.reports.memory.schedule import leaf_bytes
 from xlashape.reports.memory.smaller import Changes, Sizes, f32_values, halved
 from xlashape.reports.origin import source_of
@@ -54,13 +55,12 @@ _BY_COST: Final = ("donate", "copy", "padding", "recompute", "precision", "small
 _IN_A_LIST: Final = {"donate": "the donations", "precision": "bf16", "smaller": "the smaller dimensions"}
 """What verdicts call the changes of a list."""
 _CHEAP: Final = frozenset([Opcode.CONSTANT, Opcode.COPY, Opcode.IOTA])
-_AGAIN: Final = re.compile(r"transpose\(|checkpoint|remat")
-"""Parts of the names of operations of a backward pass, and of operations that are already computed again."""
 _NEVER_FUSED: Final = (Opcode.DOT, Opcode.CONVOLUTION, Opcode.CUSTOM_CALL)
 """Of what computes large arrays, what every compiler gives an array of its own."""
 _RESHAPES: Final = ("merge", "split", "reshape")
 """The kinds of other dimensions for the same elements."""
 _LOOP: Final = re.compile(r"/while/body/")
+_AT_ONCE: Final = "; not known: what lives while it is computed again"
 _BEFORE: Final = "; not known: which temporaries XLA's optimizations leave"
 
 
@@ -100,8 +100,8 @@ class MemorySuggestion(NamedTuple):
 def suggestions(plan: Plan, limit: int | None, *, only_certain: bool = False) -> tuple[MemorySuggestion, ...]:
     """The changes for a plan, first the kind that costs the author least; of a kind those in the list that
     brings the peak within the limit of bytes, then the others, the one with the lowest peak first. Empty for a plan
-    without a module. `only_certain` leaves out ideas, what may not lower the peak, and smaller sizes, which make
-    another program; all donations are one.
+    without a module. `only_certain` leaves out ideas, what may not lower the peak, what computes values again, and
+    smaller sizes, which make another program; all donations are one.
     """
     if plan.module is None or not plan.module.computations:
         return ()
@@ -139,9 +139,9 @@ class _Suggestions:
     def all(self, only_certain: bool) -> tuple[MemorySuggestion, ...]:
         donations = self._donations.found(_LEAST_SHARE * self._peak)
         found: list[MemorySuggestion] = []
-        kinds = [self._recomputed, self._precision, self._padding, self._copies, self._smaller]
+        kinds = [self._precision, self._padding, self._copies, self._recomputed, self._smaller]
         if only_certain:
-            kinds = [] if self._is_idea else kinds[:-1]
+            kinds = [] if self._is_idea else kinds[:3]
             if len(donations) > 1 and self._donations.may_plan > 0:
                 every = [self._donations.together(donations), *donations]
                 donations = [min(every, key=lambda each: (each.new_peak_bytes, not each.is_exact))]
@@ -238,11 +238,24 @@ class _Suggestions:
         that is kept for another reason."""
         kept: dict[tuple[str, str], list[_Residual]] = {}
         alone: list[_Residual] = []
+        loops = Recomputing(self._plan, self._module)
+        for loop in loops.found():
+            upper = None if self._is_idea or loop.upper_bytes >= self._peak else loop.upper_bytes
+            yield self._made(
+                "recompute",
+                loop.text + (_BEFORE if self._is_idea else _AT_ONCE if upper is None else ""),
+                loop.new_peak_bytes,
+                bounds=(min(loop.lower_bytes, self._floor()), upper),
+                flops=loop.flops,
+                name=loop.name,
+            )
         for each in self._residuals():
+            if each.life in loops.lives:
+                continue
             op_name = each.origin.metadata.op_name
-            if "jvp(" in op_name and not _AGAIN.search(op_name):
+            if is_forward(op_name):
                 kept.setdefault(_function(each.origin), []).append(each)
-            elif "transpose(" not in op_name:
+            elif "transpose(" not in op_name and (op_name or not self._has_names):
                 alone.append(each)
         if self._is_idea:  # XLA computes what it fuses again without being told
             alone = [each for each in alone if each.instruction.opcode in _NEVER_FUSED]
@@ -284,7 +297,7 @@ class _Suggestions:
             name = origin.metadata.op_name
             if origin.opcode == Opcode.PARAMETER or (name and "/" not in name):  # it only moves an argument
                 continue
-            last = self._instruction_of(end)
+            last = instruction_of(plan, end)
             end -= last is not None and last in instruction.users
             yield _Residual(life, instruction, origin, plan.values.sizes[value], begin + 1, end)
 
@@ -307,13 +320,12 @@ class _Suggestions:
         }
         lowest = max(without)
         new_peak = min(self._peak, lowest + sum([leaf_bytes(operand.shape, self._plan.target) for operand in operands]))
-        upper = None if self._is_idea else self._peak + sum([each.size for each in group])
         flops = sum([_flops(instruction) for instruction in own])
         return self._made(
             "recompute",
-            text + _BEFORE if self._is_idea else text,
+            text + (_BEFORE if self._is_idea else _AT_ONCE),
             new_peak,
-            bounds=(min(lowest, self._floor()), upper),
+            bounds=(min(lowest, self._floor()), None),
             flops=flops,
             name=group[0].instruction.name,
         )
@@ -328,14 +340,6 @@ class _Suggestions:
         plan = self._plan
         values = [plan.lives.values[life] for life in self._at_peak]
         return sum([plan.values.sizes[value] for value in values if plan.values.kinds[value] != TEMPORARY])
-
-    def _instruction_of(self, step: int) -> HloInstruction | None:
-        """The instruction that runs in a step."""
-        steps = self._plan.steps
-        if steps.instructions is not None:
-            return steps.instructions[step - 1] if 0 < step <= len(steps.instructions) else None
-        value = steps.values[step]
-        return None if value < 0 else self._plan.values.place(value).instruction
 
     def _peak_without(self, life: int, less: int) -> int:
         """The peak if a life took `less` bytes less."""
