@@ -212,7 +212,8 @@ class LineWriter:
             pieces.inside = constant_text(message, options)
         pieces.backend_config = BACKEND_CONFIG.write(message, self) if options.print_backend_config else ""
         # Which precisions are the default depends on the number of operands.
-        depends = row.text_depends_on_operands or any(message.precision_config.operand_precision)
+        precision = message.precision_config.operand_precision if message.HasField("precision_config") else ()
+        depends = row.text_depends_on_operands or any(precision)
         if self._frontend and not depends and row.async_step is None:
             module.pieces[kind] = pieces
         return pieces

@@ -277,12 +277,13 @@ def _recovery_table(printed: PrintedModule, depth: int) -> list[str]:
 
 def _aliases(proto: xla.HloModuleProto) -> list[str]:
     """`{0}: (1, {}, may-alias)` for each entry, sorted by the index into the result."""
-    parts: list[tuple[tuple[int, ...], str]] = []
-    for entry in proto.input_output_alias.entries:
-        spend()
-        kind = ALIAS_KINDS.text(entry.kind)
-        target = f"({entry.parameter_number}, {ints(entry.parameter_shape_index)}, {kind})"
-        parts.append((tuple(entry.output_shape_index), f"{ints(entry.output_shape_index)}: {target}"))
+    entries = proto.input_output_alias.entries
+    spend(len(entries))
+    parts: list[tuple[list[int], str]] = []
+    for entry in entries:
+        output = entry.output_shape_index[:]
+        target = f"({entry.parameter_number}, {ints(entry.parameter_shape_index[:])}, {ALIAS_KINDS.text(entry.kind)})"
+        parts.append((output, f"{ints(output)}: {target}"))
     return [text for _, text in sorted(parts)]
 
 

@@ -354,12 +354,12 @@ class _MetadataTexts(dict[object, str]):
 
     def __missing__(self, metadata: bytes | TextMetadata) -> str:
         printed = self._printed
-        text = ""
         if not printed.options.print_metadata:
-            pass
+            text = ""
         elif isinstance(metadata, TextMetadata):
-            frame = printed.frames.number(metadata.frame)
-            text = f"{metadata.text} stack_frame_id={frame}".lstrip() if frame else metadata.text
+            text, frame = metadata.text, metadata.frame and printed.frames.number(metadata.frame)
+            if frame:
+                text = f"{text} stack_frame_id={frame}".lstrip()
         else:
             message = parse(xla.OpMetadata, metadata)
             text = metadata_text(message, printed.frames.number(message.stack_frame_id), printed.payloads)
