@@ -1,5 +1,4 @@
-"""`jax.checkpoint` around what keeps values for the backward pass: the promised peak and operations, proved by compiling
-again."""
+"""`jax.checkpoint` around the body of a loop: the promised peak and operations, proved by compiling again."""
 
 from __future__ import annotations
 

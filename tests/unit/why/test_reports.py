@@ -668,3 +668,23 @@ def test_a_long_report_counts_steps_until_its_headline_is_there() -> None:
     found = report_memory(text)
     with budget(steps=10_000), pytest.raises(LimitExceededError):
         found.headline()
+
+
+def test_what_a_report_suggests_to_try():
+    """A narrower type that is enough alone, and a donation where outputs share nothing with arguments."""
+    report = """RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 18.34G of \
+15.75G hbm. Exceeded hbm capacity by {}.
+
+Output size 3.01G; shares {} with arguments.
+
+  Largest program allocations in hbm:
+
+  1. Size: 8.00G
+     Shape: f32[8,8,16,1024,2048]{{4,3,2,1,0:T(8,128)}}
+     Unpadded size: 8.00G
+"""
+    text = " ".join(xs.why(report.format("2.59G", "0B")).headline().split())
+    assert "allocation 1 alone as x.astype(jnp.bfloat16) would save 4.00 GiB, which is enough if no other" in text
+    assert "outputs share nothing with arguments: " in text and "donate_argnums" in text
+    text = " ".join(xs.why(report.format("7.59G", "1.00G")).headline().split())
+    assert "astype" not in text and "share nothing" not in text

@@ -291,11 +291,17 @@ class ReportMemory(MemoryAnswer):
             lines.append(
                 f"the same arrays in other forms, of which each value stays, would save {binary_text(saved)}{enough}"
             )
+        lines += self._narrower()
         groups: dict[str, list[ReportedAmount]] = {}
         for each in self.stated:
             if each.group != IN_USE:
                 groups.setdefault(each.group, []).append(each)
         lines += [f"{group}: {'; '.join(map(_amount_text, amounts))}" for group, amounts in groups.items()]
+        if self._shares_nothing:
+            lines.append(
+                "outputs share nothing with arguments: where the caller no longer needs what it passes, try "
+                "donate_argnums of jax.jit"
+            )
         if self.cut:
             label = _LABEL.match(self.cut)
             cut = label[1] if label is not None else cut_middle(self.cut, _OP_NAME)
@@ -306,6 +312,25 @@ class ReportMemory(MemoryAnswer):
             more = [f"… and {len(self.unread) - len(shown)} more"] if len(self.unread) > len(shown) else []
             lines.append("\n  ".join([f"{many} not understood:", *shown, *more]))
         return "\n".join([piece for line in lines for piece in _folded(line)])
+
+    def _narrower(self) -> Iterator[str]:
+        """A line about the first allocation that would be enough alone with narrower elements."""
+        must_go = self.must_go_bytes
+        for number, one in enumerate(self.allocations, 1):
+            for each in () if one.memory is None or not must_go else one.memory.suggestions:
+                if each.kind == "type" and each.saved_bytes >= (must_go or 0):
+                    which = f"allocation {one.reported.number or number}"
+                    yield (
+                        f"{which} alone as {each.jax} would save {binary_text(each.saved_bytes)}, which is enough if "
+                        "no other array takes its place; values change"
+                    )
+                    return
+
+    @property
+    def _shares_nothing(self) -> bool:
+        """Whether the text says that no output has the memory of an argument."""
+        amounts = {(each.group, each.name): each.bytes for each in self.stated}
+        return bool(amounts.get(("output", "size"))) and amounts.get(("output", "shared with arguments")) == 0
 
     def _use(self) -> Iterator[str]:
         """Lines with the bytes needed, there and in excess, and with what takes less."""
