@@ -113,7 +113,22 @@ class Dimensions:
                 for number, operand in enumerate(user.operands):
                     if operand is instruction:
                         self._tied(found, mark, user, (number, index, dimension), inner)
+        if found.is_stepped:
+            self._compare_outputs(found)
         return found
+
+    def _compare_outputs(self, found: Followed) -> None:
+        """Keeps as a reason that outputs have the size of an axis that a loop takes apart, but are not tied with it. A
+        loop fills them element by element, as `jnp.zeros_like` of the argument begins them."""
+        root = self._module.entry.root
+        parts = enumerate(root.shape.tuple_shapes) if root.shape.is_tuple else [(None, root.shape)]
+        for number, shape in parts:
+            marks = found.marks.get((root, () if number is None else (number,)), {})
+            if shape.is_array and any(
+                size == found.size and dimension not in marks for dimension, size in enumerate(shape.dimensions[:1])
+            ):
+                made = root.operands[number] if number is not None and root.operands else root
+                found.unknown.setdefault("whether outputs of that size change with it", made.name)
 
     def _tied(self, found: Followed, mark: Any, instruction: HloInstruction, part: Part, inner: int) -> None:
         """Marks what an instruction ties with a dimension of an operand or of its result."""

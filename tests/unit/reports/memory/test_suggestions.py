@@ -486,3 +486,22 @@ def test_many_donated_arguments_are_folded():
     found = [each for each in memory(text).suggest() if each.change == "donate" and len(each.parameters) > 1]
     assert [each.parameters for each in found] == [(0, 1, 2, 3, 4)]
     assert "optimizer state: 5 arguments" in found[0].text
+
+
+def test_an_output_that_may_have_the_size_of_an_argument_is_told():
+    """A loop that takes an argument apart and fills an output of the same size: nothing ties the two."""
+    state = "(s32[], f32[8,64], f32[8,64])"
+    text = f"""HloModule m, is_scheduled=true
+body {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 x = f32[8,64] get-tuple-element(s), index=1
+  y = f32[8,64] get-tuple-element(s), index=2 z = s32[] constant(0) one = s32[] constant(1) j = s32[] add(i, one)
+  a = f32[1,64] dynamic-slice(x, i, z), dynamic_slice_sizes={{1,64}} b = f32[1,64] tanh(a)
+  u = f32[8,64] dynamic-update-slice(y, b, i, z) ROOT t = {state} tuple(j, x, u) }}
+cond {{ s = {state} parameter(0) i = s32[] get-tuple-element(s), index=0 n = s32[] constant(8)
+  ROOT c = pred[] compare(i, n), direction=LT }}
+ENTRY e {{ x = f32[8,64] parameter(0), metadata={{op_name="x"}} z = s32[] constant(0) f = f32[] constant(0)
+  y = f32[8,64] broadcast(f), dimensions={{}} t = {state} tuple(z, x, y)
+  l = {state} while(t), condition=cond, body=body ROOT r = f32[8,64] get-tuple-element(l), index=2 }}"""
+    for each in memory(text).suggest(2000):
+        if each.change == "smaller" and each.dimensions == ((0, 0),):
+            assert each.upper_bytes is None
+            assert "; not known: whether outputs of that size change with it" in each.text
