@@ -271,7 +271,8 @@ class _Suggestions:
             group.sort(key=lambda each: -each.size)
             size = short_bytes(sum([each.size for each in group]))
             many = f"{len(group)} values of {size}" if len(group) > 1 else f"a value of {size}"
-            name = group[0].origin.metadata.op_name
+            source = group[0].origin.metadata.source
+            name = f"{group[0].origin.metadata.op_name}{f' at {source}' if source else ''}"
             text = (
                 f"jax.checkpoint({function}): the backward pass computes {many}, such as {name}, again instead "
                 "of keeping them"
@@ -279,7 +280,7 @@ class _Suggestions:
             text = text.replace("keeping them", "keeping it") if len(group) == 1 else text
             yield self._without(
                 group, f"{text}; where one call of the function has all layers, wrap each layer instead"
-            )
+            )._replace(flops=None)  # what leads up to these values is computed again as well
 
     def _residuals(self) -> Iterator[_Residual]:
         """The temporaries that live across the peak and can be computed again."""
