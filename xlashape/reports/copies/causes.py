@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from xlashape.errors import XlashapeError
 from xlashape.hlo import HloInstruction, Opcode
-from xlashape.hlo.flow import Flow, Role, Value, ValueUse
+from xlashape.hlo.flow import Flow, Role, Value, ValueUse, replaces_a_part
 from xlashape.hlo.kind import Kind
 from xlashape.hlo.ops.operation import Movement, ResultSource
 from xlashape.limits import spend
@@ -534,12 +534,15 @@ def _collision(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
         return _still_read(flow, caller, ends)
     if carries:
         by = use_text(carries[0])
-        return _inserted(by, f"{where} would have to be in the memory of {by}.", _ADVICE[carries[0].role.value])
+        # What a loop makes may have to lie elsewhere than the state, as rows that are gathered of it: no edit is sure.
+        advice = _ADVICE["branch"] if carries[0].role is Role.BRANCH else ""
+        return _inserted(by, f"{where} would have to be in the memory of {by}.", advice)
     first = flow.source(source.instruction.operands[0])[0] if source.instruction.opcode == Opcode.COPY else source
     if is_entry_parameter(first.instruction) and first.instruction.number in flow.donated:
         return _copied_donation(flow, first.instruction, ends)
     if writer is not None:
-        reason, advice = (f", and {other} reads it", _READ_BEFORE) if other else ("", "")
+        reason = f", and {other} reads it" if other else ""
+        advice = _READ_BEFORE if other and not _is_filling(source.instruction) else ""
         return _inserted(overwritten, f"{overwritten} would overwrite what {where} made{reason}.", advice)
     if outputs and other:
         by = use_text(outputs[0])
@@ -547,6 +550,11 @@ def _collision(flow: Flow, mover: Mover, ends: Ends) -> CopyCause:
     taker = taker_text(ends)
     text = f"{where} is copied for {taker or 'its user'}; which use would overwrite it is not known."
     return _inserted(taker or None, text)
+
+
+def _is_filling(made: HloInstruction) -> bool:
+    """Whether a value is made of constants alone, as the zeros that arrays begin with, which nobody has to read."""
+    return bool(made.operands) and all(operand.opcode == Opcode.CONSTANT for operand in made.operands)
 
 
 def _is_large(mover: Mover) -> bool:
@@ -641,7 +649,15 @@ def _still_read(flow: Flow, loop: HloInstruction, ends: Ends) -> CopyCause:
     reader = use_text(readers[0]) if readers else "a later instruction"
     by = f" by {user_text(writer)}" if writer.opcode not in (Opcode.PARAMETER, Opcode.TUPLE) else ""
     text = f"{where} is still read by {reader} when its new value is written{by}."
-    return _inserted(f"the state of loop {loop.name}", text, _READ_BEFORE)
+    # What keeps the old value, as differentiation does for the backward pass, cannot come before it.
+    keeps = any(flow.written_in_place(use) is None and _stores(use.user) for use in readers)
+    return _inserted(f"the state of loop {loop.name}", text, "" if keeps else _READ_BEFORE)
+
+
+def _stores(user: HloInstruction) -> bool:
+    """Whether an instruction, or what a fusion ends in, puts a part into an array."""
+    root = user.called_computations[0].root if user.opcode == Opcode.FUSION and user.called_computations else user
+    return any(map(replaces_a_part, root.operands if root.opcode == Opcode.TUPLE else (root,)))
 
 
 def _moved_in_state(before: tuple[int, ...], after: tuple[int, ...], by: str) -> CopyCause:
