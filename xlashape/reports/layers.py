@@ -82,7 +82,8 @@ class Layers:
         if known is None:
             source, name = source_of(instruction)
             if instruction.opcode == Opcode.PARAMETER:
-                known = argument_layer(name) if instruction.computation is instruction.computation.module.entry else ""
+                is_argument = instruction.computation is instruction.computation.module.entry
+                known = argument_layer(name) if name and is_argument else ""
             else:
                 known = (layer_of(name) or source) if _is_named(name) else ""
             self._known[instruction] = known

@@ -368,7 +368,9 @@ class Profile(Answer[InstructionTime], Frozen):
 
     def headline(self) -> str:
         lines = [f"{_seconds(self.time)} of instructions"]
-        if self.steps > 1:
+        if self.steps > 1 and len(self.modules) > 1 and not self.tally.marked:
+            lines = [f"{_seconds(self.time)} of instructions in {self.steps:,} runs of programs"]
+        elif self.steps > 1:
             lines = [
                 f"{_seconds(self.time / self.steps)} of instructions a step: {_seconds(self.time)} in "
                 f"{self.steps:,} steps"

@@ -10,6 +10,7 @@ from xlashape.base.math import counted
 from xlashape.base.similar import stem_of
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.hlo import HloModule
+from xlashape.limits import INT64_MAX
 from xlashape.reports.collectives import Collectives
 from xlashape.reports.copies import Copies
 from xlashape.reports.copies.causes import MEMORY_SPACE
@@ -98,11 +99,12 @@ def of_memory(memory: ProgramMemory, layer: Layer) -> list[Finding | Fine]:
     return found
 
 
-def of_copies(copies: Copies, traffic: int, layer: Layer) -> list[Finding | Fine]:
+def of_copies(copies: Copies, cost: Cost, traffic: int, layer: Layer) -> list[Finding | Fine]:
     """The copies by cause, or what an edit of the program saves of them, in bytes of main memory, or saves at most.
     Those between memory spaces are how a device works, and no finding.
     """
-    copied = {row.name: _copied(row) for row in copies.rows}
+    main = {row.name: _moved(row) * row.times for row in cost.rows}
+    copied = {row.name: min(_copied(row), main.get(row.name, INT64_MAX)) for row in copies.rows}
     between = sum([copied[row.name] for row in copies.rows if row.cause_kind == MEMORY_SPACE])
     moved = sum(copied.values()) - between
     share = moved / traffic if traffic else 0.0
@@ -286,9 +288,9 @@ def _runs_of(count: int, runs: int) -> str:
     return counted(count, "collective") + (again if runs != count else "")
 
 
-def of_profile(profile: Profile, module: str, layer: Layer) -> list[Finding | Fine]:
+def of_profile(profile: Profile, module: HloModule, layer: Layer) -> list[Finding | Fine]:
     """What took the time of a module in a profile: the layer that took most of it, copies, and communication."""
-    rows = [row for row in profile.rows if row.module == module]
+    rows = _of_program(profile, module)
     whole = sum([row.self_time for row in rows])
     if not whole:
         return [Fine("profile", "the profile has no time of this program")]
@@ -306,6 +308,24 @@ def of_profile(profile: Profile, module: str, layer: Layer) -> list[Finding | Fi
         finding = Finding(time / whole, "measured time", "profile", text, None, None, len(each), "", None, None)
         found += _or_fine([finding], Fine("profile", f"{what} took {_percent(time / whole)} of the measured time"))
     return found
+
+
+def _of_program(profile: Profile, module: HloModule) -> list[Any]:
+    """The rows of a module. Of several programs with its name it is the one of whose instructions it has most."""
+    programs: dict[int | None, list[Any]] = {}
+    for row in profile.rows:
+        if row.module == module.name:
+            programs.setdefault(row.program_id, []).append(row)
+
+    def known(rows: Sequence[Any]) -> float:
+        made = [module.instruction_by_name().get(row.name) for row in rows]
+        alike = [
+            each is not None and str(each.opcode) == row.opcode and each.metadata.source == (row.source or "")
+            for each, row in zip(made, rows, strict=True)
+        ]
+        return sum(alike) / len(alike)
+
+    return max(programs.values(), key=known) if programs else []
 
 
 def ranked(found: Iterable[Finding | Fine], most: int) -> tuple[list[Finding], list[Fine]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from xlashape.base.math import counted
+from xlashape.hlo import HloModule
 from xlashape.hlo.module_proto.shown_frames import showing_frames
 from xlashape.reports.collectives import collectives
 from xlashape.reports.copies import copies
@@ -13,8 +14,10 @@ from xlashape.reports.memory import memory
 from xlashape.reports.profile import profile as profile_of
 from xlashape.reports.program import early_notes, is_early, loop_notes, program
 from xlashape.reports.reads import reads
+from xlashape.reports.reads.devices import device_of
 from xlashape.reports.summary import findings
 from xlashape.reports.summary.answer import Summary
+from xlashape.shape import Target
 
 _MOST: Final = 7
 
@@ -45,16 +48,17 @@ def summary(
         if is_optimized:
             copied = copies(module)
             moving = {row.name for row in copied.rows if row.total_bytes}
-            found += findings.of_copies(copied, traffic, layer)
+            found += findings.of_copies(copied, moved, traffic, layer)
             computing = {row.name for row in moved.rows if row.bound == "compute"}
             found += findings.of_reads(reads(module, target=target), moving, computing, traffic, layer)
         found += findings.of_collectives(sent, moved, is_optimized=is_optimized)
         found += findings.of_cost(moved, layer, is_optimized=is_optimized)
         if profile is not None:
-            found += findings.of_profile(profile_of(profile, modules=module, target=target), module.name, layer)
+            found += findings.of_profile(profile_of(profile, modules=module, target=target), module, layer)
         early = () if is_optimized else early_notes(module)
         count = moved.unknown_instructions
         unknown = (f"The FLOPs of {counted(count, 'instruction')} are not known; they count 0.",) if count else ()
+        early = (*early, *_other_device(module, target))
         notes = (*module.notes, *early, *loop_notes(moved.program.unknown_loops), *unknown)
         totals = {
             "module": module.name,
@@ -70,3 +74,14 @@ def summary(
         }
         rows, fine = findings.ranked(found, _MOST)
         return Summary(rows, () if module.is_part else fine, totals).with_notes(notes)
+
+
+def _other_device(module: HloModule, target: str | None) -> tuple[str, ...]:
+    """The note about a module that is compiled for another kind of device than the one that was asked for."""
+    if target is None or not module.head.HasField("schedule"):
+        return ()
+    asked, own = Target.of(target), device_of(module, "", None, None, None)
+    if own.kind == asked.kind or own.evidence.startswith("assumed"):
+        return ()
+    name = {"cpu": "a CPU", "gpu": "a GPU", "tpu": "a TPU"}[own.kind]
+    return (f"The module is compiled for {name}; for {asked.name} XLA makes another program of it.",)

@@ -246,3 +246,18 @@ def test_another_layout_that_lowers_what_is_fetched_again_is_to_be_tried() -> No
     assert (row.kind, row.bytes, row.instruction) == ("reads", read.again_bytes, "r")
     assert row.fix == f"try {read.mend}; XLA may then fuse otherwise, so compare the time"
     assert "in_shardings of x: Format(Layout((1, 0)), sharding)" in row.fix
+
+
+def test_a_module_of_another_device_is_said_to_be_one() -> None:
+    text = layers(2).replace("f32[64,64]{1,0}", "f32[64,64]{1,0:T(8,128)}")
+    said = "The module is compiled for a TPU; for h100 XLA makes another program of it."
+    assert said in xs.summary(text, target="h100").notes
+    assert said not in xs.summary(text, target="tpu-v5e").notes
+    assert xs.summary(text).notes == ()
+
+
+def test_flops_of_a_text_without_metadata_are_no_ones_arguments() -> None:
+    text = """HloModule m ENTRY e { a = f32[64,64] parameter(0) b = f32[64,64] parameter(1)
+      ROOT d = f32[64,64] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
+    (row,) = [row for row in xs.summary(text).rows if row.measure == "FLOPs"]
+    assert (row.instruction, row.text.endswith("in d")) == ("d", True)
