@@ -150,7 +150,8 @@ def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
     listed = [each for each in rows if each.together_bytes is not None]
     enough = next((each for each in rows if each.new_peak_bytes <= limit and each.together_bytes is None), None)
     if enough is not None and (not listed or enough.change != listed[-1].change == "smaller"):
-        sure = "for certain" if enough.fits else "by the estimate"
+        # What XLA keeps when it computes again is bounded by experience.
+        sure = "for certain" if enough.fits and enough.change != "recompute" else "by the estimate"
         text += (
             f" With {_CHANGES[enough.change]} it fits {sure}: the peak is then {short_bytes(enough.new_peak_bytes)}."
         )
