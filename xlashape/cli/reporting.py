@@ -474,7 +474,7 @@ def _text(
     parts = [broken_text(said, terminal_width())]
     if rows:
         parts.append(
-            table_text(columns, rows, terminal_width()) if section else answer.rows_text(rows, terminal_width())
+            table_text(columns, rows, terminal_width()) if section else answer.report.rows_text(rows, terminal_width())
         )
     else:
         parts.append(_NONE_PASSES if selection.filters else "There are no rows.")

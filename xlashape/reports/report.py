@@ -415,10 +415,6 @@ class Answer(Displayed, Tabular, Generic[Row]):
                 document[each.name] = list(self.section(each.name))
         return document
 
-    def rows_text(self, values: Sequence[Sequence[Any]], width: int | None = None) -> str:
-        """Rows of the main table, as tuples of the columns' values, as text for people."""
-        return self.report.rows_text(values, width)
-
     def to_text(self, limit: int | None = None, *, width: int | None = None, hint: str = "") -> str:
         """The headline and the first rows of the main table, for people.
 
@@ -436,7 +432,7 @@ class Answer(Displayed, Tabular, Generic[Row]):
         parts = [broken_text(headline, width), broken_text(notes, width)]
         if chosen:
             values = chosen if self.report.alike else [row_values(columns, row) for row in chosen]
-            parts.append(self.rows_text(values, width))
+            parts.append(self.report.rows_text(values, width))
         if len(chosen) < len(rows):
             parts.append(not_shown(len(rows) - len(chosen), hint))
         return printable("\n\n".join([part for part in parts if part]))

@@ -20,7 +20,7 @@ from xlashape.reports.profile.events import EventTimes, Tally
 from xlashape.reports.profile.joined import Join, Joined, ProfileModules, device_kind, join
 from xlashape.reports.profile.sources import opened
 from xlashape.reports.report import FRAMES, NOTES, Answer, Option, Report, Section, by_section
-from xlashape.reports.text import cell_text, table_text
+from xlashape.reports.text import cell_text
 from xlashape.shape.parts.target import TARGET_NAMES, Target
 
 _PS: Final = 1e-12
@@ -241,12 +241,6 @@ class Profile(Answer[InstructionTime], Frozen):
     def target(self) -> str | None:
         """The name of the chip; None where none was given."""
         return self.roof.target.name if self.roof.target is not None else None
-
-    def rows_text(self, values: Sequence[Sequence[Any]], width: int | None = None) -> str:
-        """As for every report; of one program without its name in each row, since the headline has it."""
-        left_out = ("module", "program_id") if len(self.modules) == 1 else ()
-        columns = [each._replace(rank=0) if each.name in left_out else each for each in self.report.columns]
-        return table_text(columns, values, width)
 
     @property
     def copy_time(self) -> float:
