@@ -33,6 +33,10 @@ _CLIENT = "grpc and NumPy load when a command asks its question"
 # (importing module, imported module) → why the import is inside a function or under TYPE_CHECKING: start-up time,
 # always.
 DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
+    (
+        "xlashape_server.handlers",
+        "xlashape_server.conversions",
+    ): "it needs gRPC's packages, and answers in JSON alone do",
     ("xlashape.cli.agents", "xlashape.agents"): "start-up time: few calls need it",
     ("xlashape.cli.scanning", "xlashape.scan"): "start-up time: few calls need it",
     ("xlashape.cli.comparing", "xlashape.reports.equivalent"): "it loads NumPy, and few diffs ask for it",

@@ -168,7 +168,7 @@ def refused(guard: Guard, raises: BaseException, remaining: float | None = None)
 
     context = Context(remaining)
     with pytest.raises(RuntimeError, match="aborted"):
-        GrpcCalls(guard, CallThreads(1, "call")).unary("Some/Rpc", handler)(b"", context)
+        GrpcCalls(guard, CallThreads(1, "call")).unary("Some/Rpc", handler).unary_unary(b"", context)
     return context.status
 
 
@@ -196,16 +196,18 @@ def test_a_request_beyond_the_limit_is_refused_by_name() -> None:
     guard = Guard(Config(max_request_bytes=1024))
     calls, context = GrpcCalls(guard, CallThreads(1, "call")), Context()
     with pytest.raises(RuntimeError, match="aborted"):
-        calls.unary("Some/Rpc", lambda _, data: data)(bytes(1025), context)
+        calls.unary("Some/Rpc", lambda _, data: data).unary_unary(bytes(1025), context)
     assert context.status.code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert calls.unary("Some/Rpc", lambda _, data: data)(bytes(1024), context) == bytes(1024)
+    assert calls.unary("Some/Rpc", lambda _, data: data).unary_unary(bytes(1024), context) == bytes(1024)
     with pytest.raises(RuntimeError, match="aborted"):
-        calls.client_stream("Some/Rpc", lambda _, requests: b"".join(requests))(iter([b"a", bytes(1025)]), context)
+        calls.client_stream("Some/Rpc", lambda _, requests: b"".join(requests)).stream_unary(
+            iter([b"a", bytes(1025)]), context
+        )
 
 
 def test_a_compressed_request_is_unpacked_up_to_the_limit() -> None:
     calls = GrpcCalls(Guard(Config(max_request_bytes=1024)), CallThreads(1, "call"))
-    echo = calls.unary("Some/Rpc", lambda _, data: data)
+    echo = calls.unary("Some/Rpc", lambda _, data: data).unary_unary
 
     def status(request: bytes) -> Any:
         context = Context()
@@ -226,11 +228,11 @@ def test_every_call_is_logged_at_level_debug(caplog: pytest.LogCaptureFixture) -
     caplog.set_level("DEBUG", "xlashape_server")
     calls = GrpcCalls(guard, CallThreads(1, "call"))
     context: Any = Context()
-    assert calls.unary("A/Quick", lambda _, data: data + b"!")(b"abc", context) == b"abc!"
-    assert calls.unary("A/Long", lambda _, data: data)(b"abc", context) == b"abc"
-    joined = calls.client_stream("A/In", lambda _, data: b"".join(data))
+    assert calls.unary("A/Quick", lambda _, data: data + b"!").unary_unary(b"abc", context) == b"abc!"
+    assert calls.unary("A/Long", lambda _, data: data).unary_unary(b"abc", context) == b"abc"
+    joined = calls.client_stream("A/In", lambda _, data: b"".join(data)).stream_unary
     assert joined(iter([b"a", b"b"]), context) == b"ab"
-    echo = calls.both_streams("A/Out", lambda _, data: data)
+    echo = calls.both_streams("A/Out", lambda _, data: data).stream_stream
     assert list(echo(iter([b"a", b"b"]), context)) == [b"a", b"b"]
     for transport_ended in context.callbacks:
         transport_ended()

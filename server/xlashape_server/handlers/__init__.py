@@ -21,7 +21,6 @@ from google.protobuf.message_factory import GetMessageClass
 from xlashape.proto import services
 from xlashape.reports.report import REPORTS, rpc_of
 from xlashape_server.config import Config
-from xlashape_server.conversions import json_to_proto, proto_to_json
 from xlashape_server.handlers.hlo import HloHandlers
 from xlashape_server.handlers.maps import MapHandlers
 from xlashape_server.handlers.reports import ReportHandlers
@@ -46,6 +45,8 @@ class Rpc(NamedTuple):
 
     def in_json(self, data: bytes, deadline: float) -> bytes:
         """The answer in JSON to a request in JSON."""
+        from xlashape_server.conversions import json_to_proto, proto_to_json  # deferred: it needs gRPC's packages
+
         request, response = GetMessageClass(self.method.input_type), GetMessageClass(self.method.output_type)
         return proto_to_json(self.handler(json_to_proto(data, request), deadline), response)
 

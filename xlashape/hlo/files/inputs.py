@@ -26,7 +26,6 @@ STORED: Final = re.compile(r"(?:^|/)(?:modules|v2)/[0-9a-f]{2}/([0-9a-f]{64})$")
 their format.
 """
 
-_FOOTER_BYTES: Final = 48
 
 _BUCKET: Final = re.compile(r"(s3|gs|az|file)://")
 _ENDS: Final = (".hlo.pb", ".txt", ".hlo", ".pb", ".pbtxt", ".json")
@@ -157,15 +156,13 @@ def absolute(each: Input) -> Input:
 
 
 def content_of_stored(data: bytes, sha256: str) -> bytes:
-    """The module in a file of a server's store. The file holds the module, facts about it, and a footer of 48 bytes:
-    the size of the facts (4 bytes, little-endian), a digest (32 bytes), and the name of the format (12 bytes). Raises
-    DecodeError if the module does not have the digest `sha256`.
+    """The module in a file of a server's store: a line of facts, which begins with the version of the format, and then
+    the module. Raises DecodeError if the module does not have the digest `sha256`.
     """
     import hashlib  # start-up time: few files are of a store
 
-    facts_size = int.from_bytes(data[-_FOOTER_BYTES:][:4], "little")
-    found = data[: max(len(data) - _FOOTER_BYTES - facts_size, 0)]
-    if not data.endswith(b"xlashape.v2\n") or hashlib.sha256(found).hexdigest() != sha256:
+    facts, _, found = data.partition(b"\n")
+    if not facts.startswith(b"xlashape.v3 ") or hashlib.sha256(found).hexdigest() != sha256:
         raise DecodeError("the file of the store is damaged: its content does not have the digest that is its name")
     return found
 

@@ -45,7 +45,8 @@ _FAST_BYTES: Final = 128 << 20
 _SLACK: Final = 0.1
 """How much more temporaries may take than the upper bound counts, as a fraction of them."""
 _COPIES: Final = frozenset([Opcode.BITCAST, Opcode.COPY])
-_FORMS: Final = frozenset([*_COPIES, Opcode.RESHAPE, Opcode.TRANSPOSE, Opcode.CONVERT, Opcode.BROADCAST])
+_ARRANGED: Final = frozenset([*_COPIES, Opcode.RESHAPE, Opcode.TRANSPOSE])
+_FORMS: Final = frozenset([*_ARRANGED, Opcode.CONVERT, Opcode.BROADCAST])
 """What gives a value another form, a broadcast where it repeats nothing."""
 _ENTERED: Final = frozenset([Opcode.CALL, Opcode.FUSION])
 _MOST_STEPS: Final = 100

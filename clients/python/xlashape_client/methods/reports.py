@@ -132,7 +132,7 @@ class ReportMethods(Methods):
 
         >>> report = client.memory(MODULE, sections=("", "by"), argument="opcode")
         >>> report.peak_bytes, report.is_estimate, report[0].name
-        (156, True, 'p')
+        (216, True, 'p')
         """
         inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
         options: dict[str, Any] = {"space": space, "target": target, "frames": frames, "strict": strict}
