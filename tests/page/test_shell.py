@@ -192,7 +192,7 @@ def test_a_target_says_what_is_slow_and_stays_in_every_view(new_page: NewPage) -
     page.set_input_files("input[type=file]", str(VECTORS / "collectives" / "tpu_decoder_step.pb.gz"))
     page.wait_for_selector(".findings")
     page.get_by_label("target").select_option("tpu-v5e")
-    page.wait_for_function("() => document.querySelector('.findings')?.innerText.includes('of the least time')")
+    page.wait_for_selector(".findings:has-text('of the least time')")
     page.get_by_role("link", name="Cost", exact=True).click()
     page.wait_for_selector(".hero:has-text('least time of a run')")
     least = xs.cost(xs.HloModule.load(VECTORS / "collectives" / "tpu_decoder_step.pb.gz"), target="tpu-v5e").least_time
