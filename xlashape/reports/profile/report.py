@@ -492,10 +492,11 @@ def _row(each: Joined, total: float, roof: Roof, *, is_whole: bool) -> Instructi
     seconds, own = each.total * _PS, each.own * _PS
     flops = static.flops
     moved = static.main_bytes
-    # The bytes of a loop are those of all instructions within it, so they are compared with the whole time of its
-    # events.
-    per_second = each.executions / seconds if seconds and is_whole else 0.0
-    bandwidth = moved * per_second if moved and per_second else None
+
+    def rate(amount: float | None) -> float | None:
+        # What a loop moves is what all instructions within it do, so it is compared with the whole time of its events.
+        return amount * each.executions / seconds if amount and seconds and is_whole else None
+
     least, bound = _least(each, roof)
     wasted, known = static.wasted_bytes or 0, static.bytes is not None
     share = wasted / ((static.bytes or 0) + wasted) if wasted else 0.0
@@ -516,13 +517,13 @@ def _row(each: Joined, total: float, roof: Roof, *, is_whole: bool) -> Instructi
         static.padded_bytes,
         static.wasted_bytes,
         flops,
-        bandwidth,
-        flops * per_second if flops and per_second else None,
+        rate(moved),
+        rate(flops),
         static.sent_bytes,
-        static.sent_bytes * per_second if static.sent_bytes and per_second else None,
+        rate(static.sent_bytes),
         bound,
         least,
-        least * per_second if least is not None and per_second else None,
+        rate(least),
         own if each.is_copy else own * share if known else None,
         static.is_collective,
         each.is_copy,
