@@ -29,7 +29,7 @@ from xlashape.errors import XlashapeError
 from xlashape.hlo.flow import Index, Value, handed_on_from, handed_on_to, replaces_a_part
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import ResultSource
+from xlashape.hlo.ops.operation import Movement, ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
 from xlashape.reports.memory.plan import FAST, TEMPORARY, Plan
@@ -45,15 +45,23 @@ _FAST_BYTES: Final = 128 << 20
 _SLACK: Final = 0.1
 """How much more temporaries may take than the upper bound counts, as a fraction of them."""
 _COPIES: Final = frozenset([Opcode.BITCAST, Opcode.COPY])
-_ARRANGED: Final = frozenset([*_COPIES, Opcode.RESHAPE, Opcode.TRANSPOSE])
-_FORMS: Final = frozenset([*_ARRANGED, Opcode.CONVERT, Opcode.BROADCAST])
+_ARRANGING: Final = (Movement.COPY, Movement.RESHAPE, Movement.TRANSPOSE)
+_FORMS: Final = frozenset(
+    [
+        *_COPIES,
+        Opcode.CONVERT,
+        Opcode.BROADCAST,
+        *[each for each in Opcode if operation_of(each).movement in _ARRANGING],
+    ]
+)
 """What gives a value another form, a broadcast where it repeats nothing."""
 _ENTERED: Final = frozenset([Opcode.CALL, Opcode.FUSION])
 _MOST_STEPS: Final = 100
 
 
 class Recomputed(NamedTuple):
-    """The peak of a program with a loop whose body is in `jax.checkpoint`."""
+    """An estimate, in bytes: the peak of memory of a program after the body of one of its loops is wrapped in
+    `jax.checkpoint`."""
 
     text: str
     new_peak_bytes: int
@@ -107,7 +115,7 @@ class Recomputing:
         return {life for stacks in self._stacks.values() for life in stacks}
 
     def found(self) -> Iterator[Recomputed]:
-        """For each loop with stacks that live at the peak, the peak without them."""
+        """For each loop whose stacked values live at the peak of memory, the peak if they are computed again."""
         lives = self._plan.lives
         peak = self._plan.steps.peak
         for loop, every in self._stacks.items():

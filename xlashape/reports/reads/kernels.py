@@ -29,11 +29,12 @@ class LargerBlocks(NamedTuple):
 
     @property
     def part(self) -> float:
-        """The part of what is moved that half as many steps save."""
+        """The fraction of the operand's moved bytes, 0.0 to 0.5, that is saved if the grid has half as many steps along
+        `dimension`."""
         return 1 - ceil_div(self.steps, 2) / self.steps
 
     def text(self, instruction: HloInstruction, operand: HloInstruction, output: int) -> str:
-        """The change. The arguments are those of `Mend.text`."""
+        """What to change in the kernel, in words. It is called as `Mend.text` of `mends.py` is."""
         del instruction, output
         return f"{self.held_now()}: {self.fewer_steps(operand.name)}"
 
