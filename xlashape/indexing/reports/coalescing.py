@@ -10,6 +10,7 @@ read the successive elements of one output: the better of the two orders counts.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from xlashape.base.caches import cached
@@ -33,9 +34,9 @@ MAX_WARP = 1 << 16
 MAX_SEGMENT_BYTES = 1 << 40
 SAMPLED_WARPS = 64
 """The most warps of an output that are sampled."""
-SAMPLED_STEPS = 64
+SAMPLED_STEPS = 32
 """The most values of the range variables that are sampled. A warp makes one read for each value."""
-SAMPLED_READS = 1 << 18
+SAMPLED_READS = 1 << 15
 """The most elements that are sampled: the wider the warps, the fewer are sampled."""
 EXACT_READS = 1 << 16
 """If the warps of a sample differ, all are counted where they read no more elements than this."""
@@ -86,7 +87,7 @@ def coalescing(
     """How each operand is read: one result for each way in which it is read.
 
     `warp` successive outputs read together; `segment_bytes` is what one transaction fetches. Up to 64 warps, spread
-    over the output, and up to 64 values of the range variables are sampled, with runtime variables at their lower
+    over the output, and up to 32 values of the range variables are sampled, with runtime variables at their lower
     bounds; all warps where the sampled ones differ and the output makes no more than 2¹⁶ reads. InvalidArgumentError
     for a warp or segment below 1, LimitExceededError for one beyond `MAX_WARP` or `MAX_SEGMENT_BYTES`, else errors as
     for `output_to_input_physical`.
@@ -189,7 +190,7 @@ def positions_read(
     warps = ceil_div(count, warp)
     others = [] if combines else bounds[1:]
     rows = max(1, SAMPLED_READS // warp)
-    steps = _steps(others, product(interval.size for interval in others) if every else min(SAMPLED_STEPS, rows))
+    steps = _steps(others, product(interval.size for interval in others) if every else min(SAMPLED_STEPS, isqrt(rows)))
     chosen = warps if every else min(warps, SAMPLED_WARPS, max(1, rows // len(steps)))
     spend(chosen * len(steps) * warp // 64 + 1)
     starts = np.array([warp * (i * (warps - 1) // max(1, chosen - 1)) for i in range(chosen)], np.int64)

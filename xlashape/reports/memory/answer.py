@@ -41,13 +41,13 @@ from xlashape.reports.memory.plan import (
     holder_of,
     in_space,
     origin_of,
+    padding_of,
 )
 from xlashape.reports.memory.schedule import flat_schedule
 from xlashape.reports.memory.suggestions import MemorySuggestion, suggestions
 from xlashape.reports.report import Computed, Report
 from xlashape.reports.text import short_bytes, sparkline
 from xlashape.shape import Shape, ShapeIndex, Target
-from xlashape.shape.xla_util.shape_util import byte_size_of
 
 
 class LiveBuffer(NamedTuple):
@@ -575,14 +575,3 @@ def _is_constant(each: Allocation) -> bool:
 
 def _is_any(_: Allocation) -> bool:
     return True
-
-
-def padding_of(shape: Shape, size: int) -> int:
-    """The bytes of a value of `size` bytes that hold no element; 0 for a tuple, a token and an array of unknown size.
-
-    >>> padding_of(Shape.parse("f32[3,5]{1,0:T(8,128)}"), 4096)
-    4036
-    """
-    if shape.is_tuple or not (shape.is_array or shape.is_buffer) or shape.is_unbounded_dynamic:
-        return 0
-    return max(0, size - byte_size_of(shape))

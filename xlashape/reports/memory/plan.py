@@ -270,3 +270,14 @@ def origin_of(instruction: HloInstruction) -> HloInstruction:
             break
         found = found.operands[0]
     return instruction
+
+
+def padding_of(shape: Shape, size: int) -> int:
+    """The bytes of a value of `size` bytes that hold no element; 0 for a tuple, a token and an array of unknown size.
+
+    >>> padding_of(Shape.parse("f32[3,5]{1,0:T(8,128)}"), 4096)
+    4036
+    """
+    if shape.is_tuple or not (shape.is_array or shape.is_buffer) or shape.is_unbounded_dynamic:
+        return 0
+    return max(0, size - byte_size_of(shape))

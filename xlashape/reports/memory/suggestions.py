@@ -38,7 +38,7 @@ from xlashape.hlo.ops.operation import ReadPattern, ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.reports.memory.dimensions import Followed
 from xlashape.reports.memory.donations import Aliases, Donation, Donations
-from xlashape.reports.memory.plan import PARAMETER, TEMPORARY, Plan, holder_of, origin_of
+from xlashape.reports.memory.plan import PARAMETER, TEMPORARY, Plan, holder_of, origin_of, padding_of
 from xlashape.reports.memory.recomputing import Recomputing, instruction_of, is_forward
 from xlashape.reports.memory.schedule import leaf_bytes
 from xlashape.reports.memory.smaller import Changes, Sizes, f32_values, halved
@@ -392,6 +392,8 @@ class _Suggestions:
             value = plan.lives.values[life]
             shape = plan.values.place(value).shape
             if shape is None or shape.is_tuple or shape.layout is None or not shape.layout.tiles:
+                continue
+            if padding_of(shape, plan.values.sizes[value]) < _LEAST_SHARE * self._peak:
                 continue
             if not self._is_of_the_program(value):
                 continue
