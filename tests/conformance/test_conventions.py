@@ -42,10 +42,6 @@ def test_a_package_names_its_files(folder: Path):
     assert sorted((files | folders) - words) == [], f"the docstring of {_name(folder)} does not name these"
 
 
-# File → the reason for its length.
-LONG_FILES = {"xlashape/hlo/ir.py": "instruction, computation and module refer to each other"}
-
-
 def _written_files() -> Iterator[Path]:
     """The files in a language of LANGUAGES that git has: environments, builds and other people's sources may lie beside
     them."""
@@ -81,7 +77,7 @@ def test_files_are_short():
     assert found.keys() >= SOURCES.keys()
     assert {name.partition("/")[0] for name in found} >= {"clients", "docs", "protos", "server", "tests", "xlashape"}
     long = {name for name, text in found.items() if text.count("\n") > MAX_LINES and not _is_generated(text)}
-    assert sorted(long - LONG_FILES.keys()) == []
+    assert sorted(long) == []
 
 
 def _prose(text: str) -> Iterator[tuple[int, str]]:

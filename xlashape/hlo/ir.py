@@ -5,7 +5,10 @@
     Kind             what instructions share; immutable (`xlashape.hlo.kind`)
     HloInstruction   which one it is: name, id, kind, operands, called computations, control predecessors, metadata
     HloComputation   instructions in order, with a root
-    ModuleData           computations with an entry, and `head`: what the module says beside them
+    ModuleData       computations with an entry, and `head`: what the module says beside them
+
+What one of the three classes has without the others stands in a file of its own: what an instruction says by itself
+(`instruction_content.py`), the head of a module (`module_head.py`), the methods that edit (`edit_methods.py`).
 
 A computation that was read from bytes is made of them when it is first touched. Reading is safe in several threads.
 The methods that change a module are those of `HloInstruction`, `HloComputation` and `HloModule`
@@ -19,29 +22,28 @@ printing and editing, which stand on files above this one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from xlashape.base.display import Displayed
 from xlashape.base.similar import did_you_mean
 from xlashape.base.tables import Table, Tabular
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, XlashapeError, is_a
+from xlashape.hlo.edit_methods import ComputationEdits, InstructionEdits
+from xlashape.hlo.instruction_content import InstructionContent, TextMetadata
 from xlashape.hlo.kind import Kind, Kinds
-from xlashape.hlo.module_proto.module_config import UNSAID, ModuleConfig
+from xlashape.hlo.module_head import ModuleHead
 from xlashape.hlo.module_proto.order import is_post_order, post_order, roots
 from xlashape.hlo.module_proto.structure import LOCAL_ID
-from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode
+from xlashape.hlo.ops.opcode import Opcode
 from xlashape.limits import spend
-from xlashape.proto import parse, xla
-from xlashape.shape import Layout, Shape
+from xlashape.proto import xla
+from xlashape.shape import Shape
 
 if TYPE_CHECKING:
-    from xlashape.hlo.module_proto.stack_frames import Metadata, ModuleFrames
+    from xlashape.hlo.module_proto.stack_frames import Metadata
     from xlashape.hlo.ops.instruction_attributes import Attributes
-    from xlashape.hlo.values.replica_groups import ReplicaGroups
-    from xlashape.hlo.values.sharding import Sharding
 
 _T = TypeVar("_T")
 
@@ -49,30 +51,8 @@ _T = TypeVar("_T")
 _MAKING = threading.RLock()
 
 
-class TextMetadata:
-    """Metadata that stands as it was written in text, until it is asked for."""
-
-    __slots__ = ("_data", "frame", "read", "text")
-
-    def __init__(self, text: str, frame: int, read: Callable[[TextMetadata], bytes]) -> None:
-        """`read` gives the serialized OpMetadata."""
-        self.text = text
-        """The text between the braces, without the stack frame, as XLA writes it."""
-        self.frame = frame
-        """The number of the stack frame in the module's table; 0 for none."""
-        self.read = read
-        self._data: bytes | None = None
-
-    @property
-    def data(self) -> bytes:
-        """The serialized OpMetadata."""
-        if self._data is None:
-            self._data = self.read(self)
-        return self._data
-
-
 @dataclass(slots=True, eq=False, repr=False)
-class HloInstruction(Displayed):
+class HloInstruction(InstructionContent, InstructionEdits, Displayed):
     """One instruction of a computation. Compare instructions with `is`.
 
     Attributes are typed values: `instruction.attributes.window`. Methods such as `replace_uses` and `set_attribute`
@@ -104,12 +84,6 @@ class HloInstruction(Displayed):
     """The index of the instruction in `computation.instructions`."""
     known_users: tuple[HloInstruction, ...] | None = None
     """The users once they have been found; `users` asks for them."""
-
-    @property
-    def opcode(self) -> Opcode | UnknownOpcode:
-        """The operation of the instruction. For an opcode that this library does not know, an UnknownOpcode with the
-        name that the module has."""
-        return self.kind.opcode
 
     @property
     def shape(self) -> Shape:
@@ -147,13 +121,6 @@ class HloInstruction(Displayed):
     # -- what the kind says ----------------------------------------------------------------------
 
     @property
-    def details(self) -> xla.HloInstructionProto:
-        """The fields of the proto other than name, id, operands, called computations, control predecessors, metadata
-        and parameter number; `channel_id` is 1 for any channel above 0. All instructions of the kind share the message:
-        it must not be changed."""
-        return self.kind.message
-
-    @property
     def attributes(self) -> Attributes:
         """The attributes as typed values, by their names in HLO text: `attributes.window`, `attributes.dimensions`.
 
@@ -168,38 +135,7 @@ class HloInstruction(Displayed):
 
         return Attributes(self, self.computation.module.head.payloads)
 
-    @property
-    def sharding(self) -> Sharding | None:
-        """How the result is distributed over devices; None for an instruction without a sharding."""
-        details = self.kind.message
-        if not details.HasField("sharding"):
-            return None
-        from xlashape.hlo.values.sharding import Sharding  # start-up time: it loads the codecs of attributes
-
-        return Sharding.from_proto(details.sharding)
-
-    @property
-    def replica_groups(self) -> ReplicaGroups:
-        """The groups in which a collective exchanges data. Empty for a collective without groups and for any other
-        instruction."""
-        # start-up time: it loads the codecs of attributes
-        from xlashape.hlo.values.replica_groups import ReplicaGroups
-
-        return ReplicaGroups.from_instruction(self.kind.message)
-
-    @property
-    def output_operand_aliasing(self) -> Sequence[xla.OutputOperandAliasing]:
-        """Which parts of the result share memory with which parts of operands: the attribute
-        `output_to_operand_aliasing`. To be read only."""
-        return self.kind.message.output_operand_aliasing
-
     # -- metadata --------------------------------------------------------------------------------
-
-    @property
-    def metadata_bytes(self) -> bytes | None:
-        """The serialized OpMetadata; None for an instruction that has none."""
-        metadata = self.said_metadata
-        return metadata.data if isinstance(metadata, TextMetadata) else metadata
 
     @property
     def metadata(self) -> Metadata:
@@ -215,117 +151,7 @@ class HloInstruction(Displayed):
         """
         return self.computation.module.metadata_of(self.metadata_bytes or b"")
 
-    @property
-    def has_metadata(self) -> bool:
-        """Whether the instruction has metadata, which says where in the user's program it comes from."""
-        return self.said_metadata is not None
-
-    @property
-    def op_metadata(self) -> xla.OpMetadata:
-        """The metadata of the instruction as a new message."""
-        return parse(xla.OpMetadata, self.metadata_bytes or b"")
-
     # -- edits -----------------------------------------------------------------------------------
-
-    def replace_uses(
-        self, replacement: HloInstruction | str, users: Iterable[HloInstruction | str] | None = None
-    ) -> None:
-        """Makes users of this instruction take the result of `replacement` instead. With `users`, only these; without,
-        all users, and `replacement` becomes the root if this instruction was the root.
-
-        `replacement` may be computed from this instruction: instructions that `replacement` needs keep their operands.
-        Instructions may be given by name. Raises InvalidArgumentError for a replacement of another shape or
-        computation, and for one of `users` that the replacement needs.
-
-        >>> from xlashape.hlo import HloModule
-        >>> module = HloModule.parse(
-        ...     "ENTRY e { p = f32[4] parameter(0)  c = f32[4] copy(p)  ROOT n = f32[4] negate(c) }"
-        ... )
-        >>> module.instruction("c").replace_uses("p")
-        >>> module.entry.root.to_text(), module.instruction("p").users
-        ('%n = f32[4]{0} negate(%p)', (<HloInstruction 'c': copy>, <HloInstruction 'n': negate>))
-        """
-        self._edits.replace_uses(self, replacement, users)
-
-    def set_operands(self, operands: Iterable[HloInstruction | str]) -> None:
-        """Gives the instruction other operands, in order. The shape stays: `rewrite` and `set_shape` change it.
-
-        Raises InvalidArgumentError for too many or too few, for instructions of other computations, and for operands
-        that need the instruction itself.
-        """
-        self._edits.set_operands(self, operands)
-
-    def set_opcode(self, opcode: Opcode | str) -> None:
-        """Gives the instruction another opcode, with the same operands, attributes and shape: `subtract` for `add`.
-
-        Raises InvalidArgumentError if the opcode does not take these operands or attributes, for an unknown opcode, for
-        a parameter, a constant and a step of an asynchronous operation.
-        """
-        self._edits.set_opcode(self, opcode)
-
-    def set_attribute(self, attribute: str, value: Any) -> None:
-        """Gives the instruction another value of an attribute, or none for None: `set_attribute("dimensions", (1, 0))`.
-
-        `attribute` is a name as in `attributes`. `value` is a typed value as there, or its HLO text: `"{size=3x3}"` for
-        a window. An attribute that names computations, such as `to_apply`, takes a computation or its name, or a list.
-        The shape stays: `set_shape` changes it. Raises InvalidArgumentError for an attribute that the opcode does not
-        have, for None if the opcode needs the attribute, and for an invalid value.
-
-        >>> from xlashape.hlo import HloModule
-        >>> module = HloModule.parse(
-        ...     "ENTRY e { p = f32[4,4] parameter(0)  ROOT t = f32[4,4] transpose(p), dimensions={1,0} }"
-        ... )
-        >>> module.entry.root.set_attribute("dimensions", (0, 1))
-        >>> module.entry.root.attributes.dimensions
-        (0, 1)
-        """
-        self._edits.set_attribute(self, attribute, value)
-
-    def set_shape(self, shape: Shape | str) -> None:
-        """Gives the result another shape, also in the signatures of the computation.
-
-        Raises InvalidArgumentError for a constant, whose elements would not fit: use `rewrite`.
-        """
-        self._edits.set_shape(self, shape)
-
-    def set_layout(self, layout: Layout | str, index: Sequence[int] = ()) -> None:
-        """Gives the result another layout. For a tuple, `index` says which array gets the layout.
-
-        Signatures get the layout too, and the elements of a constant are reordered. Other instructions stay as they
-        are. Raises InvalidShapeError if the layout does not fit the array.
-        """
-        self._edits.set_layout(self, layout, index)
-
-    def rewrite(self, text: str) -> None:
-        """Gives the instruction the opcode, operands, attributes and shape of `text`, such as `multiply(p, q)`.
-
-        The instruction keeps its name, users and control predecessors. Metadata, frontend attributes and sharding are
-        kept where the text has none; the sharding only if the dimensions stay. `text` may begin with a shape, and with
-        the name and `=`. Raises ParseError with lines and columns of `text`, InvalidArgumentError for a parameter, and
-        for operands that need the instruction itself.
-        """
-        self._edits.rewrite(self, text)
-
-    def rename(self, name: str) -> None:
-        """Renames the instruction, also in signatures and in the buffer assignment. Raises InvalidArgumentError if an
-        instruction of the module has the name already, or if it is not a valid name."""
-        self._edits.rename(self, name)
-
-    def delete(self, replace_with: HloInstruction | str | None = None) -> None:
-        """Removes the instruction from its computation, the schedule and control dependencies.
-
-        Instructions that must run after it must then run after its control predecessors. `replace_with` is an
-        instruction of the same computation and shape: users take its result instead, and it becomes the root if this
-        instruction was the root. Computations that are no longer called are removed too.
-
-        Raises InvalidArgumentError for a parameter, for an instruction with users or a root without `replace_with`, and
-        for a replacement that does not fit or depends on this instruction.
-        """
-        self._edits.delete(self, replace_with)
-
-    @property
-    def _edits(self) -> Any:
-        return self.computation.module.edits()
 
     def take(self, operands: tuple[HloInstruction, ...]) -> None:
         """Sets the operands, and the users of the old and new ones. The order of instructions is not looked at: for
@@ -366,7 +192,7 @@ class HloInstruction(Displayed):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class HloComputation(Displayed, Tabular):
+class HloComputation(ComputationEdits[HloInstruction], Displayed, Tabular):
     """A named list of instructions with a root. Compare computations with `is`."""
 
     module: ModuleData
@@ -516,59 +342,6 @@ class HloComputation(Displayed, Tabular):
 
     # -- edits -----------------------------------------------------------------------------------
 
-    def insert(self, text: str, before: HloInstruction | str | None = None) -> HloInstruction:
-        """Adds an instruction, a line of HLO text: `n = f32[4] negate(p)`, and returns it. With ROOT it becomes the
-        root. The shape may be left out where it follows from the operands.
-
-        The instruction goes before the instruction `before`, or else after its last operand. Raises ParseError with
-        lines and columns of `text`, InvalidArgumentError for a name that is taken or missing, and for a parameter.
-
-        >>> from xlashape.hlo import HloModule
-        >>> module = HloModule.parse("ENTRY e { p = f32[4] parameter(0)  ROOT n = f32[4] negate(p) }")
-        >>> twice = module.entry.insert("twice = add(n, n)")
-        >>> module.entry.set_root(twice)
-        >>> [each.to_text() for each in module.entry.instructions][1:]
-        ['%n = f32[4]{0} negate(%p)', '%twice = f32[4]{0} add(%n, %n)']
-        """
-        return self.module.edits().insert(self, text, before)
-
-    def insert_instruction(
-        self,
-        name: str,
-        opcode: Opcode | str,
-        operands: Sequence[HloInstruction | str] = (),
-        *,
-        shape: Shape | str | None = None,
-        attributes: Mapping[str, Any] = MappingProxyType({}),
-        before: HloInstruction | str | None = None,
-    ) -> HloInstruction:
-        """Adds an instruction as `insert` does, from typed values in place of text, and returns it. The shape is
-        inferred from the operands unless it is given.
-
-        `attributes` are values by name, as for `HloInstruction.set_attribute`. Raises InvalidArgumentError for operands
-        or attributes that do not fit the opcode.
-
-        >>> from xlashape.hlo import HloModule
-        >>> module = HloModule.parse("ENTRY e { p = f32[4,8] parameter(0)  ROOT n = f32[4,8] negate(p) }")
-        >>> t = module.entry.insert_instruction("t", "transpose", ["n"], attributes={"dimensions": (1, 0)})
-        >>> t.to_text(print_percent=False)
-        't = f32[8,4]{0,1} transpose(n), dimensions={1,0}'
-        """
-        return self.module.edits().insert_instruction(self, name, opcode, operands, shape, attributes, before)
-
-    def set_root(self, root: HloInstruction | str) -> None:
-        """Makes an instruction the root."""
-        self.module.edits().set_root(self, root)
-
-    def rename(self, name: str) -> None:
-        """Renames the computation. Raises InvalidArgumentError if another has the name, or if it is not valid."""
-        self.module.edits().rename_computation(self, name)
-
-    def replace_calls(self, replacement: HloComputation | str) -> None:
-        """Makes every instruction that calls this computation call `replacement` instead. Raises InvalidArgumentError
-        if `replacement` is the entry, or calls one of the callers."""
-        self.module.edits().replace_calls(self, replacement)
-
     def set_instructions(self, instructions: Sequence[HloInstruction]) -> None:
         """Sets the list of instructions. For edits alone."""
         by_name, had_users = self._by_name, self._has_users
@@ -674,60 +447,18 @@ def _post_order(instructions: tuple[HloInstruction, ...]) -> tuple[HloInstructio
     return tuple([instructions[index] for index in order])
 
 
-class ModuleData(Displayed, Tabular):
+class ModuleData(ModuleHead, Displayed, Tabular):
     """The data of a module. `HloModule` is the class that users meet."""
 
-    __slots__ = (
-        "__weakref__",
-        "_by_local_id",
-        "_callers",
-        "_computations",
-        "_content",
-        "_data",
-        "_frames",
-        "_head",
-        "_highest",
-        "_instruction_by_name",
-        "_metadata",
-        "beside",
-        "config",
-        "is_part",
-        "kinds",
-        "notes",
-    )
+    __slots__ = ("_by_local_id", "_callers", "_computations", "_highest", "_instruction_by_name", "kinds")
 
-    _data: bytes | None
-    """The serialized module as it came, as long as nothing was changed; None for a module that was changed, or made of
-    text."""
-    _content: bytes
-    """The bytes of the HloModuleProto that `_data` holds."""
-    _head: xla.HloModuleProto | None
-    beside: bytes | None
-    """The serialized fields of the HloProto around the module, such as the buffer assignment; None if the module came
-    without one."""
-    config: ModuleConfig
-    """The part of the module's text that the proto has no field for; `UNSAID`, the defaults, for a module made from a
-    proto."""
     kinds: Kinds
     """The kinds of the module's instructions."""
-    notes: tuple[str, ...]
-    """What was left out or assumed where the module was made of text that is none as it stands
-    (`xlashape.hlo.files.forgiving`); mostly empty."""
-    is_part: bool
-    """Whether such text is a part of a program, so that nothing bounds what the whole program takes."""
 
     def __init__(self) -> None:
-        self._data = None
-        self._content = b""
-        self._head = None
-        self.beside = None
-        self.config = UNSAID
+        super().__init__()
         self.kinds = Kinds()
-        self.notes = ()
-        self.is_part = False
         self._computations: tuple[HloComputation, ...] = ()
-        self._frames: ModuleFrames | None = None
-        self._metadata: dict[bytes, Metadata] = {}
         self._highest: int | None = None
         self.forget()
 
@@ -744,9 +475,8 @@ class ModuleData(Displayed, Tabular):
         data: bytes = b"",
         content: bytes = b"",
     ) -> None:
-        """Sets the computations, and the message with the module's other fields. None for a module that was read from
-        the bytes `data`, in which `content` is its HloModuleProto."""
-        self._head, self._data, self._content = head, data or None, content
+        """Sets the computations, and what `fill_head` sets."""
+        self.fill_head(head, data, content)
         self.set_computations(computations)
 
     # -- edits -----------------------------------------------------------------------------------
@@ -757,7 +487,7 @@ class ModuleData(Displayed, Tabular):
         _ = self.head, [each.instructions for each in computations]
         for each in computations:
             each.begin_change()
-        self._data = None
+        self.drop_bytes()
         self.forget()
 
     def set_computations(self, computations: Sequence[HloComputation]) -> None:
@@ -782,24 +512,6 @@ class ModuleData(Displayed, Tabular):
         first = _next(max([each.id & LOCAL_ID for each in self._computations]))
         _next(first + count - 2)
         return first
-
-    @property
-    def head(self) -> xla.HloModuleProto:
-        """A message with the module's fields other than its computations. To be read only."""
-        head = self._head
-        if head is None:
-            head = self._head = self.read_head(self._content)
-        return head
-
-    def source(self) -> tuple[bytes, bytes]:
-        """The bytes that the module was read from, and the HloModuleProto in them; empty for a module that was changed,
-        or made of text."""
-        return (b"", b"") if self._data is None else (self._data, self._content)
-
-    @property
-    def name(self) -> str:
-        """The module's name."""
-        return self.head.name
 
     @property
     def computations(self) -> tuple[HloComputation, ...]:
@@ -879,28 +591,6 @@ class ModuleData(Displayed, Tabular):
         computation has."""
         return _resolved(self.by_local_id(), ids, f"module {self.name!r} has no computation")
 
-    @property
-    def stack_frames(self) -> ModuleFrames:
-        """The module's table of stack frames: the lines of the program that instructions refer to by number.
-        `HloInstruction.metadata` shows them."""
-        frames = self._frames
-        if frames is None:
-            # start-up time: few programs ask
-            from xlashape.hlo.module_proto.stack_frames import ModuleFrames
-
-            frames = self._frames = ModuleFrames(self.head.stack_frame_index)
-        return frames
-
-    def metadata_of(self, data: bytes) -> Metadata:
-        """The Metadata in a serialized OpMetadata. Equal ones are one object."""
-        found = self._metadata.get(data)
-        if found is None:
-            # start-up time: few programs ask
-            from xlashape.hlo.module_proto.stack_frames import Metadata
-
-            found = self._metadata[data] = Metadata.of_proto(data, self.stack_frames)
-        return found
-
     def shape_of(self, proto: xla.ShapeProto | bytes) -> Shape:
         """The Shape of a ShapeProto, or of its bytes. Equal protos give the same object."""
         return self.kinds.shape_of(proto)
@@ -912,9 +602,6 @@ class ModuleData(Displayed, Tabular):
 
     def edits(self) -> Any:
         """The module `xlashape.hlo.editing.edits`."""
-        raise NotImplementedError
-
-    def read_head(self, content: bytes) -> xla.HloModuleProto:
         raise NotImplementedError
 
     def read_computation(self, computation: HloComputation) -> None:
