@@ -105,6 +105,43 @@ def test_a_file_says_what_it_does_not_carry(page: Any, about_a_module: PageFile,
     shown(page, "xlashape open FILE")
 
 
+RESULTS = {
+    "array": "ROOT %r = f32[8,4]{1,0} negate(%x)",
+    "part of a tuple": "%t = (f32[8,4]{1,0}, f32[8,4]{1,0}) tuple(%x, %x)\n  ROOT %r = f32[8,4]{1,0} get-tuple-element(%t), index=1",
+    "tuple": "%n = f32[8,4]{1,0} negate(%x)\n  ROOT %r = (f32[8,4]{1,0}, f32[8,4]{1,0}) tuple(%x, %n)",
+    "tuple of arguments": "ROOT %r = (f32[8,4]{1,0}, f32[8,4]{1,0}) tuple(%x, %x)",
+    "argument": "ROOT %y = f32[8,4]{1,0} parameter(1)",
+    "constant": "ROOT %r = f32[] constant(1)",
+    "empty tuple": "ROOT %r = () tuple()",
+    "sort": "%i = s32[8,4]{1,0} iota(), iota_dimension=0\n"
+    "  %s = (f32[8,4]{1,0}, s32[8,4]{1,0}) sort(%x, %i), dimensions={0}, to_apply=%less\n"
+    "  ROOT %r = s32[8,4]{1,0} get-tuple-element(%s), index=1",
+}
+LESS = """%less (a: f32[], b: f32[], c: s32[], d: s32[]) -> pred[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  %c = s32[] parameter(2)
+  %d = s32[] parameter(3)
+  ROOT %l = pred[] compare(%a, %b), direction=LT
+}
+"""
+
+
+@pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+def test_every_view_of_a_file_has_its_answers(page: Any, result: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    called = LESS if "%less" in result else ""
+    xs.open(f"HloModule m\n\n{called}ENTRY %e {{\n  %x = f32[8,4]{{1,0}} parameter(0)\n  {result}\n}}").save(path)
+    page.goto(path.as_uri())
+    page.wait_for_selector("nav a")
+    views = [each.inner_text() for each in page.locator("nav a").all()]
+    assert {"Summary", "Graph", "Element", "Memory"} <= {*views}
+    for view in views:
+        page.get_by_role("link", name=view, exact=True).click()
+        page.wait_for_timeout(150)
+        assert page.get_by_role("alert").all_inner_texts() == [], view
+
+
 @pytest.mark.parametrize("fragment", ["v=cost", "cost"])
 def test_the_address_of_a_file_may_name_the_view_alone(
     page: Any, about_a_module: PageFile, tmp_path: Path, fragment: str

@@ -20,17 +20,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from xlashape.base.vocabulary import Vocabulary
-from xlashape.errors import (
-    FieldPath,
-    NotFoundError,
-    UnavailableError,
-    XlashapeError,
-)
+from xlashape.errors import FieldPath, NotFoundError, UnavailableError, XlashapeError
 from xlashape.hlo import HloModule
 from xlashape.limits import INT64_MAX
 from xlashape.page import PageFile, PageSubject, subject_of
 from xlashape.proto import v1
 from xlashape.reports.report import report_of, rpc_of
+from xlashape.shape import Shape
 from xlashape.symbolic import IndexingMap
 from xlashape_client.faces import finished
 from xlashape_client.methods import ServiceMethods
@@ -121,15 +117,17 @@ class _Recorder:
         worst = dict.fromkeys([*_result(graph), *worst])
         for computation, name, output in itertools.islice(worst, _MOST_ELEMENTS):
             place: dict[str, Any] = {**named, "instruction": name, "computation": computation}
-            maps = self._ask("IndexingMaps", output=output, structured=True, page_size=_PAGE_ROWS, **place)
-            shape = shapes.get((computation, name))
-            if maps is None or shape is None:
-                continue
+            shape = shapes[computation, name]
             self._ask("DescribeShape", shapes=[v1.ShapeInput(text=shape)])
+            maps = self._ask("IndexingMaps", output=output, structured=True, page_size=_PAGE_ROWS, **place)
+            if maps is None:
+                continue
+            for operand in dict.fromkeys([shapes[computation, row.operand_name] for row in maps.maps]):
+                self._ask("DescribeShape", shapes=[v1.ShapeInput(text=operand)])
             known = [row.indexing.map for row in maps.maps if row.knowledge not in (0, v1.KNOWLEDGE_UNKNOWN)]
-            if known:
-                at = [each.bounds.lower for each in known[0].dimensions]
-                self._ask("Draw", output=output, at=at, **place)
+            rank = [*Shape.parse(shape).leaves()][output].rank
+            at = [each.bounds.lower for each in known[0].dimensions] if known else [0] * rank
+            self._ask("Draw", output=output, at=at, **place)
 
     def _text(self, named: dict[str, Any]) -> None:
         count = 0

@@ -97,6 +97,10 @@ class ReadsView implements View {
       this.output.value = options["out"] ?? "0";
       this.fillHead();
       await this.fillSide(generation, []);
+      if (subject.outputs === 0) {
+        this.picture.clear();
+        return;
+      }
       const answer = await this.drawn({ ...subject.draw, at, tile: (tile && numbersOf(tile)) || [], warp });
       if (generation !== this.generation) return;
       this.picture.show(new TextDecoder().decode(answer.picture), answer.title);
@@ -155,7 +159,8 @@ class ReadsView implements View {
     const module = { source: { case: "name" as const, value: this.context.module.name } };
     const name = { instruction: row.name, computation: row.computation };
     const { client } = this.context;
-    const [answer, described] = await Promise.all([client.indexing.indexingMaps({ module, ...name, output: BigInt(output), structured: true }), client.describeShape(row.shape)]);
+    const described = await client.describeShape(row.shape);
+    const answer = described.leafCount > 0 ? await client.indexing.indexingMaps({ module, ...name, output: BigInt(output), structured: true }) : { maps: [] };
     const array = leafOf(described.shape, output);
     return {
       key: row.name, title: `${row.name} (${row.opcode})`, sources: sourcesOf(answer.maps), operands: program.operandsOf(row).map((operand) => this.operand(operand)),
@@ -170,8 +175,9 @@ class ReadsView implements View {
   // -- what it reads ---------------------------------------------------------------------------
 
   private fillHead(): void {
-    const { title, sources } = this.subject!;
-    replace(this.head, h("h1", {}, title), sources.length === 0 && h("p.soft", {}, "It has no operands: it reads nothing."));
+    const { title, sources, outputs } = this.subject!;
+    replace(this.head, h("h1", {}, title), sources.length === 0 && h("p.soft", {}, "It has no operands: it reads nothing."), outputs === 0 && h("p.soft", {}, "It makes no array."));
+    this.body.hidden = this.bar.hidden = outputs === 0;
   }
 
   private async fillSide(generation: number, facts: readonly string[]): Promise<void> {

@@ -20,7 +20,7 @@ const COLUMNS: readonly Column[] = [
   number("instructions", "", "its instructions", 2),
 ];
 
-const MOST = 0.9;
+const MOST = 0.5;
 const GROUPINGS = [["op_name", "layers and operations"], ["source", "files and lines"]] as const;
 
 export const mount: Mount = (container, context) => new Source(container, context);
@@ -94,7 +94,7 @@ class Source implements View {
     }]);
     this.root = layersOf(operations, grouping === "source" ? linesOf : partsOf);
     this.open.clear();
-    // What holds nearly everything is opened, so that what differs is seen first.
+    // What holds most is opened, so that what differs is seen first.
     for (let at: Layer | undefined = this.root; at; at = at.children.find((each) => each.bytes > MOST * at!.bytes)) {
       this.open.add(keyOf(at));
     }
