@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from google.protobuf.message import Message
@@ -14,53 +15,13 @@ from xlashape.base.tables import ColumnKind
 from xlashape.errors import InvalidArgumentError, NotFoundError, is_a
 from xlashape.proto import v1
 from xlashape.reports.messages import MOST_ROWS, Received, arguments, remote_options, vocabulary_of
-from xlashape.reports.report import Option, report_of, rpc_of
+from xlashape.reports.report import Option, Report, report_of, rpc_of
 from xlashape.reports.selection import bytes_of
 from xlashape.reports.tiles import integers_of
 from xlashape.shape import Shape
 from xlashape_client import answers
 from xlashape_client.faces import Methods, answer
 from xlashape_client.inputs import AnyModule, AnyShape, message_of, shape_input
-from xlashape_client.transport import Transport
-
-
-async def _received(
-    transport: Transport, name: str, inputs: dict[str, Any], options: dict[str, Any], tables: Iterable[str],
-    argument: Any, max_rows: int | None, timeout: float | None,
-) -> Any:  # fmt: skip
-    """Asks for a report, page by page, and returns it with the rows of `tables`, of which "" is the main table: all
-    of them, or the first `max_rows` of each. `inputs` are the fields of the request that have the subject.
-    """
-    if max_rows is not None and (not is_a(max_rows, int) or max_rows < 0):
-        raise InvalidArgumentError(f"expected a number from 0 on, found {max_rows!r:.60}", field="max_rows")
-    report, rpc = report_of(name), rpc_of(name)
-    kind: type[Message] = getattr(v1, f"{rpc}Request")
-    response: type[Any] = getattr(v1, f"{rpc}Response")
-    inputs = inputs | _fields(remote_options(report), options)
-    if options.get("structured"):
-        inputs["structured"] = True
-    if max_rows is not None:
-        inputs["page_size"] = min(max(max_rows, 1), MOST_ROWS)
-    found: dict[str, list[Any]] = {}
-    for table in dict.fromkeys(tables):
-        fields = dict(inputs)
-        if table:
-            of = report.section(table).argument
-            fields["table"] = f"{name}_table_{table}".upper()
-            if of is not None:
-                fields |= (
-                    {of.name: options.get(of.name)} if of.is_content else _fields(arguments(report), {table: argument})
-                )
-        pages = [await transport.call(rpc, message_of(kind, **fields), response, timeout)]
-        count = len(getattr(pages[0], table or report.rows))
-        while pages[-1].next_page_token and (max_rows is None or count < max_rows):
-            fields["page_token"] = pages[-1].next_page_token
-            pages.append(await transport.call(rpc, message_of(kind, **fields), response, timeout))
-            count += len(getattr(pages[-1], table or report.rows))
-        found[table] = pages
-    if not found:
-        raise InvalidArgumentError("no table is asked for", field="sections")
-    return Received(report, found, max_rows)
 
 
 def _fields(options: Iterable[Option], values: dict[str, Any]) -> dict[str, Any]:
@@ -75,6 +36,8 @@ def _fields(options: Iterable[Option], values: dict[str, Any]) -> dict[str, Any]
             found[option.name] = choices.number(choices.check(value, option.name))
         elif option.kind is ColumnKind.INTEGERS:
             found[option.name] = integers_of(value, option.name)
+        elif option.kind is ColumnKind.TEXTS:
+            found[option.name] = list(value)
         elif option.unit == "bytes" and isinstance(value, str):
             found[option.name] = int(value) if value.isdecimal() else bytes_of(value, option.name)
         else:
@@ -82,7 +45,7 @@ def _fields(options: Iterable[Option], values: dict[str, Any]) -> dict[str, Any]
     return found
 
 
-def _content(profile: bytes | str | os.PathLike[str], field: str) -> bytes:
+def _content_of(profile: bytes | str | os.PathLike[str], field: str) -> bytes:
     """The content of a profile. For a directory, the content of the only file of its newest run."""
     if isinstance(profile, bytes):
         return profile
@@ -134,9 +97,7 @@ class ReportMethods(Methods):
         >>> report.peak_bytes, report.is_estimate, report[0].name
         (216, True, 'p')
         """
-        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        options: dict[str, Any] = {"space": space, "target": target, "frames": frames, "strict": strict}
-        return await _received(self._transport, "memory", inputs, options, sections, argument, max_rows, timeout)
+        return await self._report("memory", locals())
 
     @answer
     async def diff(
@@ -161,12 +122,7 @@ class ReportMethods(Methods):
         >>> report.same, len(report)
         (True, 0)
         """
-        inputs: dict[str, Any] = {
-            "a": await self._transport.module_input(a, timeout),
-            "b": await self._transport.module_input(b, timeout),
-        }
-        options: dict[str, Any] = {"ignore": list(ignore), "schedule": schedule or None, "frames": frames}
-        return await _received(self._transport, "diff", inputs, options, sections, argument, max_rows, timeout)
+        return await self._report("diff", locals())
 
     @answer
     async def equivalent(
@@ -189,12 +145,7 @@ class ReportMethods(Methods):
         >>> report.verdict
         'equal'
         """
-        inputs: dict[str, Any] = {
-            "a": await self._transport.module_input(a, timeout),
-            "b": await self._transport.module_input(b, timeout),
-        }
-        options: dict[str, Any] = {"seed": seed or None, "frames": frames}
-        return await _received(self._transport, "equivalent", inputs, options, sections, "", max_rows, timeout)
+        return await self._report("equivalent", locals())
 
     @answer
     async def summary(
@@ -218,9 +169,7 @@ class ReportMethods(Methods):
         >>> report.instructions, report.flops
         (3, 15)
         """
-        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        options: dict[str, Any] = {"target": target or None, "frames": frames, "strict": strict}
-        return await _received(self._transport, "summary", inputs, options, sections, "", max_rows, timeout)
+        return await self._report("summary", locals())
 
     @answer
     async def copies(
@@ -243,9 +192,7 @@ class ReportMethods(Methods):
         >>> report[0].name, report[0].cause_kind, report[0].bytes
         ('t', 'transpose', 156)
         """
-        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        options: dict[str, Any] = {"frames": frames, "strict": strict}
-        return await _received(self._transport, "copies", inputs, options, sections, argument, max_rows, timeout)
+        return await self._report("copies", locals())
 
     @answer
     async def collectives(
@@ -272,15 +219,7 @@ class ReportMethods(Methods):
         >>> report.count, report.sent_bytes
         (0, 0)
         """
-        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        options: dict[str, Any] = {
-            "mesh": mesh or None,
-            "target": target or None,
-            "topology": topology or None,
-            "frames": frames,
-            "strict": strict,
-        }
-        return await _received(self._transport, "collectives", inputs, options, sections, argument, max_rows, timeout)
+        return await self._report("collectives", locals())
 
     @answer
     async def cost(
@@ -308,16 +247,7 @@ class ReportMethods(Methods):
         >>> report.flops, report.bytes, report[0].name
         (15, 240, 't')
         """
-        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        options: dict[str, Any] = {
-            "as_xla": as_xla,
-            "target": target,
-            "peak": peak,
-            "bandwidth": bandwidth,
-            "frames": frames,
-            "strict": strict,
-        }
-        return await _received(self._transport, "cost", inputs, options, sections, argument, max_rows, timeout)
+        return await self._report("cost", locals())
 
     @answer
     async def why(
@@ -350,9 +280,7 @@ class ReportMethods(Methods):
         >>> report[0].bytes
         96
         """
-        inputs: dict[str, Any] = await self._about(module, shape, text, timeout)
-        options: dict[str, Any] = {"target": target, "instruction": instruction, "frames": frames, "strict": strict}
-        return await _received(self._transport, "why", inputs, options, sections, "", max_rows, timeout)
+        return await self._report("why", locals())
 
     @answer
     async def size(
@@ -380,15 +308,7 @@ class ReportMethods(Methods):
         >>> report[0].name, report[0].bytes
         ('p', 96)
         """
-        inputs: dict[str, Any] = await self._about(module, shape, "", timeout)
-        options: dict[str, Any] = {
-            "target": target,
-            "computation": computation,
-            "order": order,
-            "frames": frames,
-            "strict": strict,
-        }
-        return await _received(self._transport, "size", inputs, options, sections, argument, max_rows, timeout)
+        return await self._report("size", locals())
 
     @answer
     async def reads(
@@ -420,19 +340,7 @@ class ReportMethods(Methods):
         >>> report[0].operand_name, report[0].part_read, report[0].wasted_bytes
         ('p', 1.0, 0)
         """
-        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        options: dict[str, Any] = {
-            "instruction": instruction,
-            "computation": computation,
-            "output": output,
-            "target": target,
-            "warp": warp,
-            "segment_bytes": segment_bytes,
-            "frames": frames,
-            "strict": strict,
-            "structured": structured,
-        }
-        return await _received(self._transport, "reads", inputs, options, sections, argument, max_rows, timeout)
+        return await self._report("reads", locals())
 
     @answer
     async def profile(
@@ -462,11 +370,7 @@ class ReportMethods(Methods):
         ...     print(error.field)
         profile
         """
-        inputs: dict[str, Any] = {"profile": await self._transport.aside(lambda: _content(profile, "profile"))}
-        options: dict[str, Any] = {"target": target, "peak": peak, "bandwidth": bandwidth, "frames": frames}
-        if earlier is not None:
-            options["earlier"] = await self._transport.aside(lambda: _content(earlier, "earlier"))
-        return await _received(self._transport, "profile", inputs, options, sections, argument, max_rows, timeout)
+        return await self._report("profile", locals())
 
     @answer
     async def map(
@@ -501,20 +405,7 @@ class ReportMethods(Methods):
         >>> report[0].indexing.map.evaluate((3, 1))
         (1, 3)
         """
-        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        options: dict[str, Any] = {
-            "instruction": instruction,
-            "operand": operand,
-            "output": output,
-            "direction": direction,
-            "style": style,
-            "raw": raw,
-            "physical": physical,
-            "computation": computation,
-            "strict": strict,
-            "structured": structured,
-        }
-        return await _received(self._transport, "map", inputs, options, sections, "", max_rows, timeout)
+        return await self._report("map", locals())
 
     @answer
     async def tile(
@@ -544,19 +435,7 @@ class ReportMethods(Methods):
         >>> report[0].operand_name, report[0].offsets, report[0].sizes
         ('p', [0, 1], [3, 2])
         """
-        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        options: dict[str, Any] = {
-            "instruction": instruction,
-            "sizes": sizes,
-            "at": at,
-            "strides": strides,
-            "output": output,
-            "style": style,
-            "computation": computation,
-            "strict": strict,
-            "structured": structured,
-        }
-        return await _received(self._transport, "tile", inputs, options, sections, "", max_rows, timeout)
+        return await self._report("tile", locals())
 
     @answer
     async def verify(
@@ -578,18 +457,52 @@ class ReportMethods(Methods):
         >>> report.problem_count
         0
         """
-        inputs: dict[str, Any] = {"module": await self._transport.module_input(module, timeout)}
-        options: dict[str, Any] = {
-            "replica_count": replica_count,
-            "num_partitions": num_partitions,
-            "allow_unbounded": allow_unbounded,
-            "allow_mixed_precision": allow_mixed_precision,
-        }
-        return await _received(self._transport, "verify", inputs, options, sections, "", max_rows, timeout)
+        return await self._report("verify", locals())
 
-    async def _about(
-        self, module: AnyModule | Shape | None, shape: AnyShape | None, text: str, timeout: float | None
-    ) -> dict[str, Any]:
+    async def _report(self, name: str, given: dict[str, Any]) -> Any:
+        """Asks for a report, page by page, and returns it. `given` are the arguments of the method by name: the
+        subject, the options, and how much of which tables.
+        """
+        report, rpc, max_rows, timeout = report_of(name), rpc_of(name), given["max_rows"], given["timeout"]
+        if max_rows is not None and (not is_a(max_rows, int) or max_rows < 0):
+            raise InvalidArgumentError(f"expected a number from 0 on, found {max_rows!r:.60}", field="max_rows")
+        kind: type[Message] = getattr(v1, f"{rpc}Request")
+        response: type[Any] = getattr(v1, f"{rpc}Response")
+        common = await self._subject(report, given) | _fields(remote_options(report), given)
+        contents = {each.name: await self._profile(given, each.name) for each in arguments(report) if each.is_content}
+        if given.get("structured"):
+            common["structured"] = True
+        if max_rows is not None:
+            common["page_size"] = min(max(max_rows, 1), MOST_ROWS)
+        found: dict[str, list[Any]] = {}
+        for table in dict.fromkeys(given["sections"]):
+            fields = dict(common)
+            of = report.section(table).argument if table else None
+            if table:
+                fields["table"] = f"{name}_table_{table}".upper()
+            if of is not None and of.is_content:
+                fields |= contents
+            elif of is not None:
+                fields |= _fields(arguments(report), {table: given["argument"]})
+            pages = [await self._transport.call(rpc, message_of(kind, **fields), response, timeout)]
+            count = len(getattr(pages[0], table or report.rows))
+            while pages[-1].next_page_token and (max_rows is None or count < max_rows):
+                fields["page_token"] = pages[-1].next_page_token
+                pages.append(await self._transport.call(rpc, message_of(kind, **fields), response, timeout))
+                count += len(getattr(pages[-1], table or report.rows))
+            found[table] = pages
+        if not found:
+            raise InvalidArgumentError("no table is asked for", field="sections")
+        return Received(report, found, max_rows)
+
+    async def _subject(self, report: Report, given: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a request that have the subject of the report."""
+        timeout = given["timeout"]
+        if report.inputs == ("profile",):
+            return {"profile": await self._profile(given, "profile")}
+        if "shape" not in report.inputs:
+            return {name: await self._transport.module_input(given[name], timeout) for name in report.inputs}
+        module, shape, text = given["module"], given["shape"], given.get("text", "")
         if isinstance(module, Shape) and shape is None:
             module, shape = None, module
         if (module is not None) + (shape is not None) + bool(text) != 1:
@@ -597,3 +510,8 @@ class ReportMethods(Methods):
         if module is not None and not isinstance(module, Shape):
             return {"module": await self._transport.module_input(module, timeout)}
         return {"text": text} if shape is None else {"shape": shape_input(shape)}
+
+    async def _profile(self, given: dict[str, Any], name: str) -> bytes | None:
+        """The content of a profile that is an argument."""
+        profile = given[name]
+        return None if profile is None else await self._transport.aside(partial(_content_of, profile, name))
