@@ -41,7 +41,7 @@ from xlashape.reports.memory.plan import (
     Values,
 )
 from xlashape.reports.memory.schedule import FlatSchedule, flat_schedule, leaf_bytes
-from xlashape.reports.memory.slots import Slots, overlap, union, without
+from xlashape.reports.memory.slots import Slots, union, without
 from xlashape.reports.memory.values import ValueRanges, value_ranges
 from xlashape.shape import Target
 from xlashape.shape.xla_util.shape_util import byte_size_of
@@ -179,11 +179,9 @@ class _Estimate:
 
     def _interferes(self, a: int, b: int) -> bool:
         """Whether values of two buffers live at the same time, and one does not take over the memory of the other."""
-        begins, ends, those = self._ranges.begins, self._ranges.ends, self._values[b]
-        if len(those) > 1 and not overlap(self._spans[a], self._spans[b]):
-            return False
+        begins, ends = self._ranges.begins, self._ranges.ends
         for x in self._values[a]:
-            for y in those:
+            for y in self._values[b]:
                 if begins[x] <= ends[y] and begins[y] <= ends[x]:
                     if (x, y) not in self._pairs and (y, x) not in self._pairs:
                         return True
@@ -197,14 +195,15 @@ class _Estimate:
         order = sorted(executed, key=lambda computation: -computation.id)
         before = {computation: position * count for position, computation in enumerate(order)}
         made, many = self._ranges.instructions, len(self._ranges.instructions)
-        position_of = [(before[one.computation] + one.index) * many + value for value, one in enumerate(made)]
-        first = {
-            number: position_of[number] if len(values) == 1 else min([position_of[value] for value in values])
-            for number in self._buffers
-            if (values := self._values[number])
-        }
+        first = [(before[one.computation] + one.index) * many + value for value, one in enumerate(made)]
+        weights = [2 * size for size in self._sizes]
+        for number in self._live_out:
+            weights[number] += 1
+        for number in self._buffers:
+            if len(self._values[number]) > 1:
+                first[number] = min([first[value] for value in self._values[number]])
         found = sorted(self._buffers, key=first.__getitem__)
-        found.sort(key=lambda number: -2 * self._sizes[number] - (number in self._live_out))
+        found.sort(key=weights.__getitem__, reverse=True)
         return found
 
     # -- the plan -----------------------------------------------------------------------------
@@ -212,37 +211,43 @@ class _Estimate:
     def plan(self) -> Plan:
         """The plan, in which every buffer is in an allocation."""
         spans_of, kinds, leaves, values_of = self._spans, self._kinds, self._ranges.leaves, self._values
-        slots = Slots(len(self._schedule.instructions), len(spans_of))
+        order, partners = self._in_order(), self._partners
+        spend(len(order))
+        # libtpu keeps temporaries out of results.
+        lasting = [] if self._is_tpu else [number for number in order if number in self._live_out]
+        slots = Slots(len(self._schedule.instructions), [spans_of[number] for number in lasting])
+        slot_of = {number: slot for slot, number in enumerate(lasting)}
         slots_of_space: dict[int, int] = {}
-        slot_of, partners = slots.slot_of, self._partners
+        """By memory space, the slots of larger buffers."""
         temporary: list[int] = []
-        for number in self._in_order():
-            spend()
+        for number in order:
             spans, values = spans_of[number], values_of[number]
             space = leaves[values[0]].space
             left = slots_of_space.get(space, 0)
             if kinds[number] != TEMPORARY:
-                if number in self._live_out and not self._is_tpu:  # libtpu keeps temporaries out of results
-                    slots_of_space[space] = left | 1 << slots.add(number, spans)
+                if number in slot_of:
+                    slots_of_space[space] = left | 1 << slot_of[number]
                 continue
             if left:
                 # Time → the slots of buffers that may share memory with this one, where one ends and the other begins.
                 shared: dict[int, int] = {}
                 for other, time, _ in partners.get(number, ()):
-                    slot = slot_of[other]
-                    if slot >= 0:
+                    slot = slot_of.get(other)
+                    # A slot of a smaller buffer is none of those that are left.
+                    if slot is not None and left >> slot & 1:
                         if (len(values) > 1 or len(values_of[other]) > 1) and self._interferes(number, other):
                             left &= ~(1 << slot)
                         else:
                             shared[time] = shared.get(time, 0) | 1 << slot
-                left &= ~slots.taken(without(spans, shared) if shared else spans)
                 for time, inside in shared.items():
-                    left &= inside | ~slots.taken_at(time)
-            if left:
+                    left &= inside | slots.free_at(time)
                 # The last slot is tried first: it was made for the smallest buffer.
-                slots.put(left.bit_length() - 1, number, spans)
-            else:
-                temporary.append(number)
+                slot = slots.last_free(left, without(spans, shared) if shared else spans)
+                if slot >= 0:
+                    slots.put(slot, spans)
+                    slot_of[number] = slot
+                    continue
+            temporary.append(number)
         return self._made(temporary)
 
     def _made(self, temporary: Sequence[int]) -> Plan:
@@ -269,7 +274,7 @@ class _Estimate:
                         heirs[len(lives)] = [(ranges.begins[value] + 1, value) for value in inside[1:]]
                     lives.append(inside[0])
                 begins.append(first + 1)
-                ends.append(max(first, last - ((number, last) in shared)) + 1)
+                ends.append(last + 1 - (first < last and (number, last) in shared))
         allocation_of = [-1] * len(sizes)
         allocations: list[Allocation] = []
         for number, shown in zip(lasting, lives, strict=False):
@@ -439,10 +444,12 @@ class _Estimate:
                 (each, last) for each in temporary for _, last in spans[each] if spans[each][0][0] < last in starts
             }
         for number in temporary:
+            if number not in self._partners:
+                continue
             first = spans[number][0][0]  # a value that is made later is bound to the memory of the first ones
             able = [
                 other
-                for other, time, is_operand in self._partners.get(number, ())
+                for other, time, is_operand in self._partners[number]
                 if is_operand
                 and time == first
                 and sizes[other] == sizes[number]
@@ -486,10 +493,11 @@ def _totals(
 ) -> list[int]:
     """The bytes that live in each of `steps` steps. `sizes` are those of values; `lives`, `begins` and `ends` have the
     value, the first and the last step of each life."""
-    change = [0] * (steps + 1)
+    change = [0] * (steps + 2)  # a value of the result may end after the last step
     for value, begin, last in zip(lives, begins, ends, strict=True):
-        change[begin] += sizes[value]
-        change[min(last, steps - 1) + 1] -= sizes[value]
+        size = sizes[value]
+        change[begin] += size
+        change[last + 1] -= size
     return list(accumulate(change))[:steps]
 
 

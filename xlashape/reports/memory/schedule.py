@@ -170,12 +170,15 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
     kinds = [each.kind for each in instructions]
     size_of = {kind: 0 if _is_free(kind.row) else leaf_bytes(kind.shape) for kind in set(kinds)}
     sizes = [size_of[kind] for kind in kinds]
-    followers_of = [[user.index for user in each.users] for each in instructions]
+    operands_of = [
+        [operand.index for operand in (operands if len(operands) < 2 else dict.fromkeys(operands))]
+        for operands in [each.operands for each in instructions]
+    ]
+    followers_of: list[list[int]] = [[] for _ in instructions]
     """For each instruction, those that use it, then those that wait for it without using it."""
-    operands_of: list[list[int]] = [[] for _ in instructions]
-    for index, users in enumerate(followers_of):
-        for user in users:
-            operands_of[user].append(index)
+    for index, operands in enumerate(operands_of):
+        for operand in operands:
+            followers_of[operand].append(index)
     left = list(map(len, followers_of))
     """For each instruction, how many of its users have not run."""
     waits = list(map(len, operands_of))
@@ -204,6 +207,7 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
 
     ready = [key(index) for index, waiting in enumerate(waits) if not waiting]
     heapify(ready)
+    spend(count)
     order: list[HloInstruction] = []
     while ready:
         index = heappop(ready) % count
@@ -211,7 +215,6 @@ def _list_schedule(computation: HloComputation) -> list[HloInstruction]:
             continue
         waits[index] = -1
         order.append(instructions[index])
-        spend()
         for operand in operands_of[index]:
             left[operand] -= 1
             if left[operand] == 1:

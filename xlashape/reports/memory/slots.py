@@ -2,83 +2,74 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 
 class Slots:
-    """Slots: allocations that hold values one after the other, and the times at which each is taken. A set of slots is
+    """Slots: allocations that hold buffers one after the other, and the times at which each is free. A set of slots is
     a number with a bit for each slot.
 
-    A tree over the times of the schedule has such sets in its nodes. Its leaves are the times, and each 16 neighbours
-    on a level have one parent. A span of times is represented by its two ends and, on each level, by the siblings
-    between the ends.
+    There is such a set for each time of the schedule, for each block of neighbouring times, and for each block of
+    neighbouring blocks. A slot is free at a time if it is in all three: a span takes it out of as few as make it up.
     """
 
-    def __init__(self, times: int, buffers: int) -> None:
-        leaves = [0] * (times + 1)
-        self._levels = [(leaves, leaves)]
-        """Two lists for each level, the leaves first. For each node, the first has the slots that are taken at some
-        time below it, the second those that are taken at all times below it by a span that contains the whole node."""
-        while times >= 16:
-            times >>= 4
-            self._levels.append(([0] * (times + 1), [0] * (times + 1)))
-        self._count = 0
-        self.slot_of = [-1] * (buffers + 1)
-        """The slot of each buffer, -1 for a buffer without one. The last entry is for the number -1, which is no
-        buffer."""
+    def __init__(self, times: int, first: Sequence[Sequence[tuple[int, int]]]) -> None:
+        """Slots with a buffer in each: `first` has the spans of these, in order and apart from each other."""
+        change = [(1 << len(first)) - 1] + [0] * (times + 1)
+        for slot, spans in enumerate(first):
+            for low, high in spans:
+                change[low] ^= 1 << slot
+                change[high + 1] ^= 1 << slot
+        shift = self._shift = ((times + 1).bit_length() + 2) // 3
+        """A block has two to this power of times, or of blocks."""
+        self._levels = (
+            list(accumulate(change, int.__xor__)),
+            [-1] * ((times >> shift) + 1),
+            [-1] * ((times >> 2 * shift) + 1),
+        )
+        self._begins = [[low for low, _ in spans] for spans in first]
+        """For each slot, the times from which it is taken, in order."""
 
-    def add(self, number: int, spans: Sequence[tuple[int, int]]) -> int:
-        """Makes a slot that has a buffer in it, and returns the number of the slot."""
-        self._count += 1
-        self.put(self._count - 1, number, spans)
-        return self._count - 1
-
-    def put(self, slot: int, number: int, spans: Sequence[tuple[int, int]]) -> None:
+    def put(self, slot: int, spans: Iterable[tuple[int, int]]) -> None:
         """Puts a buffer into a slot."""
-        self.slot_of[number] = slot
-        bit = 1 << slot
+        others, shift = ~(1 << slot), self._shift
         for low, high in spans:
-            for some, every in self._levels:
-                some[low] |= bit
-                if low != high:
-                    some[high] |= bit
-                    if high - low > 1:
-                        if low >> 4 == high >> 4:
-                            inside = range(low + 1, high)
-                        else:
-                            inside = (*range(low + 1, (low | 15) + 1), *range(high & ~15, high))
-                        for node in inside:
-                            some[node] |= bit
-                            every[node] |= bit
-                low >>= 4
-                high >>= 4
+            insort(self._begins[slot], low)
+            high += 1
+            for sets in self._levels:
+                first, last = -(-low >> shift), high >> shift
+                if first >= last:
+                    for each in range(low, high):
+                        sets[each] &= others
+                    break
+                for each in (*range(low, first << shift), *range(last << shift, high)):
+                    sets[each] &= others
+                low, high = first, last
 
-    def taken_at(self, time: int) -> int:
-        """The slots that are taken at a time."""
-        found = 0
-        for _, every in self._levels:
-            found |= every[time]
-            time >>= 4
-        return found
+    def free_at(self, time: int) -> int:
+        """The slots that are free at a time."""
+        times, blocks, large = self._levels
+        return times[time] & blocks[time >> self._shift] & large[time >> 2 * self._shift]
 
-    def taken(self, spans: Iterable[tuple[int, int]]) -> int:
-        """The slots that are taken at some time of the spans."""
-        found = 0
+    def last_free(self, slots: int, spans: Iterable[tuple[int, int]]) -> int:
+        """The last one of some slots that is free throughout the spans; -1 where there is none."""
+        (times, blocks, large), shift = self._levels, self._shift
         for low, high in spans:
-            for some, every in self._levels:
-                found |= every[low]
-                if low != high:
-                    found |= every[high]
-                    if high - low > 1:
-                        if low >> 4 == high >> 4:
-                            inside = some[low + 1 : high]
-                        else:
-                            inside = some[low + 1 : (low | 15) + 1] + some[high & ~15 : high]
-                        for each in inside:
-                            found |= each
-                low >>= 4
-                high >>= 4
-        return found
+            slots = slots & times[low] & times[high] & blocks[low >> shift] & blocks[high >> shift]
+            slots = slots & large[low >> 2 * shift] & large[high >> 2 * shift]
+        while slots:
+            slot = slots.bit_length() - 1
+            begins = self._begins[slot]
+            for low, high in spans:
+                later = bisect_right(begins, low)
+                if later < len(begins) and begins[later] <= high:
+                    slots &= self.free_at(begins[later])
+                    break
+            else:
+                return slot
+        return -1
 
 
 def union(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
@@ -92,27 +83,13 @@ def union(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def without(spans: Iterable[tuple[int, int]], times: Iterable[int]) -> list[tuple[int, int]]:
+def without(spans: Iterable[tuple[int, int]], times: Iterable[int]) -> Iterable[tuple[int, int]]:
     """The parts of spans that have none of these times."""
-    left = list(spans)
     for time in times:
-        for number, (first, last) in enumerate(left):
-            if first <= time <= last:
-                left[number : number + 1] = [
-                    part for part in ((first, time - 1), (time + 1, last)) if part[0] <= part[1]
-                ]
-                break
-    return left
-
-
-def overlap(a: Sequence[tuple[int, int]], b: Sequence[tuple[int, int]]) -> bool:
-    """Whether two lists of spans, each in order, have a time in common."""
-    x = y = 0
-    while x < len(a) and y < len(b):
-        if a[x][0] <= b[y][1] and b[y][0] <= a[x][1]:
-            return True
-        if a[x][1] < b[y][1]:
-            x += 1
-        else:
-            y += 1
-    return False
+        spans = [
+            part
+            for first, last in spans
+            for part in (((first, time - 1), (time + 1, last)) if first <= time <= last else ((first, last),))
+            if part[0] <= part[1]
+        ]
+    return spans
