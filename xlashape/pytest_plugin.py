@@ -104,8 +104,10 @@ class Hlo:
             )
         reasons = before.broken(now, limits or {"same": True})
         if reasons:
+            # `same` says that something changed, and not in which direction.
+            are_worse = any(not reason.startswith("same:") for reason in reasons)
             lines = [
-                f"the program {key!r} is worse than its summary in {self.path.name}:",
+                f"the program {key!r} {'is worse than' if are_worse else 'differs from'} its summary in {self.path.name}:",
                 *[f"  {reason}" for reason in reasons],
             ]
             raise AssertionError("\n".join([*lines, "If that is meant, run pytest --hlo-update, and commit the file."]))

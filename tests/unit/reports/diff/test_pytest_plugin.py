@@ -61,8 +61,11 @@ def test_a_project_with_its_summaries(project, pytester):
     assert "the program 'test_step' is worse than its summary in test_train.hlo.json:" in told
     assert "new_copies=0: copies 0 → 1 (+1)" in told
     assert "test_named" not in told.partition("short test summary")[2]  # which allows five
-    code, told = project(COPY, limits="")
-    assert "same: copy 0 → 1, instructions 2 → 3" in told
+    for limits in ("", "same=True", "same=True, new_copies=5"):
+        code, told = project(COPY, limits=limits)
+        assert "the program 'test_step' differs from its summary in test_train.hlo.json:" in told, limits
+        assert "same: copy 0 → 1, instructions 2 → 3" in told and "worse" not in told, limits
+    assert "is worse than" in project(COPY, limits="same=True, new_copies=0")[1]
 
     before = (pytester.path / "test_train.hlo.json").read_bytes()
     assert project(ONE, "--hlo-update")[0] == 0
