@@ -106,6 +106,26 @@ def test_a_search_says_how_many_nodes_it_found(page, address, attention):
         )
 
 
+def test_a_graph_is_painted_in_the_frame_in_which_its_size_changes(page, address, attention):
+    """Programs that take a picture of a page change its size for that, and wait for no further frame."""
+    graph(page, address, m=attention)
+    page.evaluate("() => { window.requestAnimationFrame = () => 1 }")
+    canvas = page.locator(".graph-canvas")
+    for width, height in ((1400, 700), (1400, 987), (900, 900), (390, 844), (1400, 900)):
+        before = canvas.evaluate("c => [c.clientWidth, c.clientHeight]")
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_function(
+            """before => { const c = document.querySelector('.graph-canvas'), now = [c.clientWidth, c.clientHeight];
+            return now.join() !== before.join() && now.join() === [c.width, c.height].join() }""",
+            arg=before,
+        )
+        first, colours = canvas.evaluate(
+            """c => { const { data } = c.getContext('2d').getImageData(0, 0, c.width, c.height);
+            return [[...data.slice(0, 3)], new Set(new Uint32Array(data.buffer)).size] }"""
+        )
+        assert first != [0, 0, 0] and colours > 3, (width, height)
+
+
 def test_the_list_of_a_graph_has_every_node_with_its_neighbours(page, address, attention):
     graph(page, address, m=attention)
     items = listed(page)

@@ -363,7 +363,7 @@ class GraphView implements View {
     [this.width, this.height] = [box.width, box.height];
     this.canvas.width = Math.round(box.width * ratio);
     this.canvas.height = Math.round(box.height * ratio);
-    this.paint();
+    this.draw(); // a canvas of another size is empty: until the next frame it would be black
   }
 
   /** `isMoving`: coarsely, and again when nothing has moved for a moment. */
@@ -373,14 +373,19 @@ class GraphView implements View {
     if (isMoving) this.rest = window.setTimeout(() => this.paint(), 150);
     this.frame ||= requestAnimationFrame(() => {
       this.frame = 0;
-      const context = this.canvas.getContext("2d", { alpha: false });
-      if (!context || !this.painting) return;
-      const edges = new Set(this.selected >= 0 ? this.neighbours.edges[this.selected] : []);
-      this.painting.draw(context, this.width, this.height, this.canvas.width / Math.max(1, this.width), this.camera, this.theme, {
-        selected: this.selected, edges, found: this.found, hovered: this.hovered,
-      }, this.isMoving);
-      this.paintOverview();
+      this.draw();
     });
+  }
+
+  private draw(): void {
+    if (!this.painting || this.width === 0) return; // before the first picture there is no context, which would be black
+    const context = this.canvas.getContext("2d", { alpha: false });
+    if (!context) return;
+    const edges = new Set(this.selected >= 0 ? this.neighbours.edges[this.selected] : []);
+    this.painting.draw(context, this.width, this.height, this.canvas.width / Math.max(1, this.width), this.camera, this.theme, {
+      selected: this.selected, edges, found: this.found, hovered: this.hovered,
+    }, this.isMoving);
+    this.paintOverview();
   }
 
   private paintOverview(): void {
