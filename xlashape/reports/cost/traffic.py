@@ -25,7 +25,7 @@ part of an array they are in proportion.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from xlashape.base.caches import cached
@@ -189,6 +189,24 @@ def _scatter(shapes: list[Shape], results: list[Shape]) -> list[_Access]:
 # -- fusions --------------------------------------------------------------------------------
 
 
+class _Fused(NamedTuple):
+    """The instructions of a fusion, and of the fusions in it, which XLA's TPU compiler nests."""
+
+    values: list[HloInstruction]
+    """Each after its operands. The instructions of a fusion in the fusion come before it."""
+    outer: dict[HloInstruction, HloInstruction]
+    """A parameter of a fusion in the fusion → the operand that it is. A fusion in the fusion → what makes its
+    result."""
+
+    def behind(self, value: HloInstruction) -> HloInstruction:
+        """The instruction that makes an array, behind bitcasts and the borders of fusions in the fusion."""
+        found = behind_bitcasts(value)
+        while found in self.outer:
+            spend()
+            found = behind_bitcasts(self.outer[found])
+        return found
+
+
 def _fusion(fusion: HloInstruction) -> list[_Access]:
     """What a fusion reads and writes: as many elements of each operand as it needs, and each output once.
 
@@ -196,24 +214,25 @@ def _fusion(fusion: HloInstruction) -> list[_Access]:
     operations, copies, transposes, reshapes and bitcasts need as many elements of their operand as are needed of their
     result. All other readers need the whole operand. The needs of several readers add up, but to no more than the whole
     operand. An output that updates an operand in place, also behind bitcasts, touches the updated elements alone.
-    Constants are part of the code.
+    Constants are part of the code. The instructions of a fusion in the fusion count as if they were in the fusion.
     """
     if not fusion.called_computations:
         return [*_whole([operand.shape for operand in fusion.operands]), *_written([fusion.shape])]
+    fused = _fused(fusion)
     root = fusion.called_computations[0].root
     outputs = list(root.operands) if operation_of(root.opcode).source is ResultSource.OPERANDS else [root]
     needed: Counter[HloInstruction] = Counter()
     found: list[_Access] = []
-    for output in outputs:
-        update = _update_in_place(output)
+    updates = [_update_in_place(output, fused) for output in outputs]
+    for output, update in zip(outputs, updates, strict=True):
         if update is None:
             needed[output] += elements(output.shape)
             found += _written([output.shape])
         else:
             needed[update] += 0
             found.append(_Access(output.shape, _updated(update), True))
-    in_place = {id(update) for output in outputs if (update := _update_in_place(output)) is not None}
-    read = _needed_of_parameters(fusion, needed, in_place)
+    _need(fused, needed, {id(update) for update in updates})
+    read = [needed[parameter] for parameter in fusion.called_computations[0].parameters]
     by_operand: dict[HloInstruction, int] = {}
     for operand, count in zip(fusion.operands, read, strict=False):
         by_operand[operand] = min(elements(operand.shape), by_operand.get(operand, 0) + count)
@@ -225,14 +244,44 @@ def _fusion(fusion: HloInstruction) -> list[_Access]:
     return found
 
 
-def _update_in_place(output: HloInstruction) -> HloInstruction | None:
+def _fused(fusion: HloInstruction) -> _Fused:
+    """The instructions of a fusion with a computation. A fusion in it that makes a tuple, or whose computation is
+    called several times, stays one instruction, which reads its operands wholly."""
+    first = fusion.called_computations[0]
+    found = _Fused([], {})
+    entered = {first}
+    pending: list[tuple[Iterator[HloInstruction], HloInstruction | None]] = [
+        (iter(_operands_first(first.instructions)), None)
+    ]
+    while pending:
+        instructions, within = pending[-1]
+        for value in instructions:
+            called = value.called_computations[0] if value.called_computations else None
+            if called is None or called in entered or not value.shape.is_array:
+                found.values.append(value)
+            elif operation_of(value.opcode).fuses_called_computation:
+                entered.add(called)
+                found.outer.update(zip(called.parameters, value.operands, strict=False))
+                found.outer[value] = called.root
+                pending.append((iter(_operands_first(called.instructions)), value))
+                break
+            else:
+                found.values.append(value)
+        else:
+            pending.pop()
+            if within is not None:
+                found.values.append(within)
+    return found
+
+
+def _update_in_place(output: HloInstruction, fused: _Fused) -> HloInstruction | None:
     """The dynamic-update-slice or scatter that makes an output of a fusion in the memory of a parameter, maybe with
     bitcasts before and behind it; None where another instruction makes the output.
     """
-    update = behind_bitcasts(output)
+    update = fused.behind(output)
     if not replaces_a_part(update) or not update.shape.is_array:
         return None
-    written = operation_of(behind_bitcasts(update.operands[0]).opcode)
+    written = operation_of(fused.behind(update.operands[0]).opcode)
     return update if written.source is ResultSource.ARGUMENT else None
 
 
@@ -242,22 +291,23 @@ def _updated(update: HloInstruction) -> int:
     return min(elements(updates.shape), elements(update.shape))
 
 
-def _needed_of_parameters(fusion: HloInstruction, needed: Counter[HloInstruction], in_place: set[int]) -> list[int]:
-    """How many elements of each parameter of a fusion are needed.
+def _need(fused: _Fused, needed: Counter[HloInstruction], in_place: set[int]) -> None:
+    """How many elements of each value of a fusion are needed.
 
     `needed` has the numbers for the outputs, and gets those for all values. `in_place` has the ids (`id()`) of the
     updates in place.
     """
-    computation = fusion.called_computations[0]
     # In this order users come before their operands, so that all needs of a value are known when it is looked at.
-    for value in reversed(_operands_first(computation.instructions)):
+    for value in reversed(fused.values):
         spend()
         if value not in needed:
             continue
         count = min(needed[value], elements(value.shape))
         opcode, operands = value.opcode, value.operands
         row = operation_of(opcode)
-        if id(value) in in_place:
+        if value in fused.outer:
+            needed[fused.outer[value]] += count
+        elif id(value) in in_place:
             # A scatter combines its updates with the elements that are there, so it reads these.
             needed[operands[0]] += _updated(value) if opcode == Opcode.SCATTER else 0
             for operand in operands[1:]:
@@ -277,7 +327,6 @@ def _needed_of_parameters(fusion: HloInstruction, needed: Counter[HloInstruction
         else:
             for operand in dict.fromkeys(operands):
                 needed[operand] += elements(operand.shape)
-    return [needed[parameter] for parameter in computation.parameters]
 
 
 def _operands_first(instructions: tuple[HloInstruction, ...]) -> list[HloInstruction]:

@@ -108,6 +108,15 @@ def suggestions(plan: Plan, limit: int | None, *, only_certain: bool = False) ->
     return _Suggestions(plan, plan.module, limit).all(only_certain)
 
 
+def recomputing(plan: Plan) -> MemorySuggestion | None:
+    """Of the functions and loops for `jax.checkpoint`, the one that lowers the peak of a plan most; None if none does,
+    or before XLA's optimizations, which decide what is kept."""
+    if plan.module is None or not plan.module.computations:
+        return None
+    made = _Suggestions(plan, plan.module, None)
+    return min(made.checkpoints(), key=lambda each: each.new_peak_bytes, default=None)
+
+
 class _Residual(NamedTuple):
     """A value that lives across the peak and can be computed again."""
 
@@ -158,6 +167,11 @@ class _Suggestions:
         is_smaller = any(one.change == "smaller" for one in first)
         found = [one for one in found if one.text not in texts and not (is_smaller and one.change == "smaller")]
         return tuple(sorted([*first, *found], key=lambda one: _BY_COST.index(one.change)))
+
+    def checkpoints(self) -> list[MemorySuggestion]:
+        """The functions and loops for `jax.checkpoint`; none before XLA's optimizations."""
+        found = () if self._is_idea else self._recomputed()
+        return [each for each in found if each.text.startswith("jax.checkpoint(") and each.saved_bytes > 0]
 
     def _donate(self, each: Donation) -> MemorySuggestion:
         bounds = None if each.is_exact else (each.lower_bytes, each.upper_bytes)

@@ -77,7 +77,7 @@ _WRITE_COLUMNS: Final = (
 _SUMS: Final = (
     Column("wasted_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched in vain in one run of the program", "bytes", rank=1, heading="fetched unused"),
     Column("again_bytes", ColumnKind.INTEGER, "the sum of the bytes that are fetched again in one run of the program, at most, because neighbouring outputs stream elements that lie apart, or a kernel moves blocks again", "bytes", rank=1, heading="fetched again, up to"),
-    Column("distinct_bytes", ColumnKind.INTEGER, "the sum of the bytes of the elements that are read in one run of the program", "bytes", rank=2, heading="read"),
+    Column("distinct_bytes", ColumnKind.INTEGER, "the sum of the bytes of the elements that are read in one run of the program", "bytes", rank=2, heading="read in a run"),
     Column("instructions", ColumnKind.INTEGER, "instructions that read arrays from memory", rank=3),
     Column("operands", ColumnKind.INTEGER, "operands that they read; for each output once", rank=4),
     Column("failed", ColumnKind.INTEGER, "instructions of which it is not known how they read", heading="not known"),
@@ -100,7 +100,7 @@ REPORT: Final = Report(
         Column("tile_part", ColumnKind.NUMBER, "on a TPU: elements that are read ÷ elements of the tiles that are moved for them", "fraction", rank=3, heading="of tiles"),
         Column("relayout", ColumnKind.TEXT, "on a TPU: whether elements change their lanes, their sublanes, or both", rank=4, choices=vocabularies.RELAYOUTS),
         Column("operand_shape", ColumnKind.TEXT, "the shape of the operand, with its layout"),
-        Column("bytes", ColumnKind.INTEGER, "the bytes of the operand's buffer, padding included", "bytes", rank=2),
+        Column("bytes", ColumnKind.INTEGER, "the bytes of the operand's buffer, padding included", "bytes", rank=2, heading="operand"),
         Column("padding_bytes", ColumnKind.INTEGER, "how many of them are padding", "bytes"),
         Column("distinct_bytes", ColumnKind.INTEGER, "the bytes of the elements that are read at least once", "bytes"),
         Column("least_bytes", ColumnKind.INTEGER, "the bytes of the segments, tiles or lines with these elements: what is fetched if all reuse is caught", "bytes"),

@@ -18,7 +18,7 @@ from xlashape.reports.cost import Cost
 from xlashape.reports.groups import ARGUMENTS, argument_of, folded, layer_of
 from xlashape.reports.layers import Layers
 from xlashape.reports.memory import ProgramMemory
-from xlashape.reports.memory.suggestions import suggestions
+from xlashape.reports.memory.suggestions import recomputing, suggestions
 from xlashape.reports.origin import source_of
 from xlashape.reports.profile import Profile
 from xlashape.reports.reads import Reads
@@ -37,6 +37,8 @@ _LAYOUT: Final = "Format(Layout("
 """What a change of a layout has in it."""
 _OF_TIME: Final = ("measured time", "least time", "FLOPs", "collectives")
 _SECONDS: Final = Column("time", ColumnKind.NUMBER, "", "seconds")
+_LEAST_KEPT: Final = 0.2
+"""The least part of the peak that is worth being computed again."""
 _FLOPS: Final = Column("flops", ColumnKind.INTEGER, "", "flops")
 
 
@@ -81,6 +83,15 @@ def of_memory(memory: ProgramMemory, layer: Layer) -> list[Finding | Fine]:
             text += ", if the caller no longer needs what it passes"
         where = each.name or ARGUMENTS
         found.append(Finding(saved / peak, "peak", "memory", text, each.text, saved, 1, where, each.name, None))
+    again = recomputing(memory.plan)
+    if again is not None and again.saved_bytes >= _LEAST_KEPT * peak:
+        change, _, _ = again.text.partition(": ")
+        text = (
+            f"about {short_bytes(again.saved_bytes)} of {short_bytes(peak)} are kept for the backward pass; {change} "
+            f"computes them again instead, and the peak is then about {short_bytes(again.new_peak_bytes)}"
+        )
+        share, size, where = again.saved_bytes / peak, again.saved_bytes, again.name or ""
+        found.append(Finding(share, "peak", "memory", text, None, size, 1, where, again.name, None))
     for group in _groups(memory.peak_buffers, partial(_holder, layer), lambda row: row.bytes)[:1]:
         held = f"{short_bytes(int(group.cost))} of {short_bytes(peak)}"
         text = f"{held} in {counted(len(group.rows), 'buffer')} of {group.name}"
@@ -231,14 +242,34 @@ def of_cost(cost: Cost, layer: Layer, *, is_optimized: bool) -> list[Finding | F
 
     for group in _groups(rows, layer, weight)[:1] if is_timed or traffic else []:
         moved = sum([_moved(row) * row.times for row in group.rows])
-        where = " in main memory" if cost.main_bytes is not None else ""
-        count = counted(len(group.rows), "instruction")
-        text = f"{short_bytes(moved)} read and written{where} in {count} of {group.name}"
+        amount = _traffic_text(group.rows, cost)
         if is_timed:
-            text = f"{cell_text(_SECONDS, _seconds(group.rows))} at least for {text}"
+            amount = f"{cell_text(_SECONDS, _seconds(group.rows))} at least for {_bounds_text(group.rows, cost)}"
+        text = f"{amount} in {counted(len(group.rows), 'instruction')} of {group.name}"
         measure = "least time" if is_timed else "traffic"
         findings.append(_of_group(layer, group, 1, measure, "cost", text, None)._replace(bytes=moved))
     return findings
+
+
+def _traffic_text(rows: Sequence[Any], cost: Cost) -> str:
+    """What instructions read and write, in words."""
+    where = " in main memory" if cost.main_bytes is not None else ""
+    return f"{short_bytes(sum([_moved(row) * row.times for row in rows]))} read and written{where}"
+
+
+def _bounds_text(rows: Sequence[Any], cost: Cost) -> str:
+    """What the least times of instructions are for: the FLOPs of those that computing limits, the traffic of those that
+    memory limits, or both, if each takes a tenth of the time or more."""
+    by_bound = {bound: [row for row in rows if row.bound == bound] for bound in ("compute", "memory")}
+    seconds = {bound: _seconds(of_bound) for bound, of_bound in by_bound.items()}
+    texts = {
+        "compute": cell_text(_FLOPS, sum([(row.flops or 0) * row.times for row in by_bound["compute"]])) + " FLOPs",
+        "memory": _traffic_text(by_bound["memory"], cost),
+    }
+    told = sorted(seconds, key=lambda bound: -seconds[bound])
+    if 10 * seconds[told[1]] < sum(seconds.values()):
+        return texts[told[0]]
+    return " and ".join([f"{texts[bound]} ({cell_text(_SECONDS, seconds[bound])})" for bound in told])
 
 
 def _moved(row: Any) -> int:

@@ -597,7 +597,7 @@ def test_filters_take_the_names_of_columns() -> None:
 def test_judging_columns_stay_in_80_columns(target: str, unit: str) -> None:
     table = xs.reads(ATTENTION, target=target).to_text(width=80).split("\n\n")[1].splitlines()
     assert max(map(len, table)) <= 80
-    assert table[1].split() == ["instruction", "reads", "read", unit, "bytes", "unused", "refetched", "source"]
+    assert table[1].split() == ["instruction", "reads", "read", unit, "operand", "unused", "refetched", "source"]
     assert table[0].split() == ["part"] and any("…" in line for line in table)
 
 
