@@ -106,8 +106,9 @@ class Hlo:
         if reasons:
             # `same` says that something changed, and not in which direction.
             are_worse = any(not reason.startswith("same:") for reason in reasons)
+            how = "is worse than" if are_worse else "differs from"
             lines = [
-                f"the program {key!r} {'is worse than' if are_worse else 'differs from'} its summary in {self.path.name}:",
+                f"the program {key!r} {how} its summary in {self.path.name}:",
                 *[f"  {reason}" for reason in reasons],
             ]
             raise AssertionError("\n".join([*lines, "If that is meant, run pytest --hlo-update, and commit the file."]))

@@ -54,7 +54,8 @@ def test_functions_and_lowered_ones_are_compiled():
     assert [each.total_bytes for each in found] == [2 * 64 * 128 * 4] * 3
     (row,) = found[0]
     assert row.suggestion == (
-        "donate x: jit(…, donate_argnames='x'); the output takes its memory; if f takes x by position only: donate_argnums"
+        "donate x: jit(…, donate_argnames='x'); the output takes its memory; if f takes x by position only: "
+        "donate_argnums=0, not counting static or unused arguments"
     )
     assert not xs.copies(jax.jit(update, donate_argnames="x"), *arguments)
 

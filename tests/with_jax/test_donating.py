@@ -42,8 +42,8 @@ class Case(NamedTuple):
     arguments: tuple[Any, ...]
     keywords: dict[str, Any]
     static: tuple[int, ...]
-    first: int
-    """The number of `x`, or of its first element, among the arguments that are passed by position."""
+    uncounted: int
+    """The static and unused arguments before `x`."""
 
 
 def array() -> jax.ShapeDtypeStruct:
@@ -76,7 +76,7 @@ def cases() -> Iterator[Case]:
         scalar = jax.ShapeDtypeStruct((), jnp.float32)
         arguments = [3 if what == "static" else scalar for what in given]
         keywords = {after: scalar} if after else {}
-        first = len(arguments)
+        uncounted = sum(what != "used" for what in given)
         if kind == "variadic":
             arguments += [value, TREES["array"](array), value]
         elif kind == "keywords":
@@ -86,7 +86,9 @@ def cases() -> Iterator[Case]:
         else:
             arguments.append(value)
         static = tuple([number for number, what in enumerate(given) if what == "static"])
-        yield Case(f"{form_of} {owner}{parameters} of {tree}", kind, function, (*arguments,), keywords, static, first)
+        yield Case(
+            f"{form_of} {owner}{parameters} of {tree}", kind, function, (*arguments,), keywords, static, uncounted
+        )
 
 
 def followed(case: Case, text: str) -> dict[str, Any]:
@@ -96,11 +98,14 @@ def followed(case: Case, text: str) -> dict[str, Any]:
     if case.kind == "named":
         found = re.search(r"^jax\.jit\(f, donate_argnames=(.*?)\)[,: ]", text)
         return {"donate_argnames": ast.literal_eval(found[1])}
-    found = re.search(r"if f takes x by position only(, or as \*x)?: donate_argnums(?: of (.*?))?(;|$)", text)
-    if case.kind == "position":
-        return {"donate_argnums": (case.first,)} if found else {}
-    elements = re.findall(r"x\[(\d+)\]", found[2])
-    return {"donate_argnums": tuple([case.first + int(element) for element in elements])}
+    found = re.search(
+        r"if f takes x by position only(?:, or as \*x)?: donate_argnums=(\d+|\(.*?\))(?:, or (\d+|\(.*?\)) if as \*x)?"
+        r", not counting static or unused arguments(?:;|$)",
+        text,
+    )
+    numbers = ast.literal_eval(found[1] if case.kind == "position" else found[2] or found[1])
+    counted = (numbers,) if isinstance(numbers, int) else numbers
+    return {"donate_argnums": tuple([number + case.uncounted for number in counted])}
 
 
 CASES = [*cases()]

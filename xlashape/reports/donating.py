@@ -2,10 +2,10 @@
 
 JAX names each array of a module after the parameter of the function that it was passed for: `x`, `state['m'][0]`,
 `params.kernel`. Such a name does not say of which kind the parameter is: `a[0]` may be the first array of a list, or
-the first of `*a`; `kw['m']` an array of a dictionary, or the keyword `m` of `**kw`. Nor does a module say which number
-an argument has, since static arguments and those that the program does not use are not in it. jit takes
-`donate_argnames` of a parameter that may be passed by name, and `donate_argnums` of all others, so the advice names
-what it depends on.
+the first of `*a`; `kw['m']` an array of a dictionary, or the keyword `m` of `**kw`. The order of the arrays says which
+number an argument has among those that the program uses: static arguments and unused ones are not in a module. jit
+takes `donate_argnames` of a parameter that may be passed by name, and `donate_argnums` of all others, so the advice
+names what it depends on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _PATH: Final = re.compile(
     r"""(?P<name>\w+)(?:\[(?P<index>\d+)\]|\['(?P<key>[^']*)'\]|\["(?P<other>[^"]*)"\])?(?:[.\[].*)?"""
 )
 _MOST_NAMED: Final = 3
-"""The most arrays of an argument that a text names."""
+"""The most numbers of arguments that a text names."""
+_COUNTED: Final = ", not counting static or unused arguments"
 
 
 class HowToDonate(NamedTuple):
@@ -56,11 +57,12 @@ def how_to_donate(module: HloModule, numbers: Iterable[int]) -> HowToDonate:
 
     >>> text = 'ENTRY e { x = f32[4] parameter(0), metadata={op_name="%s"} ROOT n = f32[4] negate(x) }'
     >>> for name in "x", "x[0]", "x['m']", "x.m", "":
-    ...     print(*how_to_donate(HloModule.parse("HloModule m " + text % name), [0]), sep="")
-    donate_argnames='x'; if f takes x by position only: donate_argnums
-    donate_argnames='x'; if f takes x by position only, or as *x: donate_argnums of x[0]
-    donate_argnames='x'; if f takes x by position only: donate_argnums; if as **x: donate_argnames='m'
-    donate_argnames='x'; if f takes x by position only: donate_argnums
+    ...     how = how_to_donate(HloModule.parse("HloModule m " + text % name), [0])
+    ...     print(how.option + how.otherwise.replace(", not counting static or unused arguments", " …"))
+    donate_argnames='x'; if f takes x by position only: donate_argnums=0 …
+    donate_argnames='x'; if f takes x by position only, or as *x: donate_argnums=0 …
+    donate_argnames='x'; if f takes x by position only: donate_argnums=0 …; if as **x: donate_argnames='m'
+    donate_argnames='x'; if f takes x by position only: donate_argnums=0 …
     donate_argnums=…
     """
     parameters = module.entry.parameters
@@ -72,16 +74,26 @@ def how_to_donate(module: HloModule, numbers: Iterable[int]) -> HowToDonate:
         known.append(path)
     names = [*dict.fromkeys([each.name for each in known])]
     what = names[0] if len(names) == 1 else "one of these"
-    is_array = all(each.element is None and each.key is None for each in known)
-    every = [] if is_array else [_path(each.metadata.op_name) for each in parameters]
+    every = [_path(each.metadata.op_name) for each in parameters]
+    numbered = _numbers(every)
     text = f"; if f takes {what} by position only"
+    alone = [numbered[name] for name in names if name in numbered]
     indexed = {each.name for each in known if each.element is not None}
-    variadic = [name for name in names if name in indexed and _may_be_variadic(name, every)]
-    if variadic:
-        of = [*dict.fromkeys([f"{each.name}[{each.element}]" for each in known if each.name in variadic])]
-        text += f", or as {' or '.join([f'*{name}' for name in variadic])}: donate_argnums of {_some(of)}"
-    else:
+    variadic = next((name for name in names if name in indexed and _may_be_variadic(name, every)), None)
+    if len(alone) < len(names):
         text += ": donate_argnums"
+    elif variadic is None:
+        text += f": donate_argnums={_some(alone)}{_COUNTED}"
+    else:
+        # What comes after `*name` is passed by keyword.
+        first = numbered[variadic]
+        before = [number for number in alone if number < first]
+        elements = [first + each.element for each in known if each.name == variadic and each.element is not None]
+        spread = [*before, *dict.fromkeys(elements)]
+        if spread == alone:
+            text += f", or as *{variadic}: donate_argnums={_some(alone)}{_COUNTED}"
+        else:
+            text += f": donate_argnums={_some(alone)}, or {_some(spread)} if as *{variadic}{_COUNTED}"
     keyed = {each.name for each in known if each.key is not None}
     for name in [name for name in names if name in keyed and _may_be_keywords(name, every)]:
         keys = dict.fromkeys([each.key or "" for each in known if each.name == name])
@@ -95,6 +107,19 @@ def _path(op_name: str) -> _Path | None:
         return None
     key = match["other"] if match["key"] is None else match["key"]
     return _Path(match["name"], None if match["index"] is None else int(match["index"]), key)
+
+
+def _numbers(every: Iterable[_Path | None]) -> dict[str, int]:
+    """The parameters of the function → their numbers, counted among those that the program uses. Those behind an array
+    without such a name, and one whose arrays do not follow each other, are left out."""
+    found: dict[str, int] = {}
+    last: str | None = None
+    for path in every:
+        if path is None or (path.name != last and path.name in found):
+            break
+        last = path.name
+        found.setdefault(last, len(found))
+    return found
 
 
 def _may_be_variadic(name: str, every: Sequence[_Path | None]) -> bool:
@@ -116,9 +141,12 @@ def _is_sorted(texts: Sequence[str]) -> bool:
     return all(before <= after for before, after in pairwise(texts))
 
 
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _some(numbers: Sequence[int]) -> str:
+    """A number, or a tuple of numbers, as Python writes it."""
+    if len(numbers) == 1:
+        return str(numbers[0])
+    more = "" if len(numbers) <= _MOST_NAMED else f", … {numbers[-1]}"
+    return f"({', '.join(map(str, numbers[:_MOST_NAMED]))}{more})"
 
 
 def _quoted(names: Sequence[str]) -> str:

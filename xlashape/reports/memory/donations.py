@@ -37,6 +37,8 @@ _MOST_NAMED: Final = 3
 """The most arrays of an argument that a text names one by one."""
 _STATE: Final = re.compile(r"\b(opt_state|optimizer|opt|mu|nu)\b")
 """Parts of the names of arrays that an optimizer keeps."""
+_COUNT: Final = re.compile(r"(\.count|\['count'\])$")
+"""The ends of the names of numbers that an optimizer keeps: how many steps there were."""
 _ELSEWHERE: Final[Index] = (-1,)
 """The index of no part."""
 Aliases: TypeAlias = tuple[tuple[tuple[int, ...], int], ...]
@@ -155,14 +157,21 @@ class Donations:
         if len(numbers) <= _MOST_NAMED:
             which = ", ".join([f"{_named(output)} of parameter {parameter}" for output, parameter in aliases])
             return f"{call}, all of {argument or 'these arguments'}: outputs take their memory, {which}{how.otherwise}"
-        parts: dict[str, int] = {}
-        for number in numbers:
-            is_state = _STATE.search(parameters[number].metadata.op_name)
-            kind = "optimizer state" if is_state else argument or "state"
-            parts[kind] = parts.get(kind, 0) + 1
-        counts = ", ".join([f"{kind}: {count} argument{'s'[: count > 1]}" for kind, count in parts.items()])
-        size = short_bytes(self._bytes_of([number for _, number in aliases]))
-        return f"{call}, {counts}: outputs take memory of theirs, {size}{how.otherwise}"
+        donated = [number for _, number in aliases]
+        theirs = self._of_optimizer(donated)
+        count = counted(len(donated), "array") + (f" of {argument}" if argument else "")
+        count += f" ({theirs} of them optimizer state)" if theirs else ""
+        what = f"outputs take the memory of {count}, {short_bytes(self._bytes_of(donated))}"
+        return f"{call}: {what}{how.otherwise}"
+
+    def _of_optimizer(self, numbers: Sequence[int]) -> int:
+        """How many of these parameters an optimizer keeps; of its counts of steps, those that stand in the module
+        beside what it keeps."""
+        parameters = [self._module.entry.parameters[number] for number in numbers]
+        kept = [each for each in parameters if _STATE.search(each.metadata.op_name)]
+        others = [each for each in parameters if each not in kept and _COUNT.search(each.metadata.op_name)]
+        counts = [each for each in others if not each.shape.rank and each.shape.element_type.is_integral]
+        return len(kept) + (len(counts) if kept else 0)
 
     def _bytes_of(self, numbers: Iterable[int]) -> int:
         parameters = self._module.entry.parameters

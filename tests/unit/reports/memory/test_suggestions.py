@@ -68,18 +68,21 @@ def test_an_argument_is_named_as_jax_takes_it():
     b = f32[64,64] parameter(1), metadata={op_name="%s"} c = f32[4] parameter(2), metadata={op_name="%s"}
     ROOT r = f32[64,64] sine(b)"""
     by_position = "; if f takes {} by position only: donate_argnums"
+    counted = ", not counting static or unused arguments"
     for names, name, otherwise in (
-        (("x", "w", "z"), "w", by_position),
-        (("x", "w.m", "z"), "w", by_position),
-        (
-            ("args[0]", "args[1]", "z"),
-            "args",
-            "; if f takes {} by position only, or as *args: donate_argnums of args[1]",
-        ),
-        (("x", "w[1]", "a"), "w", "; if f takes {} by position only, or as *w: donate_argnums of w[1]"),
-        (("w[0]", "w[1]", "w[2]"), "w", "; if f takes {} by position only, or as *w: donate_argnums of w[1]"),
-        (("x", "kw['m']", "z"), "kw", by_position + "; if as **kw: donate_argnames='m'"),
-        (("x", "kw['m']", "b"), "kw", by_position),  # JAX sorts what is passed by keyword
+        (("x", "w", "z"), "w", f"{by_position}=1{counted}"),
+        (("x", "w.m", "z"), "w", f"{by_position}=1{counted}"),
+        (("x[0]", "x[1]", "w"), "x", f"{by_position}=0, or 1 if as *x{counted}"),
+        (("args[0]", "args[1]", "z"), "args", f"{by_position}=0, or 1 if as *args{counted}"),
+        (("x", "w[0].m", "a"), "w", f"; if f takes {{}} by position only, or as *w: donate_argnums=1{counted}"),
+        (("x", "w[1]", "a"), "w", f"{by_position}=1, or 2 if as *w{counted}"),
+        (("w[0]", "w[1]", "w[2]"), "w", f"{by_position}=0, or 1 if as *w{counted}"),
+        (("w[0]", "w[1]", "a"), "w", f"{by_position}=0, or 1 if as *w{counted}"),
+        (("x", "kw['m']", "z"), "kw", f"{by_position}=1{counted}; if as **kw: donate_argnames='m'"),
+        (("x", "kw['m']", "b"), "kw", f"{by_position}=1{counted}"),
+        (("", "w", "z"), "w", by_position),  # nothing says of how many arguments the first array is
+        (("w", "w", "x"), "w", f"{by_position}=0{counted}"),
+        (("x/y", "w[0]", "z"), "w", by_position),
     ):
         found = memory(f"HloModule m, is_scheduled=true\nENTRY e {{\n{text % names}\n}}").suggest()
         (told,) = [each.text for each in found if each.parameters == (1,)]
@@ -487,7 +490,31 @@ def test_many_donated_arguments_are_folded():
     text = f"HloModule m, is_scheduled=true\nENTRY e {{ {state} ROOT t = ({', '.join(['f32[64,64]'] * 5)}) tuple({made}) }}"
     found = [each for each in memory(text).suggest() if each.change == "donate" and len(each.parameters) > 1]
     assert [each.parameters for each in found] == [(0, 1, 2, 3, 4)]
-    assert "optimizer state: 5 arguments" in found[0].text
+    told = "jax.jit(f, donate_argnames='state'): outputs take the memory of 5 arrays of state"
+    assert found[0].text.startswith(f"{told} (5 of them optimizer state), 80.0 KiB; if f takes state")
+
+
+def test_what_an_optimizer_keeps_is_counted_with_its_counts():
+    """Names as optax and flax make them, of states in which parameters are too."""
+    for form, kept, rest in (
+        ("s[1][0]{}", [".count", ".mu['w']", ".nu['w']", ".mu['b']"], ["s[0]['w']", "s[0]['b']"]),
+        ("s.opt_state{}", ["[0].count", "[0].mu['w']", "[2].count", "[0].nu['w']"], ["s.params['w']", "s.step"]),
+        ("s{}", ["['mu']['w']", "['nu']['w']", "['count']"], ["['w']", "s['discount']", "s.count.w"]),
+        ("s{}", [], ["s['w']", "s['count']", "s['b']", "s.v"]),
+    ):
+        names = [*[form.format(each) for each in kept], *rest]
+        shapes = ["s32[]" if re.search(r"count\b|step", name) else "f32[64,64]" for name in names]
+        lines = "".join(
+            f'p{n} = {shape} parameter({n}), metadata={{op_name="{name}"}} n{n} = {shape} negate(p{n})\n'
+            for n, (name, shape) in enumerate(zip(names, shapes, strict=True))
+        )
+        made = ", ".join([f"n{n}" for n in range(len(names))])
+        found = memory(
+            f"HloModule m, is_scheduled=true\nENTRY e {{ {lines} ROOT t = ({', '.join(shapes)}) tuple({made}) }}"
+        )
+        text = next(each.text for each in found.suggest() if each.change == "donate" and len(each.parameters) > 3)
+        state = re.search(r"\((\d+) of them optimizer state\)", text)
+        assert (int(state[1]) if state else 0) == len(kept), text
 
 
 def test_an_output_that_may_have_the_size_of_an_argument_is_told():

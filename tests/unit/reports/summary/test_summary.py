@@ -158,7 +158,7 @@ ENTRY e {
     (row,) = [row for row in xs.summary(text).rows if row.fix is not None]
     assert row.fix == (
         "jax.jit(f, donate_argnames=('p', 's')): outputs take the memory of 3 arrays, 640 B; if f takes one of these by "
-        "position only: donate_argnums"
+        "position only: donate_argnums=(0, 1), not counting static or unused arguments"
     )
     donated = text.replace(
         "is_scheduled=true", "is_scheduled=true, input_output_alias={ {0}: (0, {}), {1}: (1, {}), {2}: (2, {}) }"
