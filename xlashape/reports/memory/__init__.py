@@ -17,6 +17,7 @@ The files. Each imports only from those above it:
     dimensions.py   what changes together with a dimension of an argument, and the module that is changed so
     smaller.py      which dimensions are those of the data, and the peak with other sizes
     recomputing.py  the peak with the bodies of loops in jax.checkpoint
+    kept.py         what calls of a function keep for the backward pass, and when it is not needed
     suggestions.py  what would make the peak smaller
     answer.py       ProgramMemory, the answer
     inputs.py       memory, the function that makes the answer of every kind of input

@@ -27,7 +27,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from heapq import nlargest
-from itertools import accumulate
 from typing import Final, NamedTuple
 
 from xlashape.errors import XlashapeError
@@ -38,8 +37,9 @@ from xlashape.hlo.ops.operation import ReadPattern, ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.reports.memory.dimensions import Followed
 from xlashape.reports.memory.donations import Aliases, Donation, Donations
+from xlashape.reports.memory.kept import Residual, Uses, calls_of, without
 from xlashape.reports.memory.plan import PARAMETER, TEMPORARY, Plan, holder_of, origin_of, padding_of
-from xlashape.reports.memory.recomputing import Recomputing, instruction_of, is_forward
+from xlashape.reports.memory.recomputing import Recomputing, is_forward
 from xlashape.reports.memory.schedule import leaf_bytes
 from xlashape.reports.memory.smaller import Changes, Sizes, f32_values, halved
 from xlashape.reports.origin import source_of
@@ -115,19 +115,6 @@ def recomputing(plan: Plan) -> MemorySuggestion | None:
         return None
     made = _Suggestions(plan, plan.module, None)
     return min(made.checkpoints(), key=lambda each: each.new_peak_bytes, default=None)
-
-
-class _Residual(NamedTuple):
-    """A value that lives across the peak and can be computed again."""
-
-    life: int
-    instruction: HloInstruction
-    origin: HloInstruction
-    """The instruction whose metadata says where the value comes from."""
-    size: int
-    begin: int
-    end: int
-    """The first and the last step without the value in memory if it is computed again."""
 
 
 class _Suggestions:
@@ -250,8 +237,8 @@ class _Suggestions:
     def _recomputed(self) -> Iterator[MemorySuggestion]:
         """Suggestions to recompute: one for all that a function keeps for the backward pass, and one for each value
         that is kept for another reason."""
-        kept: dict[tuple[str, str], list[_Residual]] = {}
-        alone: list[_Residual] = []
+        kept: dict[tuple[str, str], list[Residual]] = {}
+        alone: list[Residual] = []
         loops = Recomputing(self._plan, self._module)
         for loop in loops.found():
             upper = None if self._is_idea or loop.upper_bytes >= self._peak else loop.upper_bytes
@@ -279,7 +266,7 @@ class _Suggestions:
                 "jax.lax.optimization_barrier(…) of its inputs"
             )
             yield self._without([each], text)
-        for (function, _), group in nlargest(
+        for (function, file), group in nlargest(
             _MOST_OF_A_KIND, kept.items(), key=lambda item: sum([each.size for each in item[1]])
         ):
             group.sort(key=lambda each: -each.size)
@@ -293,13 +280,16 @@ class _Suggestions:
             )
             text = text.replace("keeping them", "keeping it") if len(group) == 1 else text
             yield self._without(
-                group, f"{text}; where one call of the function has all layers, wrap each layer instead"
+                group,
+                f"{text}; where one call of the function has all layers, wrap each layer instead",
+                (function, file),
             )._replace(flops=None)  # what leads up to these values is computed again as well
 
-    def _residuals(self) -> Iterator[_Residual]:
+    def _residuals(self) -> Iterator[Residual]:
         """The temporaries that live across the peak and can be computed again."""
         plan = self._plan
         peak = self._peak_step
+        uses = Uses(plan)
         for life in self._at_peak:
             value = plan.lives.values[life]
             begin, end = plan.lives.begins[life], plan.lives.ends[life]
@@ -312,28 +302,27 @@ class _Suggestions:
             name = origin.metadata.op_name
             if origin.opcode == Opcode.PARAMETER or (name and "/" not in name):  # it only moves an argument
                 continue
-            last = instruction_of(plan, end)
-            end -= last is not None and last in instruction.users
-            yield _Residual(life, instruction, origin, plan.values.sizes[value], begin + 1, end)
+            before, behind = uses.around(life, peak)
+            yield Residual(life, instruction, origin, plan.values.sizes[value], before + 1, behind - 1)
 
-    def _without(self, group: Sequence[_Residual], text: str) -> MemorySuggestion:
+    def _without(
+        self, group: Sequence[Residual], text: str, function: tuple[str, str] | None = None
+    ) -> MemorySuggestion:
         """A suggestion to compute these values again where they are used, with the remaining peak. Their operands stay
-        in memory until then, and while values are computed again both may be in memory."""
+        in memory until then, but for those that the function computes, which each of its calls computes again before
+        its backward pass begins."""
         totals = self._plan.steps.totals
-        less = [0] * (len(totals) + 1)
-        for each in group:
-            if each.begin <= each.end:
-                less[each.begin] += each.size
-                less[each.end + 1] -= each.size
-        without = [total - part for total, part in zip(totals, accumulate(less), strict=False)]
+        for call in calls_of(group):
+            totals = without(totals, call)
         own = {each.instruction for each in group}
         operands = {
             operand
             for instruction in own
             for operand in instruction.operands
             if operand not in own and operand not in self._alive and not _is_not_computed(operand)
+            if function is None or _function(origin_of(operand)) != function
         }
-        lowest = max(without)
+        lowest = max(totals)
         new_peak = min(self._peak, lowest + sum([leaf_bytes(operand.shape, self._plan.target) for operand in operands]))
         flops = sum([_flops(instruction) for instruction in own])
         return self._made(

@@ -166,7 +166,7 @@ def of_reads(
     found: list[Finding] = []
     for group in _groups(rows, lambda _: "", _wasted):
         count, most = counted(len(group.rows), "read"), group.rows[0]
-        text = f"{short_bytes(int(group.cost))} fetched in vain beside it in {count}, {reads.unit} counted"
+        text = f"{short_bytes(int(group.cost))} more are fetched and not used, in {count} (counted: {reads.unit})"
         if most.mend:
             text += f"; {most.instruction}, which fetches most of it, would fetch less with {most.mend}"
         found.append(_of_group(layer, group, traffic, "traffic", "reads", text, None, "instruction"))
@@ -184,7 +184,7 @@ def _refetched(reads: Reads, moving: Container[str], traffic: int, layer: Layer)
     found: list[Finding] = []
     for group in _groups(rows, lambda row: row.mend, lambda row: row.again_bytes * (row.runs or 1))[:1]:
         count, most = counted(len(group.rows), "read"), group.rows[0]
-        text = f"up to {short_bytes(int(group.cost))} fetched again beside it in {count}, {reads.unit} counted, as "
+        text = f"up to {short_bytes(int(group.cost))} more are fetched again, in {count} (counted: {reads.unit}), as "
         text += f"{most.instruction} reads {most.operand_name}"
         fix = f"try {most.mend}; XLA may then fuse otherwise, so compare the time"
         finding = _of_group(layer, group, traffic or 1, "traffic", "reads", text, fix, "instruction")
