@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from xlashape.base.frozen import Frozen, set_field
+from xlashape.base.frozen import Frozen
 from xlashape.base.math import byte_text, checked_int64, counted
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.hlo.module import HloModule
@@ -162,6 +162,7 @@ class CollectiveFinding:
     names: tuple[str, ...]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Collectives(Answer[CollectiveRow], Frozen):
     """What a program sends between devices. Those rows come first whose executions send the most."""
 
@@ -175,24 +176,6 @@ class Collectives(Answer[CollectiveRow], Frozen):
     mesh: str | None
     target: str | None
     _program: HloModule
-
-    def __init__(
-        self,
-        module: str,
-        rows: Sequence[CollectiveRow],
-        findings: Sequence[CollectiveFinding],
-        devices: int,
-        mesh: str | None,
-        target: str | None,
-        program: HloModule,
-    ) -> None:
-        set_field(self, "_program", program)
-        set_field(self, "module", module)
-        set_field(self, "rows", tuple(rows))
-        set_field(self, "findings", tuple(findings))
-        set_field(self, "devices", devices)
-        set_field(self, "mesh", mesh)
-        set_field(self, "target", target)
 
     @property
     def _sums(self) -> CollectivesOfGroup:

@@ -126,8 +126,8 @@ class _Finder:
             notes.append(f"XLA gathers {len(gathered) - _SHOWN:,} more arrays involuntarily.")
         answer = Collectives(
             module.name,
-            rows,
-            [_finding(each) for each in findings],
+            tuple(rows),
+            tuple([_finding(each) for each in findings]),
             self._grid.device_count,
             str(self._mesh) if self._mesh is not None else None,
             self._roof.target.name if self._roof.target is not None else None,

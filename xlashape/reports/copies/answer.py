@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, Final, NamedTuple
 
 from xlashape.base.display import printable
-from xlashape.base.frozen import Frozen, set_field
+from xlashape.base.frozen import Frozen
 from xlashape.base.math import byte_text, counted
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.hlo.module import HloModule
@@ -165,6 +166,7 @@ REPORT: Final = Report(
 )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Copies(Frozen, Computed[Copy]):
     """The instructions of a module that only move data. `str()` is the text for people."""
 
@@ -177,20 +179,7 @@ class Copies(Frozen, Computed[Copy]):
     suggestions: tuple[CopySuggestion, ...]
     """By descending bytes that the edits save."""
     has_pass_dumps: bool
-
-    def __init__(
-        self,
-        module: str,
-        rows: tuple[Copy, ...],
-        suggestions: tuple[CopySuggestion, ...],
-        has_pass_dumps: bool,
-        program: HloModule | None = None,
-    ) -> None:
-        set_field(self, "_program", program)
-        set_field(self, "module", module)
-        set_field(self, "rows", rows)
-        set_field(self, "suggestions", suggestions)
-        set_field(self, "has_pass_dumps", has_pass_dumps)
+    _program: HloModule | None
 
     @property
     def copies(self) -> int:
@@ -209,7 +198,7 @@ class Copies(Frozen, Computed[Copy]):
 
     def sums_of(self, rows: Sequence[Copy]) -> dict[str, Any]:
         """The totals of these copies."""
-        return Copies(self.module, tuple(rows), (), self.has_pass_dumps).totals
+        return Copies(self.module, tuple(rows), (), self.has_pass_dumps, None).totals
 
     @property
     def causes(self) -> tuple[CopiesOfCause, ...]:

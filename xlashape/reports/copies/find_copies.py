@@ -138,7 +138,7 @@ def _copies_of_labels(text: str) -> Copies:
         )
         for row in found.rows
     ]
-    return Copies("", tuple(rows), (), False)
+    return Copies("", tuple(rows), (), False, None)
 
 
 def _path_of(x: Any) -> Path | None:

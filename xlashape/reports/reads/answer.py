@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple
 
-from xlashape.base.frozen import Frozen, set_field
+from xlashape.base.frozen import Frozen
 from xlashape.base.math import byte_text
 from xlashape.base.tables import Column, ColumnKind
 from xlashape.errors import XlashapeError
@@ -356,6 +357,7 @@ def units_touched(sample: Sample, kind: str) -> dict[str, float | None]:
     return {name: sample.segments if of_kind == kind else None for name, of_kind in names.items()}
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Reads(Computed[Read], Frozen):
     """What the instructions of a module read: a row for each operand and output. Instructions that fetch most in vain
     and again come first."""
@@ -368,14 +370,6 @@ class Reads(Computed[Read], Frozen):
     reads: tuple[Read, ...]
     alike: dict[HloInstruction, Alike]
     """The instructions in the order of the module → how they read."""
-
-    def __init__(
-        self, module: HloModule, device: Device, rows: Sequence[Read], alike: dict[HloInstruction, Alike]
-    ) -> None:
-        set_field(self, "module", module)
-        set_field(self, "device", device)
-        set_field(self, "reads", tuple(rows))
-        set_field(self, "alike", alike)
 
     @property
     def ways(self) -> tuple[Ways, ...]:
@@ -510,4 +504,4 @@ class Reads(Computed[Read], Frozen):
         """The answer about these rows alone, with the sums over them."""
         names = {(row.computation, row.instruction) for row in rows}
         alike = {each: found for each, found in self.alike.items() if (each.computation.name, each.name) in names}
-        return Reads(self.module, self.device, rows, alike).with_notes(self.notes)
+        return Reads(self.module, self.device, tuple(rows), alike).with_notes(self.notes)

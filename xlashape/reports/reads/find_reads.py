@@ -208,7 +208,8 @@ class _Finder:
             *early_notes(self._module),
             *loop_notes(self._unknown_loops if None in runs else ()),
         )
-        return Reads(self._module, self._device, rows, dict(zip(chosen, alike, strict=True))).with_notes(notes)
+        answer = Reads(self._module, self._device, tuple(rows), dict(zip(chosen, alike, strict=True)))
+        return answer.with_notes(notes)
 
     def alike(self, instruction: HloInstruction) -> Alike:
         """How an instruction reads."""

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Final, NamedTuple
 
-from xlashape.base.frozen import set_field
 from xlashape.base.math import counted
 from xlashape.base.pasted import clean
 from xlashape.errors import XlashapeError
@@ -182,39 +182,24 @@ def _sizes_text(size: str, unpadded: str, padding: str, expansion: str) -> str:
     return text + (f" ({expansion}x expansion)" if expansion else "")
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class ReportMemory(MemoryAnswer):
     """A report about memory that has run out, explained. Sums are over the allocations that are explained."""
 
-    __slots__ = _fields = ("reported", "allocations", "stated", "unread", "said", "cut")
+    _fields = ("reported", "allocations", "stated", "unread", "said", "cut")
     kind = "report"
 
     reported: ReportedTotals | None
     """The bytes used and available, as the report states them; None where it states none."""
     allocations: tuple[AllocationMemory, ...]
-    stated: tuple[ReportedAmount, ...]
+    stated: tuple[ReportedAmount, ...] = ()
     """The amounts that the report states beside its allocations."""
-    unread: tuple[str, ...]
+    unread: tuple[str, ...] = ()
     """The lines that were not understood."""
-    said: tuple[str, ...]
+    said: tuple[str, ...] = ()
     """What the message of a compiler says, in sentences, where it is of a kind that `compiler_messages` knows."""
-    cut: str
+    cut: str = ""
     """The label and the type of an allocation whose beginning, with its size, is not in the text; else empty."""
-
-    def __init__(
-        self,
-        reported: ReportedTotals | None,
-        allocations: tuple[AllocationMemory, ...],
-        stated: tuple[ReportedAmount, ...] = (),
-        unread: tuple[str, ...] = (),
-        said: tuple[str, ...] = (),
-        cut: str = "",
-    ) -> None:
-        set_field(self, "reported", reported)
-        set_field(self, "allocations", allocations)
-        set_field(self, "stated", stated)
-        set_field(self, "unread", unread)
-        set_field(self, "said", said)
-        set_field(self, "cut", cut)
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
