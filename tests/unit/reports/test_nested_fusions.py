@@ -145,3 +145,12 @@ def test_a_stack_of_which_a_nested_fusion_takes_one_layer_is_read_in_part() -> N
 def test_fusions_may_be_nested_deeply() -> None:
     (row,) = [row for row in xs.cost(module_of("a slice, turned", (0,), 2_000)).rows if row.name == "f"]
     assert row.bytes_read == 4 * 8 * 512
+
+
+@pytest.mark.parametrize("nested", [(), (3,), (1, 2, 3)], ids=str)
+def test_what_an_update_in_place_keeps_is_not_read(nested: tuple[int, ...]) -> None:
+    rows = {row.operand_name: row for row in xs.reads(module_of("an update in place", nested))}
+    assert (rows["x0"].access, rows["x0"].part_read, rows["x0"].distinct_bytes) == (("not read",), 0, 0)
+    assert rows["x1"].distinct_bytes == 4 * 32 * 128
+    (cost,) = [row for row in xs.cost(module_of("an update in place", nested)).rows if row.name == "f"]
+    assert cost.bytes_read == sum(row.distinct_bytes for row in rows.values())

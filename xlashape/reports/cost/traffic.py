@@ -219,8 +219,7 @@ def _fusion(fusion: HloInstruction) -> list[_Access]:
     if not fusion.called_computations:
         return [*_whole([operand.shape for operand in fusion.operands]), *_written([fusion.shape])]
     fused = _fused(fusion)
-    root = fusion.called_computations[0].root
-    outputs = list(root.operands) if operation_of(root.opcode).source is ResultSource.OPERANDS else [root]
+    outputs = _outputs(fusion)
     needed: Counter[HloInstruction] = Counter()
     found: list[_Access] = []
     updates = [_update_in_place(output, fused) for output in outputs]
@@ -242,6 +241,28 @@ def _fusion(fusion: HloInstruction) -> list[_Access]:
         elif count:
             found += _whole([operand.shape])
     return found
+
+
+def updated_operands(instruction: HloInstruction) -> dict[int, int]:
+    """Of outputs that a dynamic-update-slice makes in place, by number: the number of the operand that it updates. Of
+    that operand nothing is read: what the update does not replace stays where it is."""
+    if instruction.opcode == Opcode.DYNAMIC_UPDATE_SLICE:
+        return {0: 0}
+    if not operation_of(instruction.opcode).fuses_called_computation or not instruction.called_computations:
+        return {}
+    fused = _fused(instruction)
+    found: dict[int, int] = {}
+    for number, output in enumerate(_outputs(instruction)):
+        update = _update_in_place(output, fused)
+        if update is not None and update.opcode == Opcode.DYNAMIC_UPDATE_SLICE:
+            found[number] = fused.behind(update.operands[0]).parameter_number
+    return found
+
+
+def _outputs(fusion: HloInstruction) -> list[HloInstruction]:
+    """What makes the outputs of a fusion: its root, or the operands of a root that makes a tuple of them."""
+    root = fusion.called_computations[0].root
+    return list(root.operands) if operation_of(root.opcode).source is ResultSource.OPERANDS else [root]
 
 
 def _fused(fusion: HloInstruction) -> _Fused:

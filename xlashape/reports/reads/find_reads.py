@@ -26,6 +26,7 @@ from xlashape.indexing.walk.instruction_answers import calls_computation
 from xlashape.limits import INT64_MAX, spend
 from xlashape.reports.cost.kernel_blocks import kernel_blocks
 from xlashape.reports.cost.program import runs_of
+from xlashape.reports.cost.traffic import updated_operands
 from xlashape.reports.origin import source_of
 from xlashape.reports.program import early_notes, loop_notes, program
 from xlashape.reports.reads.answer import Alike, Lanes, Measured, OperandRead, Read, Reads, Way, units_touched
@@ -46,6 +47,7 @@ _COALESCED = 2.0
 segment.
 """
 
+_NOTHING = OperandIndexingSet()
 _MOVES = frozenset({Opcode.TRANSPOSE, Opcode.REVERSE, Opcode.COPY})
 _LEAST_COPY = 64 << 10
 """A read of fewer bytes is no copy inside a fusion."""
@@ -306,6 +308,7 @@ class _Finder:
         outputs = leaves(instruction.shape)
         unbounded = is_unbounded(instruction.shape)
         are_alike = not calls_computation(instruction)
+        updated = updated_operands(instruction)
         for output in arrays:
             maps = self._analysis.output_to_input(instruction, output)
             if not 0 <= output < len(outputs) or not (outputs[output].is_array or outputs[output].is_buffer):
@@ -313,8 +316,10 @@ class _Finder:
                     f"output {output} of {instruction.name} is not an array: it has no positions", field="output"
                 )
             shape = outputs[output]
-            for number, (operand, read) in enumerate(zip(instruction.operands, maps, strict=True)):
-                spend(1 + len(read))
+            for number, (operand, ways) in enumerate(zip(instruction.operands, maps, strict=True)):
+                spend(1 + len(ways))
+                # One map says where the elements are that an update in place keeps.
+                read = _NOTHING if len(ways) == 1 and updated.get(output) == number else ways
                 # Equal sets of maps are mostly one object, and to hash them takes longer than to measure one again.
                 key = id(read), shape, operand.shape, opcodes, unbounded
                 known = self._known.get(key)
