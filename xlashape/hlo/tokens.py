@@ -357,7 +357,7 @@ def without_suffix(name: str) -> str:
 
 def ints(values: Iterable[int]) -> str:
     """A list of integers as HLO text has it: `{1,2}`."""
-    return f"{{{','.join([str(value) for value in values])}}}"
+    return f"{{{','.join(map(str, values))}}}"
 
 
 def number(value: float) -> str:

@@ -158,7 +158,8 @@ class ComputationWriter:
         shapes = self._module.shapes_without_layout
         parameters = [each for each in computation.instructions if each.kind.opcode is Opcode.PARAMETER]
         parameters.sort(key=attrgetter("number"))
-        texts = [f"{names[each.index][percent:]}: {shapes[each.kind.shape]}" for each in parameters]
+        text_of = {kind: shapes[kind.shape] for kind in {each.kind for each in parameters}}
+        texts = [f"{names[each.index][percent:]}: {text_of[each.kind]}" for each in parameters]
         return f"({', '.join(texts)}) -> {shapes[computation.root.kind.shape]} "
 
     def _body(self, computation: HloComputation, level: int, frontend: bool) -> str:
@@ -281,14 +282,16 @@ def _aliases(proto: xla.HloModuleProto) -> list[str]:
     spend(len(entries))
     parts: list[tuple[list[int], str]] = []
     for entry in entries:
-        output = entry.output_shape_index[:]
-        target = f"({entry.parameter_number}, {ints(entry.parameter_shape_index[:])}, {ALIAS_KINDS.text(entry.kind)})"
+        output, index = entry.output_shape_index[:], entry.parameter_shape_index[:]
+        target = f"({entry.parameter_number}, {ints(index) if index else '{}'}, {ALIAS_KINDS.text(entry.kind)})"
         parts.append((output, f"{ints(output)}: {target}"))
     return [text for _, text in sorted(parts)]
 
 
 def _program_shape(proto: xla.HloModuleProto, printed: PrintedModule) -> str:
     shape, shape_of = proto.host_program_shape, printed.module.shape_of
-    parameters = [printed.shapes_with_layout[shape_of(parameter)] for parameter in shape.parameters]
+    given = [parameter.SerializePartialToString() for parameter in shape.parameters]
+    text_of = {data: printed.shapes_with_layout[shape_of(data)] for data in set(given)}
+    parameters = [text_of[data] for data in given]
     result = printed.shapes_with_layout[shape_of(shape.result)] if shape.HasField("result") else "()"
     return f"({with_index_comments(parameters)})->{result}"
