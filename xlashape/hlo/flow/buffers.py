@@ -90,12 +90,13 @@ def _donated(module: ModuleData) -> Iterator[DonatedBuffer]:
         return
     parameters, flow = module.entry.parameters, Flow(module)
     for alias in module.head.input_output_alias.entries:
-        if 0 <= alias.parameter_number < len(parameters):
+        number = alias.parameter_number
+        if 0 <= number < len(parameters):
             output = tuple(alias.output_shape_index)
             instruction, index = flow.memory(module.entry.root, output)
             yield DonatedBuffer(
                 ShapeIndex(output),
-                parameters[alias.parameter_number],
+                parameters[number],
                 ShapeIndex(alias.parameter_shape_index),
                 ALIAS_KINDS.text(alias.kind),
                 instruction,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from xlashape.hlo.flow.steps import Index, Value, declared_alias, handed_on_from, handed_on_to, in_place
@@ -75,14 +76,20 @@ class Flow:
                 if row.runs_called_instructions and row.async_step in (None, AsyncStep.START):
                     for called in dict.fromkeys(instruction.called_computations):
                         self.callers[called].append(instruction)
-        aliases = module.head.input_output_alias.entries
-        self.donated = {alias.parameter_number: tuple(alias.output_shape_index) for alias in aliases}
-        """Number of a donated parameter → the index of the output that takes over its memory."""
-        self.taken = set(self.donated.values())
-        """The indices of the outputs that take over the memory of parameters."""
         self._uses: dict[Value, list[ValueUse]] = {}
         self._positions: dict[HloInstruction, dict[HloInstruction, list[int]]] = {}
         self._carried: dict[Value, Index | None] = {}
+
+    @cached_property
+    def donated(self) -> dict[int, Index]:
+        """Number of a donated parameter → the index of the output that takes over its memory."""
+        aliases = self.module.head.input_output_alias.entries
+        return {alias.parameter_number: tuple(alias.output_shape_index) for alias in aliases}
+
+    @cached_property
+    def taken(self) -> set[Index]:
+        """The indices of the outputs that take over the memory of parameters."""
+        return set(self.donated.values())
 
     def caller(self, computation: HloComputation) -> HloInstruction | None:
         """The instruction that begins to run a computation; None where several do, or none."""

@@ -420,7 +420,9 @@ class _Walk:
         classes: list[int] = []
         for each in instructions:
             operands = each.operands
-            key: tuple[Any, ...] = (each.kind, *map(_KIND, operands))
+            key: tuple[Any, ...] = (
+                (each.kind, operands[0].kind) if len(operands) == 1 else (each.kind, *map(_KIND, operands))
+            )
             if len(operands) > 1 and len(set(operands)) < len(operands):
                 numbers: dict[HloInstruction, int] = {}
                 key += (tuple([numbers.setdefault(operand, number) for number, operand in enumerate(operands)]),)

@@ -528,14 +528,17 @@ def _match_moved(matching: Matching) -> None:
     Where a call is inlined, the end of an op_name stays as it is: `…/while/body/closed_call/mul` becomes
     `…/while/body/mul`.
     """
-    for name_of in (str, _end_of_name, None):
+    some_a = [each for each in matching.a.computations if None in matching.of_a[each.index]]
+    some_b = [each for each in matching.b.computations if None in matching.of_b[each.index]]
+    for name_of in (str, _end_of_name, None) if some_a and some_b else ():
         free: dict[Hashable, list[NodeId]] = defaultdict(list)
-        for key, node in _left(matching.b, matching.of_b, name_of):
+        for key, node in _left(some_b, matching.of_b, name_of):
             free[key].append(node)
         for each in free.values():
             each.reverse()
-        counts = Counter([key for key, _ in _left(matching.a, matching.of_a, name_of)])
-        for key, node in list(_left(matching.a, matching.of_a, name_of)):
+        left = list(_left(some_a, matching.of_a, name_of))
+        counts = Counter([key for key, _ in left])
+        for key, node in left:
             others = free.get(key)
             # Without regard to op_names, only instructions that each module has once.
             if others and (name_of is not None or counts[key] == len(others) == 1):
@@ -547,12 +550,12 @@ def _end_of_name(name: str) -> str:
 
 
 def _left(
-    side: Side, matched: list[list[NodeId | None]], name_of: Callable[[str], str] | None
+    computations: Iterable[Computation], matched: list[list[NodeId | None]], name_of: Callable[[str], str] | None
 ) -> Iterable[tuple[Hashable, NodeId]]:
-    """The instructions of a module that are not matched, each with its key: the hash, and `name_of` its op_name."""
-    for computation in side.computations:
+    """The instructions that are not matched, each with its key: the hash, and `name_of` its op_name."""
+    for computation in computations:
         rows = matched[computation.index]
-        for i in computation.order if None in rows else ():
+        for i in computation.order:
             if rows[i] is None and computation.opcode(i) not in _TRIVIAL:
                 name = computation.op_name(i)
                 if name_of is None:

@@ -4,7 +4,12 @@ by their kinds alone, so that what did not change is not looked at further.
 
 from __future__ import annotations
 
+from operator import attrgetter
+from typing import Final
+
 from xlashape.reports.diff.graph import Computation
+
+_INDEX: Final = attrgetter("index")
 
 
 def unchanged(a: Computation, b: Computation) -> list[int]:
@@ -31,7 +36,7 @@ def _is_same(a: Computation, i: int, b: Computation, j: int, places: list[int]) 
     one, other = a.instructions[i], b.instructions[j]
     if (
         one.kind is not b.side.twins[other.kind]
-        or [places[x.index] for x in one.operands] != [y.index for y in other.operands]
+        or [*map(places.__getitem__, map(_INDEX, one.operands))] != [*map(_INDEX, other.operands)]
         or one.number != other.number
         or (i == a.root) != (j == b.root)
     ):

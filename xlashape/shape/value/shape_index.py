@@ -28,7 +28,7 @@ class ShapeIndex(tuple[int, ...]):
     def __new__(cls, numbers: Iterable[int] = ()) -> ShapeIndex:
         """The index made of `numbers`."""
         try:
-            entries = [integer(number, ("index", i)) for i, number in enumerate(numbers)]
+            entries = [n if type(n) is int else integer(n, ("index", i)) for i, n in enumerate(numbers)]
         except TypeError:
             message = f"a shape index is a sequence of integers, not {type(numbers).__name__}"
             raise InvalidIndexError(message, field="index") from None
