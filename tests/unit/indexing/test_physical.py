@@ -13,7 +13,7 @@ from xlashape import indexing
 from xlashape.errors import InvalidArgumentError, InvalidShapeError, LimitExceededError
 from xlashape.indexing.answers.leaves import is_unbounded
 from xlashape.indexing.reports import utilisation
-from xlashape.indexing.reports.counting import distinct_elements, point_count
+from xlashape.indexing.reports.counting import distinct_elements, distinct_rows, point_count
 from xlashape.shape import Shape, tiling
 from xlashape.symbolic import IndexingMap, dim
 
@@ -376,3 +376,14 @@ def test_invalid_tiles() -> None:
         indexing.push_tile(IndexingMap.undefined(), [1])
     with pytest.raises(LimitExceededError, match="tile elements"):
         indexing.push_tile(IndexingMap.from_sizes([1 << 20, 1 << 20], results=[dim(0) * dim(1)]), [1 << 20, 1 << 20])
+
+
+@pytest.mark.parametrize("columns", range(4))
+@pytest.mark.parametrize("most", [1, 3, 1 << 12, 1 << 40, (1 << 63) - 1])
+def test_different_rows_are_counted_as_numpy_counts_them(most: int, columns: int):
+    """Small numbers are marked in a table, larger ones sorted as one number, and those beyond int64 as rows."""
+    random = np.random.default_rng(most % 97 + columns)
+    for count in (0, 1, 40):
+        rows = random.integers(-most, most, (count, columns))
+        rows = np.concatenate([rows, rows[: count // 2]])
+        assert distinct_rows(rows) == (len(np.unique(rows, axis=0)) if columns else min(len(rows), 1))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from xlashape.base.math import product
-from xlashape.limits import spend
+from xlashape.limits import INT64_MAX, spend
 from xlashape.symbolic import Constant, Expr, IndexingMap, Interval, Mul, Var, Variable, VariableKind
 from xlashape.symbolic.expr.expression import substitute_in_map, sum_terms, variables_of
 from xlashape.symbolic.map.parts import variable_bounds
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_POINTS = 1 << 22
 """The most points of one group of variables that are enumerated."""
+_MOST_MARKS = 1 << 26
+"""The most bytes of a table with a mark for each row that is met."""
 
 
 class _Group(NamedTuple):
@@ -167,14 +169,38 @@ def _sum_image_size(group: _Group) -> int | None:
 
 def _enumerated(group: _Group) -> tuple[int, int]:
     """(points, different results), by enumeration."""
-    import numpy as np
-
     renumbered: dict[Variable, Expr] = {
         variable: Variable(VariableKind.DIM, i) for i, variable in enumerate(group.variables)
     }
     results, constraints = substitute_in_map(group.results, group.constraints, renumbered)
     rows = reached_elements(IndexingMap([Var(bounds) for bounds in group.bounds], (), (), results, constraints))
-    return len(rows), len(np.unique(rows, axis=0)) if results else min(len(rows), 1)
+    return len(rows), distinct_rows(rows)
+
+
+def distinct_rows(rows: NDArray[np.int64]) -> int:
+    """How many different rows there are.
+
+    >>> import numpy as np
+    >>> distinct_rows(np.array([[1, 5], [2, 5], [1, 5]]))
+    2
+    """
+    import numpy as np
+
+    if not rows.size:
+        return min(len(rows), 1)
+    lowest = rows.min(axis=0)
+    sizes = [highest - low + 1 for highest, low in zip(rows.max(axis=0).tolist(), lowest.tolist(), strict=True)]
+    box = product(sizes)
+    if box > INT64_MAX:
+        return len(np.unique(rows, axis=0))
+    places = np.zeros(len(rows), np.int64)
+    for column, size in enumerate(sizes):
+        places = places * size + (rows[:, column] - lowest[column])
+    if box > _MOST_MARKS:
+        return len(np.unique(places))
+    is_met = np.zeros(box, np.bool_)
+    is_met[places] = True
+    return int(np.count_nonzero(is_met))
 
 
 def box_size(indexing_map: IndexingMap) -> int:

@@ -184,4 +184,4 @@ def _union_size(maps: list[IndexingMap]) -> int:
     import numpy as np
 
     rows = [counting.reached_elements(indexing_map) for indexing_map in maps]
-    return len(np.unique(np.concatenate(rows), axis=0))
+    return counting.distinct_rows(np.concatenate(rows))
