@@ -16,6 +16,7 @@ The files. Each imports only from those above it:
     tied_dimensions.py  which dimensions of operands and result are the same one
     dimensions.py   what changes together with a dimension of an argument, and the module that is changed so
     smaller.py      which dimensions are those of the data, and the peak with other sizes
+    inside.py       values in the bodies of loops, and the lives of elements of their state
     recomputing.py  the peak with the bodies of loops in jax.checkpoint
     kept.py         what calls of a function keep for the backward pass, and when it is not needed
     suggestions.py  what would make the peak smaller

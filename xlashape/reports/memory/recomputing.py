@@ -24,18 +24,18 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from xlashape.base.math import counted, product
+from xlashape.base.math import counted
 from xlashape.errors import XlashapeError
-from xlashape.hlo.flow import Index, Value, handed_on_from, handed_on_to, replaces_a_part
+from xlashape.hlo.flow import Index, Value, handed_on_to
 from xlashape.hlo.module import HloComputation, HloInstruction, HloModule
 from xlashape.hlo.ops.opcode import Opcode
-from xlashape.hlo.ops.operation import Movement, ResultSource
+from xlashape.hlo.ops.operation import ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
+from xlashape.reports.memory.inside import Iteration, Inside, behind_copies, behind_forms, body_of, lives_of
 from xlashape.reports.memory.plan import FAST, TEMPORARY, Plan
 from xlashape.reports.memory.schedule import leaf_bytes
 from xlashape.reports.text import short_bytes
-from xlashape.shape import Shape
 from xlashape.shape.value.shape import part_of
 
 AGAIN: Final = re.compile(r"transpose\(|checkpoint|remat")
@@ -44,19 +44,6 @@ _FAST_BYTES: Final = 128 << 20
 """The on-chip memory of a TPU."""
 _SLACK: Final = 0.1
 """How much more temporaries may take than the upper bound counts, as a fraction of them."""
-_COPIES: Final = frozenset([Opcode.BITCAST, Opcode.COPY])
-_ARRANGING: Final = (Movement.COPY, Movement.RESHAPE, Movement.TRANSPOSE)
-_FORMS: Final = frozenset(
-    [
-        *_COPIES,
-        Opcode.CONVERT,
-        Opcode.BROADCAST,
-        *[each for each in Opcode if operation_of(each).movement in _ARRANGING],
-    ]
-)
-"""What gives a value another form, a broadcast where it repeats nothing."""
-_ENTERED: Final = frozenset([Opcode.CALL, Opcode.FUSION])
-_MOST_STEPS: Final = 100
 
 
 class Recomputed(NamedTuple):
@@ -73,27 +60,6 @@ class Recomputed(NamedTuple):
     """The instruction that writes the largest stack."""
 
 
-class _Inside(NamedTuple):
-    """A value in the body of a loop, maybe inside of fusions and calls."""
-
-    value: Value
-    callers: tuple[HloInstruction, ...] = ()
-    """The fusions and calls whose computations the value is in, the outermost first."""
-
-    @property
-    def made(self) -> HloInstruction:
-        return self.value.instruction
-
-
-class _Body(NamedTuple):
-    """What an iteration of a loop does with the elements of the loop's state."""
-
-    stacked: dict[int, _Inside]
-    """Element that is a stack → the value that an iteration puts into it."""
-    carried: dict[int, Shape]
-    """Element that an iteration begins with and changes → its shape."""
-
-
 class Recomputing:
     """The loops of a module, of which `plan` is the plan, that keep values for the backward pass."""
 
@@ -106,7 +72,7 @@ class Recomputing:
             for each in computation.instructions
             if operation_of(each.opcode).source is ResultSource.STATE and len(each.called_computations) == 2
         ]
-        self._bodies: dict[HloInstruction, _Body] = {}
+        self._bodies: dict[HloInstruction, Iteration] = {}
         self._stacks = self._found_stacks()
 
     @property
@@ -130,29 +96,10 @@ class Recomputing:
 
     def _found_stacks(self) -> dict[HloInstruction, dict[int, int]]:
         """Each loop of a forward pass → the lives of its stacks, each with its number in the state."""
-        plan = self._plan
         for loop in self._loops:
             if is_forward(_name_of(loop)):
-                self._bodies[loop] = _body_of(loop)
-        found: dict[HloInstruction, dict[int, int]] = {}
-        if not any(body.stacked for body in self._bodies.values()):
-            return found
-        made_in: dict[tuple[HloInstruction, tuple[int, ...]], tuple[HloInstruction, int]] = {}
-        for loop, body in self._bodies.items():
-            for number in body.stacked:
-                last = _behind_copies(_Inside(Value(loop.called_computations[0].root, (number,))), enters=False).value
-                first = _behind_copies(_Inside(Value(loop.operands[0], (number,))), enters=False).value
-                parameters = [Value(called.parameters[0], (number,)) for called in loop.called_computations]
-                for value in (Value(loop, (number,)), *parameters, last, first):
-                    made_in.setdefault((value.instruction, value.at), (loop, number))
-        for life, value in enumerate(plan.lives.values):
-            if plan.values.kinds[value] == TEMPORARY:
-                heirs = [plan.values.place(each) for _, each in plan.lives.heirs.get(life, ())]
-                for place in (*heirs, plan.values.place(value)):
-                    known = None if place.instruction is None else made_in.get((place.instruction, place.shape_index))
-                    if known is not None:
-                        found.setdefault(known[0], {})[life] = known[1]
-        return found
+                self._bodies[loop] = body_of(loop)
+        return lives_of(self._plan, {loop: body.stacked for loop, body in self._bodies.items()}, (TEMPORARY,))
 
     def _is_for_backward(self, loop: HloInstruction, number: int) -> bool:
         """Whether only loops of the backward pass read a stack. What a loop returns for other uses is kept anyway."""
@@ -201,7 +148,7 @@ class Recomputing:
         begun_with: dict[int, int] = {}
         made_by: dict[HloInstruction, list[int]] = {}
         for number, inside in body.stacked.items():
-            origin = _behind_forms(inside)
+            origin = behind_forms(inside)
             if origin.made is loop.called_computations[0].parameters[0] and origin.value.at[0] in body.carried:
                 carry = origin.value.at[0]
                 begun_with[carry] = max(sizes.get(number, 0), begun_with.get(carry, 0))
@@ -260,7 +207,7 @@ class Recomputing:
 
     def _maker(self, loop: HloInstruction, number: int) -> HloInstruction:
         """The instruction of the body that writes a stack."""
-        return _behind_copies(_Inside(Value(loop.called_computations[0].root, (number,))), enters=False).made
+        return behind_copies(Inside(Value(loop.called_computations[0].root, (number,))), enters=False).made
 
     # -- what it costs ------------------------------------------------------------------------
 
@@ -310,7 +257,7 @@ class Recomputing:
         """The largest value of an iteration that a stack is of, if possible one whose line is known."""
         told: list[str] = []
         for number in sorted(sizes, key=lambda each: (-sizes[each], each)):
-            made, at = _behind_forms(self._bodies[loop].stacked[number]).value
+            made, at = behind_forms(self._bodies[loop].stacked[number]).value
             metadata = made.metadata
             shape = str((part_of(made.shape, at) or made.shape).without_layout())
             if metadata.source and metadata.op_name:
@@ -342,59 +289,3 @@ def _name_of(loop: HloInstruction) -> str:
 def _instructions_in(instruction: HloInstruction) -> Iterator[HloInstruction]:
     for called in instruction.called_computations:
         yield from called.instructions
-
-
-def _before(inside: _Inside, forms: frozenset[Opcode], *, enters: bool = True) -> _Inside | None:
-    """Where a value comes from, one step back; None where it is made. Operations in `forms` pass it on too."""
-    (made, at), callers = inside
-    source = handed_on_from(made, at)
-    if source is not None:
-        return _Inside(source, callers)
-    if made.opcode in forms and made.operands:
-        operand = made.operands[0]
-        if made.opcode is not Opcode.BROADCAST or product(operand.shape.dimensions) == product(made.shape.dimensions):
-            return _Inside(Value(operand, ()), callers)
-    if enters and made.opcode in _ENTERED and made.called_computations:
-        return _Inside(Value(made.called_computations[0].root, at), (*callers, made))
-    if made.opcode is Opcode.PARAMETER and callers and made.parameter_number < len(callers[-1].operands):
-        return _Inside(Value(callers[-1].operands[made.parameter_number], at), callers[:-1])
-    return None
-
-
-def _behind(inside: _Inside, forms: frozenset[Opcode], *, enters: bool = True) -> _Inside:
-    for _ in range(_MOST_STEPS):
-        before = _before(inside, forms, enters=enters)
-        if before is None:
-            break
-        inside = before
-    return inside
-
-
-def _behind_copies(inside: _Inside, *, enters: bool = True) -> _Inside:
-    """Where a value comes from."""
-    return _behind(inside, _COPIES, enters=enters)
-
-
-def _behind_forms(inside: _Inside) -> _Inside:
-    """Where the elements of a value come from, maybe in another form or of another type."""
-    return _behind(inside, _FORMS)
-
-
-def _body_of(loop: HloInstruction) -> _Body:
-    body = loop.called_computations[0]
-    parameter = body.parameters[0]
-    stacked: dict[int, _Inside] = {}
-    carried: dict[int, Shape] = {}
-    for number, shape in enumerate(body.root.shape.tuple_shapes):
-        if not shape.is_array or not shape.rank:
-            continue
-        last = _behind_copies(_Inside(Value(body.root, (number,))))
-        if last.value == (parameter, (number,)):
-            continue
-        if replaces_a_part(last.made) and len(last.made.operands) > 1:
-            before = _behind_copies(_Inside(Value(last.made.operands[0], ()), last.callers))
-            if before.value == (parameter, (number,)):
-                stacked[number] = _Inside(Value(last.made.operands[1], ()), last.callers)
-                continue
-        carried[number] = shape
-    return _Body(stacked, carried)
