@@ -47,6 +47,8 @@ DEFERRED_IMPORTS: dict[tuple[str, str], str] = {
     ("xlashape.drawing.draw", "xlashape.reports.memory"): "few commands draw",
     ("xlashape.drawing.draw", "xlashape.reports.profile"): "few commands draw",
     ("xlashape.reports.memory.recomputing", "xlashape.reports.cost.program"): "it needs maps, and few have such loops",
+    ("xlashape.reports.memory.restacked", "xlashape.indexing.answers.leaves"): "it needs maps, and few have such loops",
+    ("xlashape.reports.memory.restacked", "xlashape.indexing.walk.repeated.trip_count"): "as above",
     ("xlashape.reports.memory.suggestions", "xlashape.reports.copies"): "it needs maps, and few ask for suggestions",
     ("xlashape.cli.connection", "xlashape_client"): _CLIENT,
     ("xlashape.cli.commands", "xlashape.cli.reporting"): "few commands are reports",

@@ -136,6 +136,7 @@ PEAK_CHANGES: Final = Vocabulary(
         "padding": "a value has less padding",
         "copy": "a copy is left out",
         "smaller": "a value is made smaller",
+        "carry": "a loop carries an array that it takes apart and stacks again",
     },
 )
 CHANGE_KINDS: Final = Vocabulary(
@@ -185,6 +186,7 @@ COPY_EDITS: Final = Vocabulary(
         "output-order": "a transposed result",
         "donate": "an argument that is given away",
         "output-first": "an output that is returned before the others",
+        "carry": "an array that a loop carries instead of taking it apart and stacking it again",
     },
 )
 ACCESSES: Final = Vocabulary(

@@ -1182,6 +1182,8 @@ const (
 	PeakChangeKind_PEAK_CHANGE_KIND_COPY PeakChangeKind = 5
 	// A value is made smaller.
 	PeakChangeKind_PEAK_CHANGE_KIND_SMALLER PeakChangeKind = 6
+	// A loop carries an array that it takes apart and stacks again.
+	PeakChangeKind_PEAK_CHANGE_KIND_CARRY PeakChangeKind = 7
 )
 
 // Enum value maps for PeakChangeKind.
@@ -1194,6 +1196,7 @@ var (
 		4: "PEAK_CHANGE_KIND_PADDING",
 		5: "PEAK_CHANGE_KIND_COPY",
 		6: "PEAK_CHANGE_KIND_SMALLER",
+		7: "PEAK_CHANGE_KIND_CARRY",
 	}
 	PeakChangeKind_value = map[string]int32{
 		"PEAK_CHANGE_KIND_UNSPECIFIED": 0,
@@ -1203,6 +1206,7 @@ var (
 		"PEAK_CHANGE_KIND_PADDING":     4,
 		"PEAK_CHANGE_KIND_COPY":        5,
 		"PEAK_CHANGE_KIND_SMALLER":     6,
+		"PEAK_CHANGE_KIND_CARRY":       7,
 	}
 )
 
@@ -1937,6 +1941,8 @@ const (
 	CopyEditKind_COPY_EDIT_KIND_DONATE CopyEditKind = 5
 	// An output that is returned before the others.
 	CopyEditKind_COPY_EDIT_KIND_OUTPUT_FIRST CopyEditKind = 6
+	// An array that a loop carries instead of taking it apart and stacking it again.
+	CopyEditKind_COPY_EDIT_KIND_CARRY CopyEditKind = 7
 )
 
 // Enum value maps for CopyEditKind.
@@ -1949,6 +1955,7 @@ var (
 		4: "COPY_EDIT_KIND_OUTPUT_ORDER",
 		5: "COPY_EDIT_KIND_DONATE",
 		6: "COPY_EDIT_KIND_OUTPUT_FIRST",
+		7: "COPY_EDIT_KIND_CARRY",
 	}
 	CopyEditKind_value = map[string]int32{
 		"COPY_EDIT_KIND_UNSPECIFIED":   0,
@@ -1958,6 +1965,7 @@ var (
 		"COPY_EDIT_KIND_OUTPUT_ORDER":  4,
 		"COPY_EDIT_KIND_DONATE":        5,
 		"COPY_EDIT_KIND_OUTPUT_FIRST":  6,
+		"COPY_EDIT_KIND_CARRY":         7,
 	}
 )
 
@@ -9588,7 +9596,7 @@ type CopiesSuggestionsRow struct {
 	IsExact *bool `protobuf:"varint,6,opt,name=is_exact,json=isExact,proto3,oneof" json:"is_exact,omitempty"`
 	// For programs: `layout 0 (1, 0)` is another layout of parameter 0, major to minor, `layout {1} (1, 0)` one of an
 	// output; `order 0 (0, 2, 1)` a transposed argument or result; `donate 0` a donation; `first {1}` returns an output
-	// before the others.
+	// before the others; `carry 0` carries a donated array through its scan.
 	Edits         []string `protobuf:"bytes,7,rep,name=edits,proto3" json:"edits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -15118,7 +15126,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x15BUFFER_KIND_PARAMETER\x10\x01\x12\x19\n" +
 	"\x15BUFFER_KIND_TEMPORARY\x10\x02\x12\x16\n" +
 	"\x12BUFFER_KIND_OUTPUT\x10\x03\x12\x18\n" +
-	"\x14BUFFER_KIND_CONSTANT\x10\x04*\xe6\x01\n" +
+	"\x14BUFFER_KIND_CONSTANT\x10\x04*\x82\x02\n" +
 	"\x0ePeakChangeKind\x12 \n" +
 	"\x1cPEAK_CHANGE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17PEAK_CHANGE_KIND_DONATE\x10\x01\x12\x1e\n" +
@@ -15126,7 +15134,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x1aPEAK_CHANGE_KIND_PRECISION\x10\x03\x12\x1c\n" +
 	"\x18PEAK_CHANGE_KIND_PADDING\x10\x04\x12\x19\n" +
 	"\x15PEAK_CHANGE_KIND_COPY\x10\x05\x12\x1c\n" +
-	"\x18PEAK_CHANGE_KIND_SMALLER\x10\x06*\xbe\x01\n" +
+	"\x18PEAK_CHANGE_KIND_SMALLER\x10\x06\x12\x1a\n" +
+	"\x16PEAK_CHANGE_KIND_CARRY\x10\a*\xbe\x01\n" +
 	"\vMemoryTable\x12\x1c\n" +
 	"\x18MEMORY_TABLE_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19MEMORY_TABLE_PEAK_BUFFERS\x10\x01\x12\x19\n" +
@@ -15209,7 +15218,7 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x11TIMES_BOUND_EXACT\x10\x01\x12\x18\n" +
 	"\x14TIMES_BOUND_AT_LEAST\x10\x02\x12\x17\n" +
 	"\x13TIMES_BOUND_AT_MOST\x10\x03\x12\x17\n" +
-	"\x13TIMES_BOUND_UNKNOWN\x10\x04*\xee\x01\n" +
+	"\x13TIMES_BOUND_UNKNOWN\x10\x04*\x88\x02\n" +
 	"\fCopyEditKind\x12\x1e\n" +
 	"\x1aCOPY_EDIT_KIND_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bCOPY_EDIT_KIND_INPUT_LAYOUT\x10\x01\x12 \n" +
@@ -15217,7 +15226,8 @@ const file_xlashape_v1_report_service_proto_rawDesc = "" +
 	"\x1aCOPY_EDIT_KIND_INPUT_ORDER\x10\x03\x12\x1f\n" +
 	"\x1bCOPY_EDIT_KIND_OUTPUT_ORDER\x10\x04\x12\x19\n" +
 	"\x15COPY_EDIT_KIND_DONATE\x10\x05\x12\x1f\n" +
-	"\x1bCOPY_EDIT_KIND_OUTPUT_FIRST\x10\x06*\x8e\x01\n" +
+	"\x1bCOPY_EDIT_KIND_OUTPUT_FIRST\x10\x06\x12\x18\n" +
+	"\x14COPY_EDIT_KIND_CARRY\x10\a*\x8e\x01\n" +
 	"\vCopiesTable\x12\x1c\n" +
 	"\x18COPIES_TABLE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11COPIES_TABLE_ROWS\x10\x01\x12\x17\n" +

@@ -3644,7 +3644,7 @@ pub struct CopiesSuggestionsRow {
     pub is_exact: ::core::option::Option<bool>,
     /// For programs: `layout 0 (1, 0)` is another layout of parameter 0, major to minor, `layout {1} (1, 0)` one of an
     /// output; `order 0 (0, 2, 1)` a transposed argument or result; `donate 0` a donation; `first {1}` returns an output
-    /// before the others.
+    /// before the others; `carry 0` carries a donated array through its scan.
     #[prost(string, repeated, tag = "7")]
     pub edits: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
@@ -5449,6 +5449,8 @@ pub enum PeakChangeKind {
     Copy = 5,
     /// A value is made smaller.
     Smaller = 6,
+    /// A loop carries an array that it takes apart and stacks again.
+    Carry = 7,
 }
 impl PeakChangeKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -5464,6 +5466,7 @@ impl PeakChangeKind {
             Self::Padding => "PEAK_CHANGE_KIND_PADDING",
             Self::Copy => "PEAK_CHANGE_KIND_COPY",
             Self::Smaller => "PEAK_CHANGE_KIND_SMALLER",
+            Self::Carry => "PEAK_CHANGE_KIND_CARRY",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -5476,6 +5479,7 @@ impl PeakChangeKind {
             "PEAK_CHANGE_KIND_PADDING" => Some(Self::Padding),
             "PEAK_CHANGE_KIND_COPY" => Some(Self::Copy),
             "PEAK_CHANGE_KIND_SMALLER" => Some(Self::Smaller),
+            "PEAK_CHANGE_KIND_CARRY" => Some(Self::Carry),
             _ => None,
         }
     }
@@ -5986,6 +5990,8 @@ pub enum CopyEditKind {
     Donate = 5,
     /// An output that is returned before the others.
     OutputFirst = 6,
+    /// An array that a loop carries instead of taking it apart and stacking it again.
+    Carry = 7,
 }
 impl CopyEditKind {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -6001,6 +6007,7 @@ impl CopyEditKind {
             Self::OutputOrder => "COPY_EDIT_KIND_OUTPUT_ORDER",
             Self::Donate => "COPY_EDIT_KIND_DONATE",
             Self::OutputFirst => "COPY_EDIT_KIND_OUTPUT_FIRST",
+            Self::Carry => "COPY_EDIT_KIND_CARRY",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -6013,6 +6020,7 @@ impl CopyEditKind {
             "COPY_EDIT_KIND_OUTPUT_ORDER" => Some(Self::OutputOrder),
             "COPY_EDIT_KIND_DONATE" => Some(Self::Donate),
             "COPY_EDIT_KIND_OUTPUT_FIRST" => Some(Self::OutputFirst),
+            "COPY_EDIT_KIND_CARRY" => Some(Self::Carry),
             _ => None,
         }
     }

@@ -17,6 +17,7 @@ The files. Each imports only from those above it:
     patches.py       convolutions of patches, which an argument can be handed over as
     causes.py        what forces a copy, or which two uses of a buffer collide
     edits.py         the edits of a JAX program that remove copies
+    stacks.py        copies of arrays that loops take apart and stack again
     answer.py        the rows, and the declaration of their columns
     find_copies.py   the function `copies`
 """

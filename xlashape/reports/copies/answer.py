@@ -119,7 +119,7 @@ class CopySuggestion(NamedTuple):
     is_exact: bool
     edits: tuple[str, ...]
     """The edits in a short form for programs: `layout 0 (1, 0)`, `layout {1} (1, 0)`, `order 0 (0, 2, 1)`, `donate 0`,
-    `first {1}`.
+    `first {1}`, `carry 0`.
     """
 
 
@@ -130,7 +130,7 @@ _SUGGESTION_COLUMNS: Final = (
     Column("copies", ColumnKind.INTEGER, "how many copies it removes", rank=3),
     Column("removes", ColumnKind.TEXTS, "the names of the copies that the change removes"),
     Column("is_exact", ColumnKind.BOOLEAN, "whether recompiling removes exactly the copies of `removes`", rank=4),
-    Column("edits", ColumnKind.TEXTS, "for programs: `layout 0 (1, 0)` is another layout of parameter 0, major to minor, `layout {1} (1, 0)` one of an output; `order 0 (0, 2, 1)` a transposed argument or result; `donate 0` a donation; `first {1}` returns an output before the others"),
+    Column("edits", ColumnKind.TEXTS, "for programs: `layout 0 (1, 0)` is another layout of parameter 0, major to minor, `layout {1} (1, 0)` one of an output; `order 0 (0, 2, 1)` a transposed argument or result; `donate 0` a donation; `first {1}` returns an output before the others; `carry 0` carries a donated array through its scan"),
 )  # fmt: skip
 
 _LEAST_SHARE: Final = 0.01

@@ -1,4 +1,4 @@
-"""The edits of a JAX program that remove copies. There are six kinds:
+"""The edits of a JAX program that remove copies. There are seven kinds:
 
     input-layout     another Format of an argument: it lies in memory as its users want it
     output-layout    another Format of a result: it lies in memory as it is computed
@@ -8,6 +8,7 @@
     donate           an argument is donated, so that it may be overwritten
     output-first     a result is returned before the others of its type and sizes, so that JAX gives it the memory of
                      the first donated argument
+    carry            a donated array that a loop takes apart and stacks again is carried through the loop
 
 A copy may need several edits at once, such as a layout and a donation, because without the copy the argument itself
 would be overwritten. JAX gives the memory of the first donated argument to the first output of equal type and sizes,
@@ -59,21 +60,22 @@ class Edit(NamedTuple):
     """One edit of a program."""
 
     kind: str
-    """`input-layout`, `output-layout`, `input-order`, `output-order`, `donate` or `output-first`."""
+    """`input-layout`, `output-layout`, `input-order`, `output-order`, `donate`, `output-first` or `carry`."""
     parameter: int | None
     """The number of the module's parameter; None for an edit of an output alone."""
     output: tuple[int, ...] | None
     """The index of the output in the module's result; None for an edit of an argument alone."""
     order: tuple[int, ...] | None
     """The dimensions, major to minor: what `jax.experimental.layout.Layout` takes, or `jnp.transpose`. None for
-    `donate` and `output-first`.
+    `donate`, `output-first` and `carry`.
     """
     text: str
     """The edit in JAX's words."""
 
     @property
     def short(self) -> str:
-        """The edit in a short form for programs: `layout 0 (1, 0)`, `order {1} (0, 2, 1)`, `donate 0`, `first {1}`."""
+        """The edit in a short form for programs: `layout 0 (1, 0)`, `order {1} (0, 2, 1)`, `donate 0`, `first {1}`,
+        `carry 0`."""
         what = self.kind.rpartition("-")[2]
         where = str(ShapeIndex(self.output or ())) if self.parameter is None else str(self.parameter)
         return f"{what} {where}" + ("" if self.order is None else f" {self.order}")
@@ -589,7 +591,7 @@ def _donation(parameter: HloInstruction, output: tuple[int, ...]) -> Edit:
 
 def removal_text(module: HloModule, edits: Sequence[Edit]) -> str:
     """The edits of a module in words."""
-    texts = [edit.text for edit in edits if edit.kind != "donate"]
+    texts = [*dict.fromkeys([edit.text for edit in edits if edit.kind != "donate"])]
     donations = {edit.parameter: edit for edit in edits if edit.kind == "donate" and edit.parameter is not None}
     if donations:
         how = how_to_donate(module, donations)

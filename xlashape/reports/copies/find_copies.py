@@ -19,6 +19,7 @@ from xlashape.reports.copies.causes import Ends, cause_of, ends_of, source_text,
 from xlashape.reports.copies.edits import Edit, Removal, excluding, matched_by_jax, removal_of, removal_text
 from xlashape.reports.copies.movers import Mover, layout_of, movers_of
 from xlashape.reports.copies.pass_dumps import Dump, Inserted, dumps_beside, inserted_by, one_of
+from xlashape.reports.copies.stacks import Stacks
 from xlashape.reports.copies.times import Moved, Times, executions, moved_by
 from xlashape.reports.program import early_notes, loop_notes, program
 
@@ -84,13 +85,16 @@ def _copies_of(module: HloModule, path: Path | None = None, passes: str | os.Pat
     movers = list(movers_of(module))
     inserted = _inserted(movers, dumps)
     ends = [ends_of(flow, mover) for mover in movers]
-    removals = [removal_of(flow, mover, each) for mover, each in zip(movers, ends, strict=True)]
+    stacks = Stacks(module, flow, movers)
+    removals = [
+        stacks.removal(mover, each) or removal_of(flow, mover, each) for mover, each in zip(movers, ends, strict=True)
+    ]
     removals = excluding(movers, matched_by_jax(flow, removals))
     edits = {id(each.edits): each.edits for each in removals if each is not None}
     texts = {key: removal_text(module, each) for key, each in edits.items()}  # many rows share long lists of edits
     moved: dict[tuple[object, ...], Moved] = {}
     found = [
-        (_row(flow, mover, each, removal, times, moved, inserted, texts), removal)
+        (_row(flow, stacks, mover, each, removal, times, moved, inserted, texts), removal)
         for mover, each, removal in zip(movers, ends, removals, strict=True)
     ]
     found.sort(key=lambda each: -(each[0].total_bytes or 0))
@@ -191,6 +195,7 @@ def _inserted(movers: Sequence[Mover], dumps: Sequence[Dump]) -> dict[str, Inser
 
 def _row(
     flow: Flow,
+    stacks: Stacks,
     mover: Mover,
     ends: Ends,
     removal: Removal | None,
@@ -200,7 +205,7 @@ def _row(
     texts: dict[int, str],
 ) -> Copy:
     row, inner = mover.row, mover.inner
-    cause = cause_of(flow, mover, ends)
+    cause = stacks.cause(mover, ends, cause_of(flow, mover, ends))
     executed = times[row.computation]
     read, written, size, total = moved_by(mover, executed, moved)
     known = inserted.get(inner.name)

@@ -19,6 +19,8 @@ The files. Each imports only from those above it:
     inside.py       values in the bodies of loops, and the lives of elements of their state
     recomputing.py  the peak with the bodies of loops in jax.checkpoint
     kept.py         what calls of a function keep for the backward pass, and when it is not needed
+    restacked.py    arrays that loops take apart and stack again
+    carrying.py     the peak with such arrays in the carry of the loops
     suggestions.py  what would make the peak smaller
     answer.py       ProgramMemory, the answer
     inputs.py       memory, the function that makes the answer of every kind of input

@@ -108,6 +108,7 @@ TOTALS: Final = (
 
 _CHANGES: Final = {
     "donate": "donation of what the caller no longer needs",
+    "carry": "a stacked array in the carry of its scan",
     "copy": "a copy removed",
     "padding": "another layout",
     "recompute": "values computed again instead of kept",

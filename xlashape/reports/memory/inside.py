@@ -138,7 +138,7 @@ def _in_memory_of(value: Value) -> list[Value]:
     found = [value]
     for _ in range(_MOST_STEPS):
         made = found[-1].instruction
-        if made.opcode is Opcode.COPY and len(made.operands[0].users) > 1:
+        if made.opcode is Opcode.COPY and made.operands and len(made.operands[0].users) > 1:
             break
         earlier = before(Inside(found[-1]), COPIES, enters=False)
         if earlier is None:

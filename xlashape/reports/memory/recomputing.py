@@ -32,7 +32,7 @@ from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import ResultSource
 from xlashape.hlo.ops.registry import operation_of
 from xlashape.limits import spend
-from xlashape.reports.memory.inside import Iteration, Inside, behind_copies, behind_forms, body_of, lives_of
+from xlashape.reports.memory.inside import Inside, Iteration, behind_copies, behind_forms, body_of, lives_of
 from xlashape.reports.memory.plan import FAST, TEMPORARY, Plan
 from xlashape.reports.memory.schedule import leaf_bytes
 from xlashape.reports.text import short_bytes

@@ -1,6 +1,7 @@
 """Changes that a person can write in JAX to make a program's memory peak smaller, each with the new peak and bounds.
 
     donate       arguments whose memory outputs of the same shape can take
+    carry        an array that a scan takes apart in xs and stacks again in ys, in its carry instead
     recompute    what a loop or a function keeps for the backward pass, or what lives across the peak without being used
                  there (jax.checkpoint)
     precision    f32 temporaries, or f32 arguments, as bf16
@@ -14,11 +15,11 @@ the plan: the schedule stays, lives and sizes change. A compiler may schedule an
 only a donation is exact, and only where no copy can become necessary; all other changes have bounds. A change without
 an upper bound is an idea: its text says what is not known.
 
-Changes are listed by what they cost the author: a donation costs nothing, a copy or padding an edit that changes no
-value, recomputing time, another precision changes results, and a smaller dimension is another program. With a limit,
-the search is for a list of changes that is certain to bring the peak within it: donations, then one smaller dimension,
-or several. Where there is none, and no single change is enough by the estimate, it is for a list that is: donations,
-bf16, then smaller dimensions.
+Changes are listed by what they cost the author: a donation costs nothing, a copy, padding or a carry an edit that
+changes no value, recomputing time, another precision changes results, and a smaller dimension is another program. With
+a limit, the search is for a list of changes that is certain to bring the peak within it: donations, then one smaller
+dimension, or several. Where there is none, and no single change is enough by the estimate, it is for a list that is:
+donations, bf16, then smaller dimensions.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from xlashape.hlo.module_proto.stack_frames import Frame
 from xlashape.hlo.ops.opcode import Opcode
 from xlashape.hlo.ops.operation import ReadPattern, ResultSource
 from xlashape.hlo.ops.registry import operation_of
+from xlashape.reports.memory.carrying import carried
 from xlashape.reports.memory.dimensions import Followed
 from xlashape.reports.memory.donations import Aliases, Donation, Donations
 from xlashape.reports.memory.kept import Residual, Uses, calls_of, without
@@ -50,7 +52,7 @@ from xlashape.shape import PrimitiveType, Shape
 _LEAST_SHARE: Final = 0.01
 """Changes that save a smaller part of the peak are not listed."""
 _MOST_OF_A_KIND: Final = 5
-_BY_COST: Final = ("donate", "copy", "padding", "recompute", "precision", "smaller")
+_BY_COST: Final = ("donate", "carry", "copy", "padding", "recompute", "precision", "smaller")
 """The kinds of changes, first those that cost the author least."""
 _IN_A_LIST: Final = {"donate": "the donations", "precision": "bf16", "smaller": "the smaller dimensions"}
 """What verdicts call the changes of a list."""
@@ -68,7 +70,7 @@ class MemorySuggestion(NamedTuple):
     """A change of the program."""
 
     change: str
-    """`donate`, `recompute`, `precision`, `padding`, `copy` or `smaller`."""
+    """`donate`, `recompute`, `precision`, `padding`, `copy`, `smaller` or `carry`."""
     text: str
     """The change in words, as one writes it in JAX."""
     new_peak_bytes: int
@@ -94,7 +96,7 @@ class MemorySuggestion(NamedTuple):
     size: int | None = None
     """Of `smaller`: the new size; else None."""
     parameters: tuple[int, ...] | None = None
-    """Of `donate`: the numbers of all parameters that are donated; else None."""
+    """Of `donate`, and of a `carry` with donations: the numbers of all parameters that are donated; else None."""
 
 
 def suggestions(plan: Plan, limit: int | None, *, only_certain: bool = False) -> tuple[MemorySuggestion, ...]:
@@ -135,9 +137,9 @@ class _Suggestions:
     def all(self, only_certain: bool) -> tuple[MemorySuggestion, ...]:
         donations = self._donations.found(_LEAST_SHARE * self._peak)
         found: list[MemorySuggestion] = []
-        kinds = [self._precision, self._padding, self._copies, self._recomputed, self._smaller]
+        kinds = [self._carried, self._precision, self._padding, self._copies, self._recomputed, self._smaller]
         if only_certain:
-            kinds = [] if self._is_idea else kinds[:3]
+            kinds = [] if self._is_idea else kinds[:4]
             if len(donations) > 1 and self._donations.may_plan > 0:
                 every = [self._donations.together(donations), *donations]
                 donations = [min(every, key=lambda each: (each.new_peak_bytes, not each.is_exact))]
@@ -352,6 +354,15 @@ class _Suggestions:
         inside = max(totals[begin : end + 1], default=0) - less
         return max([inside, *totals[:begin], *totals[end + 1 :]])
 
+    def _carried(self) -> Iterator[MemorySuggestion]:
+        """Arrays that scans take apart and stack again, in their carry."""
+        for each in carried(self._plan, self._module, self._donations):
+            upper = None if self._is_idea else each.upper_bytes
+            text = each.text + (_BEFORE if self._is_idea else "")
+            bounds = (each.lower_bytes, upper)
+            made = self._made("carry", text, each.new_peak_bytes, bounds=bounds, name=each.name)
+            yield made._replace(parameters=each.parameters or None)
+
     # -- sizes --------------------------------------------------------------------------------
 
     def _precision(self) -> Iterator[MemorySuggestion]:
@@ -439,7 +450,7 @@ class _Suggestions:
             return
         for each in report.suggestions:
             removed = [lives[name] for name in each.removes if name in lives]
-            if removed and "donate" not in each.kinds:
+            if removed and not {"donate", "carry"}.intersection(each.kinds):
                 values = self._plan.values
                 life = max(removed, key=lambda one: values.sizes[self._plan.lives.values[one]])
                 value = self._plan.lives.values[life]

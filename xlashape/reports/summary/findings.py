@@ -75,11 +75,11 @@ def of_memory(memory: ProgramMemory, layer: Layer) -> list[Finding | Fine]:
     found: list[Finding | Fine] = []
     certain = suggestions(memory.plan, None, only_certain=True)
     for each in [*{each.change: each for each in reversed(certain)}.values()]:  # the first of each kind
-        is_donation = each.change == "donate"
-        saved = peak - (each.new_peak_bytes if is_donation or each.upper_bytes is None else each.upper_bytes)
-        about = "" if each.is_exact or not is_donation else "about "
+        is_estimated = each.change in ("donate", "carry")
+        saved = peak - (each.new_peak_bytes if is_estimated or each.upper_bytes is None else each.upper_bytes)
+        about = "" if each.is_exact or not is_estimated else "about "
         text = f"{about}{short_bytes(saved)} of the peak of {short_bytes(peak)} need not be held"
-        if is_donation:
+        if each.parameters:
             text += ", if the caller no longer needs what it passes"
         where = each.name or ARGUMENTS
         found.append(Finding(saved / peak, "peak", "memory", text, each.text, saved, 1, where, each.name, None))
