@@ -5,6 +5,7 @@
 - `ledger`: evaluated values, in which equal values are one. `outline`: large programs, evaluated in parts.
 - `program`: a module with what it takes and gives. `parts`: a part of an outline, and its elements from what they need
   alone. `sampled`: some elements of the outputs, computed from the parameters.
+- `partners`: the first instructions whose values the other program does not have, and constants that make a difference.
 """
 
 from xlashape.reports.equivalent.answer import REPORT, Equivalent, PassStage

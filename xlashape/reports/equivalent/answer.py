@@ -9,6 +9,7 @@ from xlashape.evaluation.domains.modular import P
 from xlashape.hlo import HloInstruction
 from xlashape.reports import vocabularies
 from xlashape.reports.equivalent.compare import DIFFERS, EQUAL, OVER_REALS, UNKNOWN, Verdict
+from xlashape.reports.equivalent.partners import named
 from xlashape.reports.report import FRAMES, Computed, Option, Report
 
 _TEXT: Final = ColumnKind.TEXT
@@ -103,6 +104,8 @@ class Equivalent(Computed[PassStage]):
     source: str | None
     reasons: tuple[str, ...]
     """Why the verdict is unknown."""
+    constants: tuple[str, ...]
+    """Of programs that differ, the constants of one that stand in the place of others, as far as that is known."""
 
     def __init__(self, verdict: Verdict, stages: tuple[PassStage, ...] = (), first: PassStage | None = None) -> None:
         difference, instruction = verdict.difference, verdict.instruction
@@ -119,6 +122,9 @@ class Equivalent(Computed[PassStage]):
         self.inputs = None if difference is None else difference.inputs
         self.instruction = None if instruction is None else instruction.name
         self.source = source_of(instruction)
+        self.constants = tuple(verdict.constants)
+        self._inputs = verdict.inputs
+        self._alone = verdict.alone
 
     @property
     def is_equal(self) -> bool:
@@ -131,7 +137,9 @@ class Equivalent(Computed[PassStage]):
         return sum(each.verdict not in (EQUAL, OVER_REALS) for each in self.stages or [self])
 
     def headline(self) -> str:
-        lines = [_HEADLINES[self.verdict].format(count=len(self.stages) or 2, chance=f"{2 / P:.0e}")]
+        lines = [
+            _HEADLINES[self.verdict].format(count=len(self.stages) or 2, chance=f"{2 / P:.0e}", inputs=self._inputs)
+        ]
         if self.is_sampled and self.is_equal:
             lines.append("of large parts some elements alone were compared: what only a few others show may be missed")
         if self.stages:
@@ -142,9 +150,13 @@ class Equivalent(Computed[PassStage]):
             where = f"output {self.output}, element {list(self.element or ())}"
             on = "" if self.device is None else f" on device {self.device}"
             lines.append(f"{where}{on}: {self.a_value} became {self.b_value}")
-        if self.instruction is not None:
-            at = f" ({self.source})" if self.source else ""
-            lines.append(f"the first instruction whose value has no partner: {self.instruction}{at}")
+        programs = ("in the stage before", "in the stage") if self.stages else ("in A", "in B")
+        both = zip((self._alone.b, self._alone.a), programs[::-1], strict=True)
+        where = ", ".join([f"{named(each)} {program}" for each, program in both if each is not None])
+        if where:
+            at = "" if self._alone.is_first else " is this, or one before"
+            lines.append(f"the first instruction whose value has no partner{at}: {where}")
+        lines += self.constants
         return "\n".join([*lines, *[f"not known: {reason}" for reason in self.reasons]])
 
 
@@ -152,7 +164,7 @@ _HEADLINES: Final = {
     EQUAL: "equal: the programs compute the same, and round in the same way",
     OVER_REALS: "equal over the reals: only rounding, overflow and NaN may differ. The chance that a difference of one "
     "product or sum was missed is below {chance}",
-    DIFFERS: "differs: on ordinary inputs the programs compute something else",
+    DIFFERS: "differs: on {inputs} the programs compute something else",
     UNKNOWN: "unknown: it could neither be shown that the programs compute the same nor that they differ",
 }
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,18 +17,19 @@ from xlashape.evaluation.domains.numbers import FieldNumbers
 from xlashape.evaluation.domains.roundings import Exact, Roundings
 from xlashape.evaluation.domains.values import PlainNumbers
 from xlashape.evaluation.elementwise import is_real
-from xlashape.evaluation.machine import Array, Spread, at, dtype_of
+from xlashape.evaluation.machine import Array, Machine, Spread, at, dtype_of
 from xlashape.evaluation.partial import Grid, every
 from xlashape.evaluation.run_module import DeviceCount, given, run_module
 from xlashape.hlo import HloInstruction, HloModule
 from xlashape.hlo.values.sharding import Sharding
 from xlashape.limits import Budget, budget, check, spend
-from xlashape.reports.equivalent.draws import Draw, draws_for
+from xlashape.reports.equivalent.draws import Draw, draws_for, scaled
 from xlashape.reports.equivalent.ledger import Ledger, digest_of
 from xlashape.reports.equivalent.outline import Outline
+from xlashape.reports.equivalent.partners import Alone, KeyOf, contents, without_partner
 from xlashape.reports.equivalent.parts import steps_of
 from xlashape.reports.equivalent.program import ComparedProgram
-from xlashape.reports.equivalent.sampled import Roots, SampledOutputs
+from xlashape.reports.equivalent.sampled import Roots, SampledOutputs, given_by
 from xlashape.reports.equivalent.terms import Ran, Term, arguments_of, by_name, leaves_of
 from xlashape.shape import Shape
 
@@ -45,6 +48,8 @@ _CHEAPEST: Final = 8
 """Outputs of large programs among which the one is chosen that takes least."""
 _MOST_IN_FIELD: Final = 1 << 25
 """The most elements and products, of 64 each, that a large program is computed from in the field."""
+_MOST_ALONE: Final = 1 << 27
+"""As _MOST_IN_FIELD, of two large programs that differ, to find where they part."""
 _SHOWN: Final = 5
 """The most draws in which ordinary numbers are tried, of those whose elements differ."""
 _FURTHER: Final = (4, 6, 8)
@@ -55,6 +60,17 @@ _TRIED: Final = 2
 """As _SHOWN, for large programs: numbers of both signs, and positive ones."""
 _TOLERANCE: Final = 1e-4
 """Of the greatest element of an output: less is not a difference."""
+_GRAINS: Final = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
+_COARSE: Final = 0.25
+"""As _GRAINS, of all other types."""
+_PLAIN: Final = 0.1
+"""Of the larger value: for a smaller difference, numbers of other sizes are tried too."""
+_LEAST: Final = 1e-30
+"""Less is no difference between very small numbers, which approximations may take for 0."""
+_SCALED: Final = 1 << 23
+"""Elements that are computed for draws of numbers of other sizes. There is one draw in any case."""
+_APPROXIMATE: Final = "the modules differ as formulas, and agree on ordinary numbers: perhaps an approximation"
+_AGREE: Final = "the modules differ as formulas, and agree on the numbers that were tried"
 _MARGIN: Final = 16
 """Times the difference that rounding makes: less is not a difference."""
 
@@ -69,6 +85,12 @@ class Difference(NamedTuple):
     inputs: list[Array]
     device: int | None
 
+    @property
+    def share(self) -> float:
+        """The difference beside the larger value."""
+        one, other = self.a_value, self.b_value
+        return float(abs(one - other) / (max(abs(one), abs(other)) or 1)) if np.asarray(one).dtype.kind in "fc" else 1.0
+
 
 @dataclass
 class Verdict:
@@ -77,9 +99,19 @@ class Verdict:
     verdict: str
     reasons: list[str] = field(default_factory=list[str])
     difference: Difference | None = None
-    instruction: HloInstruction | None = None
+    alone: Alone = field(default_factory=Alone)
+    """What has no partner, where the verdict is not equal."""
+    constants: list[str] = field(default_factory=list[str])
+    """The constants that make the difference."""
+    inputs: str = "ordinary inputs"
+    """What kind of inputs show the difference."""
     is_sampled: bool = False
     """Whether of large parts some elements alone were compared."""
+
+    @property
+    def instruction(self) -> HloInstruction | None:
+        """The first instruction of the second program whose value has no partner."""
+        return self.alone.b
 
 
 class Comparison:
@@ -91,6 +123,7 @@ class Comparison:
         devices = [DeviceCount.of(module) for module in modules]
         self.devices = max(devices, key=lambda d: d.number)
         self.draws: list[Draw] = draws_for(modules, seed)
+        self._grain = 0.0
         corners = next((draw.corners for draw in self.draws if draw.corners), ())
         self._outline = Outline(self.devices, seed, corners) if _elements(modules[0]) > _LARGE else None
         exact, numbers = Exact(), FieldNumbers()
@@ -261,51 +294,143 @@ class Comparison:
                 reasons.append(error.message)
                 continue
             if found is not None:
-                return Verdict(DIFFERS, difference=found, instruction=self._parting(a, b, parting))
-        reasons = list(dict.fromkeys([*ledger.reasons, *reasons]))
+                return self._differing(a, b, found, self._alone(a, b, parting), draw)
+        if not draws:
+            return Verdict(UNKNOWN, list(dict.fromkeys([*ledger.reasons, *reasons])) or [_APPROXIMATE])
+        alone = self._alone(a, b, parting)
         if not reasons:
-            reasons = ["the modules differ as formulas, and agree on ordinary numbers: perhaps an approximation"]
-        return Verdict(UNKNOWN, reasons=reasons, instruction=self._parting(a, b, parting) if draws else None)
+            limit = max(1, int(_SCALED // max(_elements(a.module), 1)))
+            shown = self.shown_with(a, b, scaled(self.draws[0], alone.numbers())[:limit])
+            if shown is not None:
+                return self._differing(a, b, shown[0], alone, shown[1])
+        alone, constants = self._constants(a, b, alone)
+        reasons = list(dict.fromkeys([*ledger.reasons, *reasons])) or [_AGREE if constants else _APPROXIMATE]
+        return Verdict(UNKNOWN, [*reasons, *constants], alone=alone)
+
+    def shown_with(
+        self, a: ComparedProgram, b: ComparedProgram, draws: Sequence[Draw]
+    ) -> tuple[Difference, Draw] | None:
+        """What the first of some draws of numbers of other sizes shows, and that draw; of small differences the largest
+        one."""
+        self._grain = grain_of([a.module, b.module])
+        most: tuple[Difference, Draw] | None = None
+        with suppress(UnsupportedError, LimitExceededError):
+            for draw in draws:
+                found = self._shown(a, b, draw)
+                if found is not None and (most is None or found.share > most[0].share):
+                    most = found, draw
+                if most is not None and most[0].share >= _PLAIN:
+                    break
+        return most
+
+    def _differing(
+        self, a: ComparedProgram, b: ComparedProgram, found: Difference, alone: Alone, draw: Draw
+    ) -> Verdict:
+        alone, constants = self._constants(a, b, alone)
+        return Verdict(DIFFERS, difference=found, alone=alone, constants=constants, inputs=draw.words)
 
     def _compare_outlines(self, a: ComparedProgram, b: ComparedProgram, outline: Outline, left: Budget) -> Verdict:
-        roots: list[list[int]] = []
-        names: list[dict[tuple[str, int], int]] = []
-        for program in (a, b):
-            shardings = self.whole.input_shardings if self._is_divided(program) else [None] * len(program.inputs)
-            if program.outline is None:
-                flat: list[Term] = [
-                    outline.parameter(i, *s) for i, s in enumerate(zip(program.inputs, shardings, strict=True))
-                ]
-                arguments = arguments_of(program.module.entry, flat)
-                log: list[Ran] = []
-                program.outline = leaves_of(outline.run(program.module.entry, arguments, log))
-                program.named = by_name(log)
-            roots.append(program.outline)
-            names.append(program.named)
+        self._run_outline(a, outline)
+        self._run_outline(b, outline)
+        roots = (a.outline or [], b.outline or [])
         if roots[0] == roots[1]:
             return Verdict(EQUAL, is_sampled=outline.is_sampled)
         divided = (self._is_divided(a), self._is_divided(b))
-        instruction: HloInstruction | None = None
+        alone, constants, inputs = Alone(), list[str](), self.draws[0].words
         reasons: list[str] = []
+        found: Difference | None = None
         try:
             if divided[0] != divided[1]:
-                if self._agree_on_samples(outline, (roots[0], roots[1]), divided):
+                if self._agree_on_samples(outline, roots, divided):
                     return Verdict(OVER_REALS, is_sampled=True)
+                alone = self._alone_in(outline, a, b, None)
             else:
-                named = [(names[0][name], value) for name, value in names[1].items() if name in names[0]]
-                unequal = outline.unequal(roots[0], roots[1], named)
+                unequal = outline.unequal(*roots, _of_one_name(a, b))
                 if unequal is None:
                     return Verdict(OVER_REALS, is_sampled=outline.is_sampled)
-                instruction = outline.values[unequal[1]].instruction
+                alone = self._alone_in(outline, a, b, unequal)
                 reasons.append(outline.undecided(unequal))
-            shown = (self._shown_in(outline, (roots[0], roots[1]), divided, draw, left) for draw in self.draws[:_TRIED])
-            found = next((each for each in shown if each is not None), None)
+            for draw in self.draws[:_TRIED]:
+                found = found or self._shown_in(outline, roots, divided, draw, left)
+            more = [] if found is not None else scaled(self.draws[0], alone.numbers())
+            self._grain = grain_of([a.module, b.module])
+            with suppress(UnsupportedError, LimitExceededError):
+                for draw in more:
+                    if found is None and left.steps < _STEPS_OF_LARGE // 2:
+                        found = self._shown_in(outline, roots, divided, draw, left)
+                        inputs = draw.words
+            if divided[0] == divided[1]:
+                alone, constants = self._constants_in(outline, a, b, alone)
         except (UnsupportedError, LimitExceededError, MemoryError) as error:
             reasons = [*dict.fromkeys([*reasons, *outline.reasons, str(error)])]
-            return Verdict(UNKNOWN, reasons, instruction=instruction)
+            return Verdict(UNKNOWN, reasons, alone=alone)
         if found is not None:
-            return Verdict(DIFFERS, difference=found, instruction=instruction)
-        return Verdict(UNKNOWN, [*dict.fromkeys([*reasons, *outline.reasons])], instruction=instruction)
+            return Verdict(DIFFERS, difference=found, alone=alone, constants=constants, inputs=inputs)
+        return Verdict(UNKNOWN, [*dict.fromkeys([*reasons, *outline.reasons, *constants])], alone=alone)
+
+    def _run_outline(self, program: ComparedProgram, outline: Outline) -> None:
+        if program.outline is None:
+            shardings = self.whole.input_shardings if self._is_divided(program) else [None] * len(program.inputs)
+            flat: list[Term] = [
+                outline.parameter(i, *s) for i, s in enumerate(zip(program.inputs, shardings, strict=True))
+            ]
+            arguments = arguments_of(program.module.entry, flat)
+            program.outline = leaves_of(outline.run(program.module.entry, arguments, program.ran))
+            program.named = by_name(program.ran)
+
+    def _alone_in(
+        self, outline: Outline, a: ComparedProgram, b: ComparedProgram, unequal: tuple[int, int] | None
+    ) -> Alone:
+        """As `_alone`, of large programs. Where they are too large for that, what made the first pair of values that
+        are not known to be equal."""
+        pairs = list(zip(a.outline or [], b.outline or [], strict=True))
+        differ = [not outline.are_same(*pair) for pair in pairs]
+        roots = (list(compress(a.outline or [], differ)), list(compress(b.outline or [], differ)))
+        part = outline.from_parameters([*roots[0], *roots[1]])
+        made = [None if unequal is None else outline.values[value].instruction for value in unequal or (0, 0)]
+        same = without_partner((a.ran, b.ran), roots, outline.find)
+        guessed = Alone(made[0], made[1], same.constants, is_first=False)
+        if part.cost() > _MOST_ALONE:
+            return guessed
+        keys: dict[int, tuple[Hashable, Hashable]] = {}
+        domain = outline.field(0)
+
+        def seen(value: int, spread: Spread) -> None:
+            keys[value] = contents(domain, spread), b"".join([digest_of(domain, x) for x in spread])
+
+        given = given_by(outline, self.whole, self.devices, lambda p: self._input(p, self.draws[0], domain=domain))
+        try:
+            with np.errstate(all="ignore"), budget(steps=_STEPS_OF_LARGE, subject="two large programs"):
+                spend(steps_of(part.cost()))
+                machine = Machine(domain, self.devices.number, partitioned=self.devices.are_partitions)
+                part.evaluated(machine, {}, part.whole(), given, seen)
+        except (UnsupportedError, LimitExceededError, MemoryError):
+            return guessed
+        for which in range(2):
+            found = without_partner(
+                (a.ran, b.ran), roots, lambda value, i=which: keys[value][i] if value in keys else value
+            )
+            if found.a or found.b:
+                return found
+        return guessed
+
+    def _constants_in(
+        self, outline: Outline, a: ComparedProgram, b: ComparedProgram, alone: Alone
+    ) -> tuple[Alone, list[str]]:
+        """As `_constants`, of large programs."""
+        pairs, terms = alone.pairs(), {ran.instruction: ran.term for ran in a.ran}
+        if not pairs:
+            return alone, []
+        if any(each[0].a not in terms for each in pairs):
+            return alone.explained(pairs, is_all=False)
+        outline.instead = {pair.b: terms[pair.a] for each in pairs for pair in each}
+        try:
+            changed = ComparedProgram(b.module)
+            self._run_outline(changed, outline)
+        finally:
+            outline.instead = {}
+        is_all = outline.unequal(a.outline or [], changed.outline or [], _of_one_name(a, changed)) is None
+        return alone.explained(pairs, is_all=is_all)
 
     def _agree_on_samples(self, outline: Outline, roots: Roots, divided: tuple[bool, bool]) -> bool:
         """Whether a program and the divided form of it have the same elements in the field. They share no values that
@@ -326,14 +451,40 @@ class Comparison:
                         return False
         return True
 
-    def _parting(self, a: ComparedProgram, b: ComparedProgram, draw: int) -> HloInstruction | None:
-        """The first instruction of b whose value in a draw no instruction of a has."""
+    def _alone(self, a: ComparedProgram, b: ComparedProgram, draw: int) -> Alone:
+        """What has no partner among the values in a draw: their elements, or else these elements in this order."""
         ledger = self._ledgers[Field]
-        known = {_key(ledger, term, draw) for _, term in self._ran(a, Field)[1] for term in leaves_of(term)}
-        for instruction, term in self._ran(b, Field)[1]:
-            if instruction.shape.is_array and any(_key(ledger, t, draw) not in known for t in leaves_of(term)):
-                return instruction
-        return None
+        (_, one), (_, other) = self._ran(a, Field), self._ran(b, Field)
+        differ = [
+            not _same(ledger, x, y, draw)
+            for x, y in zip(self._outputs(a, Field, b), self._outputs(b, Field, a), strict=True)
+        ]
+        roots = [list(compress(self._ran(program, Field)[0], differ)) for program in (a, b)]
+        kinds: tuple[KeyOf, KeyOf] = (
+            lambda value: contents(ledger.domain(draw), ledger.spread(value, draw)),
+            lambda value: _key(ledger, value, draw),
+        )
+        for key_of in kinds:
+            found = without_partner((one, other), (roots[0], roots[1]), key_of)
+            if found.a or found.b:
+                return found
+        return Alone()
+
+    def _constants(self, a: ComparedProgram, b: ComparedProgram, alone: Alone) -> tuple[Alone, list[str]]:
+        """Which constants make the difference."""
+        ledger, pairs = self._ledgers[Field], alone.pairs()
+        if not pairs:
+            return alone, []
+        terms = {ran.instruction: ran.term for ran in self._ran(a, Field)[1]}
+        if any(each[0].a not in terms for each in pairs):  # in the body of a loop
+            return alone.explained(pairs, is_all=False)
+        ledger.instead = {pair.b: terms[pair.a] for each in pairs for pair in each}
+        try:
+            changed = ComparedProgram(b.module)
+            is_all = self._outputs(changed, Field, a) == self._outputs(a, Field, changed)
+        finally:
+            ledger.instead = {}
+        return alone.explained(pairs, is_all=is_all)
 
     def _shown(self, a: ComparedProgram, b: ComparedProgram, draw: Draw) -> Difference | None:
         """The element that differs most on ordinary numbers; None if none does beyond rounding."""
@@ -350,13 +501,13 @@ class Comparison:
                     [self._divided(s, sharding, shape, d) for s in pair]
                     for pair, d in zip(spreads, divided, strict=True)
                 ]
-            found = self._witness(output, spreads, every(shape), inputs)
+            found = self._witness(output, spreads, every(shape), inputs, draw)
             if found is not None:
                 return found
         return None
 
     def _witness(
-        self, output: int, spreads: list[list[Spread]], grid: Grid, inputs: Sequence[Array]
+        self, output: int, spreads: list[list[Spread]], grid: Grid, inputs: Sequence[Array], draw: Draw
     ) -> Difference | None:
         """The element at a grid of an output that differs most beyond rounding. `spreads` has for each program the
         values without and with roundings."""
@@ -364,7 +515,7 @@ class Comparison:
         count = max([len(s) for pair in spreads for s in pair])
         for device in range(count):
             (x, x_rounded), (y, y_rounded) = [[np.asarray(at(s, device)) for s in pair] for pair in spreads]
-            element = differing(x, y, x_rounded, y_rounded)
+            element = differing(x, y, x_rounded, y_rounded, grain=self._grain if draw.scale != 1 else 0)
             if element is not None:
                 place = tuple([int(along[i]) for along, i in zip(grid, element, strict=False)])
                 if count > 1 and sharding is not None and (tile := sharding.tile_of(device, shape)) is not None:
@@ -409,7 +560,7 @@ class Comparison:
                 runs.append(sampled.evaluated(domain, lambda p, d=domain: given(d, input_of(p), self.whole.inputs[p])))
                 # What is no difference without roundings is none beside them.
                 spreads = {o: [[runs[0][o][side], runs[-1][o][side]] for side in range(2)] for o in sampled.grids}
-                witnesses = [self._witness(o, spreads[o], grid, ()) for o, grid in sampled.grids.items()]
+                witnesses = [self._witness(o, spreads[o], grid, (), draw) for o, grid in sampled.grids.items()]
                 shown = next((each for each in witnesses if each is not None), None)
                 if shown is None:
                     break
@@ -427,8 +578,11 @@ class Comparison:
             return run_module(program.module, spreads, domain, self.devices)
 
 
-def differing(x: Array, y: Array, x_rounded: Array, y_rounded: Array) -> tuple[int, ...] | None:
-    """The index at which arrays differ most, beyond what rounding to the declared types changes."""
+def differing(x: Array, y: Array, x_rounded: Array, y_rounded: Array, *, grain: float = 0) -> tuple[int, ...] | None:
+    """The index at which arrays differ most, beyond what rounding to the declared types changes. Of numbers that may
+    be very large or small, only finite values are compared, with roundings they differ too, and the difference is more
+    than `grain` times their size.
+    """
     if x.dtype.kind not in "fc":
         wrong = (x != y) & (x_rounded != y_rounded)
         # An integer that rounding changes is no witness.
@@ -447,8 +601,29 @@ def differing(x: Array, y: Array, x_rounded: Array, y_rounded: Array) -> tuple[i
         broken = [np.isfinite(v) for v in (x, x_rounded, y, y_rounded)]
         alone = (broken[0] & broken[1] & ~broken[2] & ~broken[3]) | (~broken[0] & ~broken[1] & broken[2] & broken[3])
         beyond = np.where(alone, np.inf, np.where(np.isnan(beyond), -1, beyond))
+        if grain:
+            holds = np.isfinite(x_rounded) & np.isfinite(y_rounded) & (np.abs(x_rounded - y_rounded) > gap / 2)
+            beyond = np.where(holds & (gap > np.maximum(grain * sizes, _LEAST)), beyond, -1)
     at_most = np.unravel_index(int(np.argmax(beyond)), beyond.shape)
     return tuple(int(i) for i in at_most) if beyond[at_most] > 0 else None
+
+
+def grain_of(modules: Sequence[HloModule]) -> float:
+    """A few times the greatest relative change that rounding to one of the types of modules makes."""
+    types = {
+        leaf.element_type
+        for module in modules
+        for computation in module.computations
+        for each in computation.instructions
+        for leaf in each.shape.leaves()
+        if leaf.is_array and is_real(leaf.element_type)
+    }
+    return _MARGIN * max([_GRAINS.get(kind.text, _COARSE) for kind in types], default=_GRAINS["f32"])
+
+
+def _of_one_name(a: ComparedProgram, b: ComparedProgram) -> list[tuple[int, int]]:
+    """The values in two programs of instructions of the same name."""
+    return [(a.named[name], value) for name, value in b.named.items() if name in a.named]
 
 
 def _elements(module: HloModule) -> float:

@@ -25,6 +25,10 @@ _EQUAL: Final = 2
 """The draw with equal floats."""
 _CORNERS: Final = 14
 """Draws with integers at corners."""
+_MOST_SIZES: Final = 4
+"""Constants beside whose sizes numbers are drawn."""
+_SMALLEST: Final = 1e-18
+"""Numbers of this size have squares that f32 has."""
 _BRANCHES: Final = 8
 """The most branches of a conditional whose numbers are drawn as the integer that chooses one."""
 _COMPARING: Final = (Opcode.COMPARE, Opcode.CLAMP, Opcode.MAXIMUM)
@@ -43,6 +47,15 @@ class Draw(NamedTuple):
     """Integers beside which programs may behave differently, the most likely first; empty for a draw in range."""
     is_wide: bool = False
     """Whether integers that are not corners may have any value, so that sums and products overflow."""
+    scale: float = 1
+    """What ordinary numbers are multiplied with. 0: half of them are zeros."""
+
+    @property
+    def words(self) -> str:
+        """What kind of inputs they are."""
+        if self.scale == 0:
+            return "inputs of which half are 0"
+        return "ordinary inputs" if abs(self.scale) == 1 else f"inputs of about {self.scale:.0e}"
 
     def _rng(self, parameter: int, purpose: int, number: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, number, parameter, purpose])
@@ -97,7 +110,19 @@ class Draw(NamedTuple):
             return rng.normal(size=dims)
 
         found = drawn() + 1j * drawn() if shape.element_type.is_complex else drawn()
+        found = found * (self.scale or rng.integers(0, 2, dims))
         return np.asarray(found).astype(dtype_of(shape))
+
+
+def scaled(draw: Draw, constants: Iterable[Any]) -> list[Draw]:
+    """Draws with numbers of other sizes: those at which constants matter, then small, large, negative and no numbers.
+    They have the integers of `draw`."""
+    sizes = {abs(float(c)) for c in constants if np.isrealobj(c) and np.isfinite(float(c)) and c}
+    # A constant may be added to a square, to a number, or to a root.
+    scales = [s for c in sorted(sizes)[:_MOST_SIZES] for s in (c**0.5, c, c**2)]
+    near = [draw._replace(base=0, scale=s) for s in dict.fromkeys(scales) if _SMALLEST < s < 1 / _SMALLEST]
+    others = [(0, 1e-3), (0, 1e3), (1, -1.0), (0, 0.0), (1, 1e-3)]
+    return [*near, *[draw._replace(base=base, scale=scale) for base, scale in others]]
 
 
 def _bounds(shape: Shape) -> tuple[int, int]:

@@ -146,7 +146,7 @@ class Outline(Terms):
         while pending:
             pair = pending.pop()
             a, b = (self.values[i] for i in pair)
-            if pair in below or self._find(pair[0]) == self._find(pair[1]) or a.shape.dimensions != b.shape.dimensions:
+            if pair in below or self.find(pair[0]) == self.find(pair[1]) or a.shape.dimensions != b.shape.dimensions:
                 continue
             alike = a.signature == b.signature != b"" and a.leaf == b.leaf and len(a.operands) == len(b.operands)
             operands = list(zip(a.operands, b.operands, strict=False))
@@ -170,7 +170,7 @@ class Outline(Terms):
             is_same = operands is not None and all(self.are_same(x, y) for x, y in operands)
             if is_same or self._are_equal(*pair, wider, most):
                 # The lower number stands for both, so that values are made of lower ones.
-                low, high = sorted(map(self._find, pair))
+                low, high = sorted(map(self.find, pair))
                 if low != high:  # earlier pairs may have made them one
                     self._same[high] = low
             else:
@@ -181,20 +181,21 @@ class Outline(Terms):
         """Which two values could not be shown to be equal, and why."""
         one, other = (self.values[value] for value in pair)
         names = [made.instruction.name if made.instruction else "a parameter" for made in (one, other)]
-        why = self._why.get((self._find(pair[0]), self._find(pair[1])), "")
+        why = self._why.get((self.find(pair[0]), self.find(pair[1])), "")
         if _are_calls(one, other):
             why = f"they are loops or branches, with {len(one.operands)} and {len(other.operands)} arrays"
         return f"{names[0]} and {names[1]} could not be shown to be equal" + (f": {why}" if why else "")
 
     def are_same(self, one: int, other: int) -> bool:
         """Whether two values are known to be equal."""
-        return self._find(one) == self._find(other)
+        return self.find(one) == self.find(other)
 
     def from_parameters(self, goals: Iterable[int]) -> Part:
         """The computation of values from parameters alone."""
         return Part.below(self.values, goals, lambda value: self.values[value].instruction is None, lambda value: value)
 
-    def _find(self, value: int) -> int:
+    def find(self, value: int) -> int:
+        """The value that stands for a value, and for all that are known to be equal to it."""
         same = self._same
         while (lower := same.get(value)) is not None:
             same[value] = same.get(lower, lower)
@@ -203,10 +204,10 @@ class Outline(Terms):
 
     def _operands(self, value: int) -> list[int]:
         """What a value is made of, where equal values are one."""
-        return [self._find(operand) for operand in self.values[value].operands]
+        return [self.find(operand) for operand in self.values[value].operands]
 
     def _are_equal(self, one: int, other: int, wider: int, most: int | None) -> bool:
-        one, other = self._find(one), self._find(other)
+        one, other = self.find(one), self.find(other)
         if one == other or self._calls_agree(self.values[one], self.values[other]):
             return True
         opened: set[int] = set()
@@ -247,7 +248,7 @@ class Outline(Terms):
         the last: those that are equal at the start, and after an iteration if they were before. What an iteration hands
         on as it is has the value of the start."""
         assert a.instruction is not None and b.instruction is not None
-        starts = [[self._find(value) for value in made.operands] for made in (a, b)]
+        starts = [[self.find(value) for value in made.operands] for made in (a, b)]
         key = (a.signature, b.signature, *map(tuple, starts))
         found = self._loops.get(key)
         if found is not None:
@@ -344,7 +345,7 @@ class Outline(Terms):
                     needed.add(operand)
                     count += 1
         spend(4 * len(reached))
-        return None if count else Part(values, region, edge, self._find)
+        return None if count else Part(values, region, edge, self.find)
 
     def _add_constant(self, value: int, region: set[int]) -> None:
         """Adds a constant and all that it is made of."""

@@ -126,6 +126,11 @@ class Part:
             return sum([self._values[value].cost() for value in self.region])
         return sum([self._values[value].cost(grid) for value, grid in grids.items() if value in self.region])
 
+    def whole(self) -> dict[int, Grid]:
+        """All elements of all values that are computed or that they are computed from."""
+        read = {operand for value in self.region for operand in self._operands(value)}
+        return {value: every(self._values[value].shape) for value in self.region | read}
+
     def sample(self, grid: Grid, seed: int, chosen: Iterable[int] = ()) -> Grid:
         """Some of the elements: the first and last along each dimension, those at indices that the data choose, those
         beside numbers that the attributes of the region name, and others at random."""
@@ -215,8 +220,11 @@ class Part:
         goals: Mapping[int, Grid],
         grids: Mapping[int, Grid],
         given: Callable[[int, Grid], Spread],
+        seen: Callable[[int, Spread], None] | None = None,
     ) -> dict[int, Spread]:
-        """The goals' elements. `grids` has the elements that are needed, and `given` gives those of a value."""
+        """The goals' elements. `grids` has the elements that are needed, `given` gives those of a value, and `seen` is
+        called with each value.
+        """
         known: dict[int, Spread] = {}
         order = sorted(grids)
         last = {operand: value for value in order if value in self.region for operand in self._operands(value)}
@@ -226,6 +234,8 @@ class Part:
                     self._compute(machine, value, grids, known)
                 else:
                     known[value] = given(value, grids[value])
+            if seen is not None:
+                seen(value, known[value])
             for operand in self._operands(value) if value in self.region else ():
                 if last[operand] == value and operand not in goals:
                     known.pop(operand, None)  # its memory is free

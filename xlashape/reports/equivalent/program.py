@@ -18,5 +18,7 @@ class ComparedProgram:
         self.input_shardings = shardings_of(module.entry.parameters)
         self.output_shardings = shardings_of([module.entry.root])
         self.outline: list[int] | None = None
+        self.ran: list[Ran] = []
+        """What ran for `outline`."""
         self.named: dict[tuple[str, int], int] = {}
         self.terms: dict[type[Field], tuple[list[Term], list[Ran]]] = {}

@@ -101,11 +101,19 @@ class SampledOutputs:
         return Machine(domain, self._devices.number, partitioned=self._devices.are_partitions)
 
     def _given(self, input_of: Callable[[int], Array]) -> Callable[[int, Grid], Spread]:
-        def given(value: int, grid: Grid) -> Spread:
-            made = self._outline.values[value]
-            sharding, parts = self._outline.shardings[value], [input_of(made.leaf)]
-            if sharding is not None:
-                parts = shards(parts, sharding, self._whole.inputs[made.leaf], self._devices.number)
-            return [taken(x, every(made.shape), grid) for x in parts]
+        return given_by(self._outline, self._whole, self._devices, input_of)
 
-        return given
+
+def given_by(
+    outline: Outline, whole: ComparedProgram, devices: DeviceCount, input_of: Callable[[int], Array]
+) -> Callable[[int, Grid], Spread]:
+    """What gives the elements at a grid of the value of a parameter. `input_of` gives the array of a parameter."""
+
+    def given(value: int, grid: Grid) -> Spread:
+        made = outline.values[value]
+        sharding, parts = outline.shardings[value], [input_of(made.leaf)]
+        if sharding is not None:
+            parts = shards(parts, sharding, whole.inputs[made.leaf], devices.number)
+        return [taken(x, every(made.shape), grid) for x in parts]
+
+    return given

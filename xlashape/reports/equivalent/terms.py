@@ -32,6 +32,7 @@ class Ran(NamedTuple):
 
     instruction: HloInstruction
     term: Term
+    operands: Sequence[Term]
 
 
 class Terms:
@@ -41,6 +42,8 @@ class Terms:
         self._by_key: dict[Any, Term] = {}
         self._signatures: dict[Any, bytes] = {}
         self._computations: dict[HloComputation, bytes] = {}
+        self.instead: dict[HloInstruction, Term] = {}
+        """Instructions → the terms that they have in the place of their own."""
 
     def made(self, instruction: HloInstruction, operands: list[Term]) -> Term:
         """The term of an instruction that no module had yet."""
@@ -54,8 +57,10 @@ class Terms:
             if instruction.opcode is Opcode.PARAMETER:
                 term = arguments[instruction.number]
             else:
-                term = self._term(instruction, operands, terms, log)
-                log.append(Ran(instruction, term))
+                term = self.instead.get(instruction) if self.instead else None
+                if term is None:
+                    term = self._term(instruction, operands, terms, log)
+                log.append(Ran(instruction, term, operands))
             terms[instruction] = term
         return terms[computation.root]
 

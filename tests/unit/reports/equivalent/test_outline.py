@@ -225,7 +225,8 @@ def test_an_unknown_verdict_names_the_values_that_part() -> None:
   b = f32[8] broadcast(c), dimensions={}  ROOT r = f32[8] multiply(t, b) }"""
     found = equivalent(text, text.replace("constant(1)", "constant(1.00001)"))
     assert found.verdict == "unknown"
-    (reason,) = found.reasons
+    reason, told = found.reasons
+    assert told == "1.0 of c became 1.00001 of c: with the former the programs compute the same"
     assert reason == "c and c could not be shown to be equal: they differ for some values of what both are made of"
 
 
