@@ -35,7 +35,7 @@ from xlashape.reports.copies.causes import (
     output_shape,
     output_text,
 )
-from xlashape.reports.copies.movers import Mover, array_or_none, layout_of
+from xlashape.reports.copies.movers import Mover, array_or_none, layout_of, takes_more
 from xlashape.reports.copies.old_values import comes_before
 from xlashape.reports.donating import argument_name, how_to_donate
 from xlashape.shape import Layout, Shape, ShapeIndex
@@ -242,7 +242,7 @@ def _by_input(flow: Flow, mover: Mover, ends: Ends, chain: _Chain) -> Removal | 
     if not is_entry_parameter(parameter) or ends.source.at or not parameter.shape.is_array or chain.keeps_layout:
         return None
     order = _wanted_of_source(mover, ends, chain)
-    if order is None or order == layout_of(parameter.shape).minor_to_major:
+    if order is None or order == layout_of(parameter.shape).minor_to_major or takes_more(parameter.shape, order):
         return None
     others = [use for use in flow.uses(parameter) if use.user is not mover.row]
     is_exact = len(others) <= _MOST_OTHERS and not layout_of(parameter.shape).tiles
@@ -292,7 +292,7 @@ def _by_output(flow: Flow, ends: Ends, chain: _Chain) -> Removal | None:
     if source is None or shape is None:
         return None
     order = forward((*chain.steps, *use.bitcasts), source)
-    if order is None or order == layout_of(shape).minor_to_major:
+    if order is None or order == layout_of(shape).minor_to_major or takes_more(shape, order):
         return None
     made = ends.source
     # Without the copy, the output is the buffer that the copy reads. That must not be the buffer of an argument or a

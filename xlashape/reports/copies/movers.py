@@ -84,6 +84,15 @@ def layout_of(shape: Shape) -> Layout:
     return shape.layout or Layout(range(shape.rank - 1, -1, -1))
 
 
+def takes_more(array: Shape, order: tuple[int, ...]) -> bool:
+    """Whether an array would take more bytes, padding included, in this order in memory, minor to major."""
+    layout = layout_of(array).replace(minor_to_major=order)
+    try:
+        return physical_bytes(array.replace(layout=layout)) > physical_bytes(array)
+    except XlashapeError:  # a dimension without a bound, or an element type without a known width
+        return False
+
+
 def moves(instruction: HloInstruction) -> bool:
     """Whether an instruction moves data: its opcode does, and it is no transpose or reshape that is a bitcast, and no
     copy of a tuple.

@@ -371,7 +371,8 @@ class Cost(Computed[InstructionCost], Frozen):
         if self.program.weight:
             is_timed = self.roof.bandwidth is not None and not self.as_xla
             moved = "the bytes read and written" if main is None else "the bytes read and written in main memory"
-            lines.append(f"share: of {'all least times' if is_timed else moved}")
+            apart = f"all least times, {cell_text(_LEAST_TIME, self.program.weight)} if nothing overlaps"
+            lines.append(f"share: of {apart if is_timed else moved}")
         notes = [*self.roof.notes]
         if self.conditionals:
             quickest = "" if least is None else ", in the least time the quickest"

@@ -153,9 +153,11 @@ def _fit_headline(answer: Any, rows: Sequence[Any], limit: Any) -> str:
     if enough is not None and (not listed or enough.change != listed[-1].change == "smaller"):
         # What XLA keeps when it computes again is bounded by experience.
         sure = "for certain" if enough.fits and enough.change != "recompute" else "by the estimate"
-        text += (
-            f" With {_CHANGES[enough.change]} it fits {sure}: the peak is then {short_bytes(enough.new_peak_bytes)}."
-        )
+        then = short_bytes(enough.new_peak_bytes)
+        if not enough.fits:
+            most = enough.upper_bytes
+            then = f"about {then}, and {'no upper bound is known' if most is None else f'at most {short_bytes(most)}'}"
+        text += f" With {_CHANGES[enough.change]} it fits {sure}: the peak is then {then}."
     if listed:
         changes = " and ".join(dict.fromkeys([_CHANGES[each.change] for each in listed]))
         most = short_bytes(listed[-1].together_bytes)

@@ -71,10 +71,10 @@ class Uses:
         return before, behind
 
 
-def calls_of(kept: Sequence[Residual]) -> list[list[Residual]]:
-    """What each call of a function keeps, or each layer where one call has all. Calls are told apart by the first
-    part in which the names of their operations differ, such as `block0` and `block1`, where these have the same
-    operations of the same lines; else by the operation that keeps most, if that is done several times."""
+def calls_of(kept: Sequence[Residual]) -> list[list[Residual]] | None:
+    """What each call of a function keeps, by the first part in which the names of their operations differ, such as
+    `block0` and `block1`, where these have the same operations of the same lines; None where names tell no calls
+    apart."""
     paths = [each.origin.metadata.op_name.split("/") for each in kept]
     parts = enumerate(zip(*paths, strict=False))
     depth = next((at for at, names in parts if len({*names}) > 1), len(min(paths, key=len)))
@@ -87,12 +87,13 @@ def calls_of(kept: Sequence[Residual]) -> list[list[Residual]]:
     for name, own in operations.items():
         others = set[tuple[str, str]]().union(*[each for other, each in operations.items() if other != name])
         if len(own & others) < _ALIKE * len(own):
-            return _layers(kept)
+            return None
     return list(calls.values())
 
 
-def _layers(kept: Sequence[Residual]) -> list[list[Residual]]:
-    """The values between one execution and the next of the operation that keeps most."""
+def layers_of(kept: Sequence[Residual]) -> list[list[Residual]]:
+    """What a function keeps between one execution and the next of the operation that keeps most: what each layer of a
+    loop in it keeps, where names do not say which layer an operation is of."""
     alike: dict[tuple[str, str], list[Residual]] = {}
     for each in kept:
         alike.setdefault((each.origin.metadata.source, each.origin.metadata.op_name), []).append(each)

@@ -12,7 +12,8 @@ So the stacks live no longer, and their part of one iteration lives in the secon
                     makes, the largest array: a compiler computes the others where they are used. A TPU's on-chip
                     memory takes its part
 
-The upper bound counts both, all arrays, nothing in on-chip memory, and a tenth more. The operations that are added are
+The upper bound counts both, all arrays, what an iteration of the first loop takes for a while, nothing in on-chip
+memory, and a tenth more. The operations that are added are
 those of the body whose results the stacks depend on.
 """
 
@@ -161,7 +162,8 @@ class Recomputing:
             ]
         )
         without = [total - (less and min(total, less - kept)) for total, less in zip(totals, stacked, strict=False)]
-        backward = [step for step in self._backward_steps if stacked[step]]
+        loops = [each for each in self._loops if "transpose(" in _name_of(each)]
+        backward = [step for step in self._steps_in(loops) if stacked[step]]
         if not backward or not made_by:
             return None
         inside = [without[step] for step in backward]
@@ -170,8 +172,9 @@ class Recomputing:
         least, most = min(inside), max(inside)
         again = sum([max(each) for each in made_by.values()]) - (_FAST_BYTES if FAST in plan.values.spaces else 0)
         every = sum([sum(each) for each in made_by.values()])
+        forward = [without[step] for step in self._steps_in([loop])] or [0]
         static = self._static
-        upper = max(outside, most + every)
+        upper = max(outside, most + every + max(forward) - min(forward))
         largest = max(made_by, key=lambda each: max(made_by[each]))
         return Recomputed(
             self._text(loop, sizes, trips, kept),
@@ -182,10 +185,9 @@ class Recomputing:
             largest.name,
         )
 
-    @cached_property
-    def _backward_steps(self) -> list[int]:
-        """The steps inside of loops of the backward pass."""
-        pending = [loop.called_computations[0] for loop in self._loops if "transpose(" in _name_of(loop)]
+    def _steps_in(self, loops: Iterable[HloInstruction]) -> list[int]:
+        """The steps inside of loops."""
+        pending = [loop.called_computations[0] for loop in loops]
         reached: set[HloComputation] = set()
         while pending:
             computation = pending.pop()

@@ -39,7 +39,7 @@ from xlashape.hlo.ops.registry import operation_of
 from xlashape.reports.memory.carrying import carried
 from xlashape.reports.memory.dimensions import Followed
 from xlashape.reports.memory.donations import Aliases, Donation, Donations
-from xlashape.reports.memory.kept import Residual, Uses, calls_of, without
+from xlashape.reports.memory.kept import Residual, Uses, calls_of, layers_of, without
 from xlashape.reports.memory.plan import PARAMETER, TEMPORARY, Plan, holder_of, origin_of, padding_of
 from xlashape.reports.memory.recomputing import Recomputing, is_forward
 from xlashape.reports.memory.schedule import leaf_bytes
@@ -49,6 +49,7 @@ from xlashape.reports.text import short_bytes
 from xlashape.reports.why import why
 from xlashape.shape import PrimitiveType, Shape
 
+_EACH_LAYER: Final = "each layer in "
 _LEAST_SHARE: Final = 0.01
 """Changes that save a smaller part of the peak are not listed."""
 _MOST_OF_A_KIND: Final = 5
@@ -158,9 +159,11 @@ class _Suggestions:
         return tuple(sorted([*first, *found], key=lambda one: _BY_COST.index(one.change)))
 
     def checkpoints(self) -> list[MemorySuggestion]:
-        """The functions and loops for `jax.checkpoint`; none before XLA's optimizations."""
+        """The functions and loops for `jax.checkpoint` of which it is known what a call or an iteration keeps; none
+        before XLA's optimizations."""
         found = () if self._is_idea else self._recomputed()
-        return [each for each in found if each.text.startswith("jax.checkpoint(") and each.saved_bytes > 0]
+        named = [each for each in found if each.text.startswith("jax.checkpoint(") and each.saved_bytes > 0]
+        return [each for each in named if _EACH_LAYER not in each.text]
 
     def _donate(self, each: Donation) -> MemorySuggestion:
         bounds = None if each.is_exact else (each.lower_bytes, each.upper_bytes)
@@ -267,7 +270,7 @@ class _Suggestions:
                 f"compute {_where(each.origin)} again where it is used after the peak, from "
                 "jax.lax.optimization_barrier(…) of its inputs"
             )
-            yield self._without([each], text)
+            yield self._without([[each]], text)
         for (function, file), group in nlargest(
             _MOST_OF_A_KIND, kept.items(), key=lambda item: sum([each.size for each in item[1]])
         ):
@@ -276,16 +279,15 @@ class _Suggestions:
             many = f"{len(group)} values of {size}" if len(group) > 1 else f"a value of {size}"
             source = group[0].origin.metadata.source
             name = f"{group[0].origin.metadata.op_name}{f' at {source}' if source else ''}"
-            text = (
-                f"jax.checkpoint({function}): the backward pass computes {many}, such as {name}, again instead "
-                "of keeping them"
-            )
-            text = text.replace("keeping them", "keeping it") if len(group) == 1 else text
-            yield self._without(
-                group,
-                f"{text}; where one call of the function has all layers, wrap each layer instead",
-                (function, file),
-            )._replace(flops=None)  # what leads up to these values is computed again as well
+            calls = calls_of(group)
+            layers = [] if calls else layers_of(group)
+            # One call around all layers computes all of them again before their backward pass, and saves nothing.
+            is_one = calls is not None or len(layers) == 1 or _LOOP.search(name)
+            wrapped = function if is_one else f"{_EACH_LAYER}{function.partition(', in Flax')[0]}"
+            text = f"jax.checkpoint({wrapped}): the backward pass computes {many}, such as {name}, again instead of "
+            text += "keeping it" if len(group) == 1 else "keeping them"
+            made = self._without(calls or layers, text, (function, file))
+            yield made._replace(flops=None)  # what leads up to these values is computed again as well
 
     def _residuals(self) -> Iterator[Residual]:
         """The temporaries that live across the peak and can be computed again."""
@@ -308,15 +310,15 @@ class _Suggestions:
             yield Residual(life, instruction, origin, plan.values.sizes[value], before + 1, behind - 1)
 
     def _without(
-        self, group: Sequence[Residual], text: str, function: tuple[str, str] | None = None
+        self, calls: Sequence[Sequence[Residual]], text: str, function: tuple[str, str] | None = None
     ) -> MemorySuggestion:
         """A suggestion to compute these values again where they are used, with the remaining peak. Their operands stay
         in memory until then, but for those that the function computes, which each of its calls computes again before
         its backward pass begins."""
         totals = self._plan.steps.totals
-        for call in calls_of(group):
+        for call in calls:
             totals = without(totals, call)
-        own = {each.instruction for each in group}
+        own = {each.instruction for call in calls for each in call}
         operands = {
             operand
             for instruction in own
@@ -333,7 +335,7 @@ class _Suggestions:
             new_peak,
             bounds=(min(lowest, self._floor()), None),
             flops=flops,
-            name=group[0].instruction.name,
+            name=max([each for call in calls for each in call], key=lambda each: each.size).instruction.name,
         )
 
     @cached_property

@@ -13,6 +13,8 @@ from xlashape.reports.reads.answer import Measured, Read
 from xlashape.reports.text import short_bytes
 
 _FIRST: Final = Read._fields.index("access")
+_VMEM: Final = 16 << 20
+"""The bytes of VMEM that XLA gives a kernel, unless it is told otherwise (`vmem_limit_bytes`)."""
 
 
 class LargerBlocks(NamedTuple):
@@ -38,9 +40,16 @@ class LargerBlocks(NamedTuple):
         del instruction, output
         return f"{self.held_now()}: {self.fewer_steps(operand.name)}"
 
-    def held_now(self) -> str:
+    def fits(self, dimensions: int = 1) -> bool:
+        """Whether blocks of twice the size along so many dimensions of the grid are sure to be within the VMEM that XLA
+        gives a kernel."""
+        return self.held << dimensions <= _VMEM
+
+    def held_now(self, dimensions: int = 1) -> str:
         """What limits the change: the memory that blocks take."""
-        return f"larger blocks, which take {short_bytes(self.held)} of VMEM now"
+        text = f"larger blocks, which take {short_bytes(self.held)} of VMEM now"
+        more = f", and may need more than the {short_bytes(_VMEM)} that XLA gives a kernel without vmem_limit_bytes"
+        return text if self.fits(dimensions) else text + more
 
     def fewer_steps(self, operand: str) -> str:
         """What half as many steps are worth."""

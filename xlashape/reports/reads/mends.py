@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from xlashape.base.math import product
 from xlashape.hlo import HloInstruction, Opcode
 from xlashape.reports.copies.edits import input_layout, output_layout
+from xlashape.reports.copies.movers import takes_more
 from xlashape.reports.reads.answer import Way
 from xlashape.shape import Layout, Shape
 from xlashape.symbolic.expr.expression import variables_of
@@ -88,8 +89,8 @@ def mend_of(way: Way, operand: Shape, output: Shape, lost: int, lost_by: Callabl
     )
     tried = ((_ordered(operand, orders[0]), output), (operand, _ordered(output, orders[1])))
     helps = [
-        order != before and 2 * lost_by(*shapes) <= lost
-        for order, before, shapes in zip(orders, (inner, outer), tried, strict=True)
+        order != before and not takes_more(array, order) and 2 * lost_by(*shapes) <= lost
+        for array, order, before, shapes in zip((operand, output), orders, (inner, outer), tried, strict=True)
     ]
     if any(helps):
         return Mend(orders[0] if helps[0] else None, orders[1] if helps[1] else None)

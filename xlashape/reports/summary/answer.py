@@ -133,8 +133,11 @@ class Summary(Computed[Finding]):
         lines = [self.headline(), *[line for note in self.notes for line in textwrap.wrap(note, room)]]
         rows = self.rows if limit is None else self.rows[:limit]
         mended, others = ([row for row in rows if bool(row.fix) == has_fix] for has_fix in (True, False))
+        told: dict[str, int] = {}
         for number, row in enumerate(mended, 1):
-            lines += ["", *_paragraph(f"{number}. ", row, room)]
+            first = told.setdefault((row.fix or "").partition(", which saves")[0], number)
+            shown = row if first == number else row._replace(fix=f"the same change as {first}.")
+            lines += ["", *_paragraph(f"{number}. ", shown, room)]
         if others:
             lines += ["", _OTHERS if mended else _NONE_MENDED]
         for row in others:

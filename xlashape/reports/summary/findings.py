@@ -86,9 +86,11 @@ def of_memory(memory: ProgramMemory, layer: Layer) -> list[Finding | Fine]:
     again = recomputing(memory.plan)
     if again is not None and again.saved_bytes >= _LEAST_KEPT * peak:
         change, _, _ = again.text.partition(": ")
+        upper = again.upper_bytes
+        most = "" if upper is None or upper <= again.new_peak_bytes else f", at most {short_bytes(upper)}"
         text = (
             f"about {short_bytes(again.saved_bytes)} of {short_bytes(peak)} are kept for the backward pass; {change} "
-            f"computes them again instead, and the peak is then about {short_bytes(again.new_peak_bytes)}"
+            f"computes them again instead, and the peak is then about {short_bytes(again.new_peak_bytes)}{most}"
         )
         share, size, where = again.saved_bytes / peak, again.saved_bytes, again.name or ""
         found.append(Finding(share, "peak", "memory", text, None, size, 1, where, again.name, None))
@@ -185,9 +187,8 @@ def _refetched(reads: Reads, moving: Container[str], traffic: int, layer: Layer)
     for group in _groups(rows, lambda row: row.mend, lambda row: row.again_bytes * (row.runs or 1))[:1]:
         count, most = counted(len(group.rows), "read"), group.rows[0]
         text = f"up to {short_bytes(int(group.cost))} more are fetched again, in {count} (counted: {reads.unit}), as "
-        text += f"{most.instruction} reads {most.operand_name}"
-        fix = f"try {most.mend}; XLA may then fuse otherwise, so compare the time"
-        finding = _of_group(layer, group, traffic or 1, "traffic", "reads", text, fix, "instruction")
+        text += f"{most.instruction} reads {most.operand_name}; to try: {most.mend}, with which XLA may fuse otherwise"
+        finding = _of_group(layer, group, traffic or 1, "traffic", "reads", text, None, "instruction")
         found.append(finding._replace(share=min(1.0, finding.share)))
     return found
 
@@ -199,22 +200,29 @@ def _of_kernels(reads: Reads, computing: Container[str], traffic: int) -> list[F
     times = {(row.computation, row.instruction): row.runs or 1 for row in reads.reads}
     for instruction, alike in reads.alike.items():
         runs = times.get((instruction.computation.name, instruction.name), 1)
-        again, saved, fixes, held = 0, 0.0, list[str](), ""
+        again = 0
+        by_dimension: dict[int, list[tuple[float, str, LargerBlocks]]] = {}
         for _, number, measured in alike.worst_first:
             operand, mend = instruction.operands[number], measured.mend
             layout = operand.shape.layout
             if isinstance(mend, LargerBlocks) and (layout is None or not layout.memory_space):
                 again += measured.lost * runs
-                saved += (measured.lost + measured.distinct) * mend.part * runs
-                fixes.append(mend.fewer_steps(operand.name))
-                held = mend.held_now()
+                saved = (measured.lost + measured.distinct) * mend.part * runs
+                by_dimension.setdefault(mend.dimension, []).append((saved, mend.fewer_steps(operand.name), mend))
+        # Along as many dimensions of the grid as VMEM has room for, those first that save most.
+        best = sorted(by_dimension.values(), key=lambda mends: -sum([saved for saved, _, _ in mends]))
+        room = max([count for count in range(1, len(best) + 1) if best[0][0][2].fits(count)], default=0)
+        chosen = [each for mends in best[: room or 1] for each in mends]
+        saved = sum([each for each, _, _ in chosen])
         if saved and traffic and instruction.name not in computing:
             text = f"{short_bytes(saved)} of the {short_bytes(again)} that the kernel {instruction.name} moves again "
             text += "need not be moved"
+            fix = f"{chosen[0][2].held_now(room or 1)}: {'; and '.join([each for _, each, _ in chosen])}"
+            text += "" if room else f", with {fix}"
             source, op_name = source_of(instruction)
-            where, fix = layer_of(op_name) or source or instruction.name, f"{held}: {'; '.join(fixes)}"
-            share, size, name = saved / traffic, int(saved), instruction.name
-            found.append(Finding(share, "traffic", "reads", text, fix, size, 1, where, name, source or None))
+            where, share = layer_of(op_name) or source or instruction.name, saved / traffic
+            told = Finding(share, "traffic", "reads", text, fix, int(saved), 1, where, instruction.name, source or None)
+            found.append(told if room else told._replace(fix=None))
     return sorted(found, key=lambda each: -each.share)[:_MOST_OF_A_KIND]
 
 

@@ -206,7 +206,7 @@ def test_what_a_function_keeps_for_the_backward_pass_is_one_change():
     names = {each.change: each for each in memory(VECTORS / "mlp_loss_grad.hlo.pb").suggest()}
     found = names["recompute"]
     assert found.text.startswith(
-        "jax.checkpoint(loss of programs.py): the backward pass computes 10 values of 600.0 KiB, such as "
+        "jax.checkpoint(each layer in loss of programs.py): the backward pass computes 10 values of 600.0 KiB, such as "
     )
     assert found.flops is None, "what leads up to the values is computed again as well"
     loop = memory(VECTORS / "programs" / "scan_remat-0.12.0.1.hlo.pb.gz")

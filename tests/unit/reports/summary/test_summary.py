@@ -220,10 +220,11 @@ def test_small_blocks_of_a_kernel_are_told_with_what_larger_ones_save() -> None:
     assert row.text == "32.0 MiB of the 48.0 MiB that the kernel pallas_call.1 moves again need not be moved"
     assert row.fix is not None
     assert row.fix.count("2 instead of 4 steps along dimension") == 2
-    is_told = [
-        any(row.fix and "blocks" in row.fix for row in xs.summary(whole, target=each)) for each in (None, "tpu-v5e")
-    ]
-    assert is_told == [True, False]  # it calculates for longer than it moves on a v5e
+    told = [row for row in xs.summary(whole).rows if "larger blocks" in row.text]
+    assert [row.fix for row in told] == [None], "twice 10 MiB are more than XLA gives a kernel"
+    assert "larger blocks, which take 10.0 MiB of VMEM now, and may need more than the 16.0 MiB" in told[0].text
+    # It calculates for longer than it moves on a v5e.
+    assert not any("larger blocks" in row.text for row in xs.summary(whole, target="tpu-v5e").rows)
     text = str(xs.summary(text))
     assert text.index("\n1. 44.4% of the traffic") < text.index("\nWhere most of it goes") < text.index("\n-  ")
 
@@ -242,10 +243,11 @@ def test_another_layout_that_lowers_what_is_fetched_again_is_to_be_tried() -> No
     ENTRY e { x = f32[2048,4096] parameter(0), metadata={op_name="x"} y = f32[4096,2048] parameter(1)
       ROOT r = f32[4096,2048] fusion(x, y), kind=kLoop, calls=f, backend_config={"outer_dimension_partitions":["2"]} }"""
     (read,) = [row for row in xs.reads(text, target="cpu") if row.mend]
-    row = xs.summary(text, target="cpu").rows[0]
-    assert (row.kind, row.bytes, row.instruction) == ("reads", read.again_bytes, "r")
-    assert row.fix == f"try {read.mend}; XLA may then fuse otherwise, so compare the time"
-    assert "in_shardings of x: Format(Layout((1, 0)), sharding)" in row.fix
+    (row,) = [row for row in xs.summary(text, target="cpu").rows if row.kind == "reads"]
+    assert (row.bytes, row.instruction) == (read.again_bytes, "r")
+    assert row.fix is None, "XLA may fuse otherwise"
+    assert row.text.endswith(f"to try: {read.mend}, with which XLA may fuse otherwise")
+    assert "in_shardings of x: Format(Layout((1, 0)), sharding)" in row.text
 
 
 def test_a_module_of_another_device_is_said_to_be_one() -> None:
@@ -261,3 +263,11 @@ def test_flops_of_a_text_without_metadata_are_no_ones_arguments() -> None:
       ROOT d = f32[64,64] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"""
     (row,) = [row for row in xs.summary(text).rows if row.measure == "FLOPs"]
     assert (row.instruction, row.text.endswith("in d")) == ("d", True)
+
+
+def test_a_change_that_mends_two_findings_is_told_once() -> None:
+    found = xs.summary(VECTORS / "memory" / "mlp_loss_grad.hlo.pb")
+    row = found.rows[0]._replace(fix="carry x")
+    found.rows = [row._replace(fix="carry x, which saves at most 1.00 GiB"), row, row._replace(fix="carry y")]
+    told = [line for line in found.to_text().splitlines() if line.startswith("   → ")]
+    assert told == ["   → carry x, which saves at most 1.00 GiB", "   → the same change as 1.", "   → carry y"]
