@@ -91,18 +91,20 @@ def layer_of(op_name: str) -> str:
     'transformer/layer_3'
     >>> layer_of("jit(f)/jit(main)/mlp/while/body/add;jit(f)/mul"), layer_of("jit(f)/jvp(jit(relu))/max")
     ('mlp', '')
+    >>> layer_of("jit(step)/net/(transpose(jvp())/dot_general:jvp()/reduce_sum)")
+    'net'
     """
     parts = op_name.partition(";")[0].split("/")
     kept: list[str] = []
     for part in parts[:-1]:
+        if part.startswith("("):  # several op_names in one
+            break
         wrappers: list[str] = []
         while (match := _WRAPPER.fullmatch(part)) is not None:
             wrappers.append(part)
             part = match[1]
         if any(each.startswith(("jit(", "pjit(")) for each in wrappers) or part in _MACHINERY:
             continue
-        if part.startswith("("):  # several op_names in one
-            break
         kept.append(part)
         if _NUMBERED.fullmatch(part):
             break

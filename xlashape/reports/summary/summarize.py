@@ -53,13 +53,16 @@ def summary(
             found += findings.of_reads(reads(module, target=target), moving, computing, traffic, layer)
         found += findings.of_collectives(sent, moved, is_optimized=is_optimized)
         found += findings.of_cost(moved, layer, is_optimized=is_optimized)
+        measured: tuple[str, ...] = ()
         if profile is not None:
-            found += findings.of_profile(profile_of(profile, modules=module, target=target), module, layer)
+            report = profile_of(profile, modules=module, target=target)
+            found += findings.of_profile(report, module, layer)
+            measured = report.notes
         early = () if is_optimized else early_notes(module)
         count = moved.unknown_instructions
         unknown = (f"The FLOPs of {counted(count, 'instruction')} are not known; they count 0.",) if count else ()
         early = (*early, *_other_device(module, target))
-        notes = (*module.notes, *early, *loop_notes(moved.program.unknown_loops), *unknown)
+        notes = (*module.notes, *early, *loop_notes(moved.program.unknown_loops), *unknown, *measured)
         totals = {
             "module": module.name,
             "instructions": sum([len(each.instructions) for each in module.computations]),

@@ -130,6 +130,13 @@ def test_a_profile_says_what_took_the_time() -> None:
     assert len(timed) + sum(each.kind == "profile" for each in found.fine) == 3
 
 
+def test_the_notes_of_a_profile_are_told() -> None:
+    path = VECTORS / "profiles" / "same_names.xplane.pb"
+    program = max({row.program_id for row in xs.profile(path).rows if row.module == "jit__lambda"})
+    found = xs.summary(f"{path}#jit__lambda({program})", profile=path)
+    assert "Several programs are called jit__lambda; their ids keep them apart." in found.notes
+
+
 def test_the_command_is_the_answer_of_a_file_without_one(tmp_path: Path) -> None:
     path = tmp_path / "net.hlo"
     path.write_text(layers(4))
