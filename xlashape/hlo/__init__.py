@@ -20,9 +20,7 @@ These are the files and packages. Each imports only from those above it:
     literal/              the elements of a LiteralProto
     values/               the values of attributes: read, written and made canonical
     ops/                  a row for each opcode: its operands, attributes, calls, shape and rules
-    kind.py               what instructions of a module share
-    instruction_content.py  what an instruction says by itself: what it reads from its kind, its metadata
-    module_head.py        what a module says beside its computations
+    kind.py               what instructions of a module share; what an instruction and a module say by themselves
     edit_methods.py       the methods of instructions and computations that edit
     ir.py                 the one form of a module: instructions, computations, the module
     serde.py              from bytes to this form, and back

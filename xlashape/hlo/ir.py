@@ -7,8 +7,8 @@
     HloComputation   instructions in order, with a root
     ModuleData       computations with an entry, and `head`: what the module says beside them
 
-What one of the three classes has without the others stands in a file of its own: what an instruction says by itself
-(`instruction_content.py`), the head of a module (`module_head.py`), the methods that edit (`edit_methods.py`).
+What one of the three classes has without the others stands below them: what an instruction says by itself and the head
+of a module in `kind.py`, the methods that edit in `edit_methods.py`.
 
 A computation that was read from bytes is made of them when it is first touched. Reading is safe in several threads.
 The methods that change a module are those of `HloInstruction`, `HloComputation` and `HloModule`
@@ -31,9 +31,7 @@ from xlashape.base.similar import did_you_mean
 from xlashape.base.tables import Table, Tabular
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, NotFoundError, XlashapeError, is_a
 from xlashape.hlo.edit_methods import ComputationEdits, InstructionEdits
-from xlashape.hlo.instruction_content import InstructionContent, TextMetadata
-from xlashape.hlo.kind import Kind, Kinds
-from xlashape.hlo.module_head import ModuleHead
+from xlashape.hlo.kind import InstructionContent, Kind, Kinds, ModuleHead, TextMetadata
 from xlashape.hlo.module_proto.order import is_post_order, post_order, roots
 from xlashape.hlo.module_proto.structure import LOCAL_ID
 from xlashape.hlo.ops.opcode import Opcode

@@ -8,21 +8,30 @@ an edit gives the instruction another kind. They belong to the module whose `Kin
 A kind is identified by its bytes: the serialized HloInstructionProto without these fields. Fields that the schema does
 not name are part of it, so that nothing is lost. Rules ask whether an instruction has a channel, and not which: the
 kind of an instruction with any channel above 0 says channel 1.
+
+InstructionContent is what an instruction reads from its kind and its metadata, and ModuleHead what a module says beside
+its computations: what both say apart from other instructions and computations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
+from xlashape.hlo.module_proto.module_config import UNSAID, ModuleConfig
 from xlashape.hlo.module_proto.schema_compat import decode
 from xlashape.hlo.ops.opcode import Opcode, UnknownOpcode, opcode_of
 from xlashape.hlo.ops.operation import Operation
 from xlashape.hlo.ops.registry import operation_of
-from xlashape.proto import xla
+from xlashape.proto import parse, xla
 from xlashape.shape import Shape
+
+if TYPE_CHECKING:
+    from xlashape.hlo.module_proto.stack_frames import Metadata, ModuleFrames
+    from xlashape.hlo.values.replica_groups import ReplicaGroups
+    from xlashape.hlo.values.sharding import Sharding
 
 _T = TypeVar("_T")
 
@@ -170,3 +179,190 @@ class Kinds:
 
     def __len__(self) -> int:
         return len(self._by_data)
+
+
+# -- what stands beside the graph ---------------------------------------------------------
+
+
+class TextMetadata:
+    """Metadata that stands as it was written in text, until it is asked for."""
+
+    __slots__ = ("_data", "frame", "read", "text")
+
+    def __init__(self, text: str, frame: int, read: Callable[[TextMetadata], bytes]) -> None:
+        """`read` gives the serialized OpMetadata."""
+        self.text = text
+        """The text between the braces, without the stack frame, as XLA writes it."""
+        self.frame = frame
+        """The number of the stack frame in the module's table; 0 for none."""
+        self.read = read
+        self._data: bytes | None = None
+
+    @property
+    def data(self) -> bytes:
+        """The serialized OpMetadata."""
+        if self._data is None:
+            self._data = self.read(self)
+        return self._data
+
+
+class InstructionContent:
+    """What `HloInstruction` reads from its kind and from its metadata."""
+
+    __slots__ = ()
+
+    kind: Kind
+    said_metadata: bytes | TextMetadata | None
+
+    @property
+    def opcode(self) -> Opcode | UnknownOpcode:
+        """The operation of the instruction. For an opcode that this library does not know, an UnknownOpcode with the
+        name that the module has."""
+        return self.kind.opcode
+
+    @property
+    def details(self) -> xla.HloInstructionProto:
+        """The fields of the proto other than name, id, operands, called computations, control predecessors, metadata
+        and parameter number; `channel_id` is 1 for any channel above 0. All instructions of the kind share the message:
+        it must not be changed."""
+        return self.kind.message
+
+    @property
+    def sharding(self) -> Sharding | None:
+        """How the result is distributed over devices; None for an instruction without a sharding."""
+        details = self.kind.message
+        if not details.HasField("sharding"):
+            return None
+        from xlashape.hlo.values.sharding import Sharding  # start-up time: it loads the codecs of attributes
+
+        return Sharding.from_proto(details.sharding)
+
+    @property
+    def replica_groups(self) -> ReplicaGroups:
+        """The groups in which a collective exchanges data. Empty for a collective without groups and for any other
+        instruction."""
+        # start-up time: it loads the codecs of attributes
+        from xlashape.hlo.values.replica_groups import ReplicaGroups
+
+        return ReplicaGroups.from_instruction(self.kind.message)
+
+    @property
+    def output_operand_aliasing(self) -> Sequence[xla.OutputOperandAliasing]:
+        """Which parts of the result share memory with which parts of operands: the attribute
+        `output_to_operand_aliasing`. To be read only."""
+        return self.kind.message.output_operand_aliasing
+
+    @property
+    def metadata_bytes(self) -> bytes | None:
+        """The serialized OpMetadata; None for an instruction that has none."""
+        metadata = self.said_metadata
+        return metadata.data if isinstance(metadata, TextMetadata) else metadata
+
+    @property
+    def has_metadata(self) -> bool:
+        """Whether the instruction has metadata, which says where in the user's program it comes from."""
+        return self.said_metadata is not None
+
+    @property
+    def op_metadata(self) -> xla.OpMetadata:
+        """The metadata of the instruction as a new message."""
+        return parse(xla.OpMetadata, self.metadata_bytes or b"")
+
+
+class ModuleHead:
+    """The part of a module beside its computations."""
+
+    __slots__ = (
+        "__weakref__",
+        "_content",
+        "_data",
+        "_frames",
+        "_head",
+        "_metadata",
+        "beside",
+        "config",
+        "is_part",
+        "notes",
+    )
+
+    _data: bytes | None
+    """The serialized module as it came, as long as nothing was changed; None for a module that was changed, or made of
+    text."""
+    _content: bytes
+    """The bytes of the HloModuleProto that `_data` holds."""
+    _head: xla.HloModuleProto | None
+    beside: bytes | None
+    """The serialized fields of the HloProto around the module, such as the buffer assignment; None if the module came
+    without one."""
+    config: ModuleConfig
+    """The part of the module's text that the proto has no field for; `UNSAID`, the defaults, for a module made from a
+    proto."""
+    notes: tuple[str, ...]
+    """What was left out or assumed where the module was made of text that is none as it stands
+    (`xlashape.hlo.files.forgiving`); mostly empty."""
+    is_part: bool
+    """Whether such text is a part of a program, so that nothing bounds what the whole program takes."""
+
+    def __init__(self) -> None:
+        self._data = None
+        self._content = b""
+        self._head = None
+        self._frames: ModuleFrames | None = None
+        self._metadata: dict[bytes, Metadata] = {}
+        self.beside = None
+        self.config = UNSAID
+        self.notes = ()
+        self.is_part = False
+
+    def fill_head(self, head: xla.HloModuleProto | None, data: bytes, content: bytes) -> None:
+        """Sets the message with the fields other than the computations. None for a module that was read from the bytes
+        `data`, in which `content` is its HloModuleProto."""
+        self._head, self._data, self._content = head, data or None, content
+
+    def drop_bytes(self) -> None:
+        """Gives up the bytes of the module, whose `head` was read: something of it changes now."""
+        self._data = None
+
+    def read_head(self, content: bytes) -> xla.HloModuleProto:
+        """The head in the bytes of an HloModuleProto."""
+        raise NotImplementedError
+
+    @property
+    def head(self) -> xla.HloModuleProto:
+        """A message with the module's fields other than its computations. To be read only."""
+        head = self._head
+        if head is None:
+            head = self._head = self.read_head(self._content)
+        return head
+
+    def source(self) -> tuple[bytes, bytes]:
+        """The bytes that the module was read from, and the HloModuleProto in them; empty for a module that was changed,
+        or made of text."""
+        return (b"", b"") if self._data is None else (self._data, self._content)
+
+    @property
+    def name(self) -> str:
+        """The module's name."""
+        return self.head.name
+
+    @property
+    def stack_frames(self) -> ModuleFrames:
+        """The module's table of stack frames: the lines of the program that instructions refer to by number.
+        `HloInstruction.metadata` shows them."""
+        frames = self._frames
+        if frames is None:
+            # start-up time: few programs ask
+            from xlashape.hlo.module_proto.stack_frames import ModuleFrames
+
+            frames = self._frames = ModuleFrames(self.head.stack_frame_index)
+        return frames
+
+    def metadata_of(self, data: bytes) -> Metadata:
+        """The Metadata in a serialized OpMetadata. Equal ones are one object."""
+        found = self._metadata.get(data)
+        if found is None:
+            # start-up time: few programs ask
+            from xlashape.hlo.module_proto.stack_frames import Metadata
+
+            found = self._metadata[data] = Metadata.of_proto(data, self.stack_frames)
+        return found

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 
 from xlashape.errors import ParseError
-from xlashape.hlo.instruction_content import TextMetadata
 from xlashape.hlo.ir import HloComputation, HloInstruction
+from xlashape.hlo.kind import TextMetadata
 from xlashape.hlo.ops.calls import CALLED
 from xlashape.hlo.ops.operation import Contents, Operation
 from xlashape.hlo.ops.registry import OPERATIONS

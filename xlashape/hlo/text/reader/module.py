@@ -30,8 +30,8 @@ from functools import partial
 
 from xlashape.base.text import Source
 from xlashape.errors import InvalidArgumentError, InvalidModuleError, ParseError
-from xlashape.hlo.instruction_content import TextMetadata
 from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData
+from xlashape.hlo.kind import TextMetadata
 from xlashape.hlo.module_proto.frame_tables import FrameTables
 from xlashape.hlo.module_proto.module_config import ModuleConfig
 from xlashape.hlo.serde import module_bytes

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from xlashape.base.text import Source
 from xlashape.errors import ParseError
-from xlashape.hlo.instruction_content import TextMetadata
 from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData
-from xlashape.hlo.kind import Kind, Kinds
+from xlashape.hlo.kind import Kind, Kinds, TextMetadata
 from xlashape.hlo.literal import Elided
 from xlashape.hlo.literal.parse import make_static
 from xlashape.hlo.tokens import SHAPE, HloCursor

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 
 from xlashape.errors import InvalidArgumentError
 from xlashape.hlo.async_start import async_start
-from xlashape.hlo.instruction_content import TextMetadata
 from xlashape.hlo.ir import HloComputation, HloInstruction, ModuleData
-from xlashape.hlo.kind import Kind
+from xlashape.hlo.kind import Kind, TextMetadata
 from xlashape.hlo.module_proto.frame_tables import FrameTables, Location
 from xlashape.hlo.module_proto.order import call_order, roots
 from xlashape.hlo.module_proto.structure import LOCAL_ID
