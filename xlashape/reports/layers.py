@@ -45,6 +45,7 @@ class Layers:
         self._flows: dict[ModuleData, Flow] = {}
         self._known: dict[HloInstruction, str] = {}
         self._calling: dict[HloComputation, tuple[str, ...]] = {}
+        self._naming: dict[ModuleData, bool] = {}
 
     def of_row(self, row: Any) -> str:
         """As `of`, for the row of a report on the module: by its attribute `instruction`, or by its name."""
@@ -71,10 +72,19 @@ class Layers:
         name = source_of(instruction)[1]
         if layer_of(name) or instruction.opcode == Opcode.PARAMETER:
             return ""
-        is_named = _is_named(name)
-        found = "" if is_named else self._of_uses(instruction)
+        follows = not _is_named(name) and self._names_any(instruction)
+        found = self._of_uses(instruction) if follows else ""
         found = found or self._of_callers(instruction.computation)
-        return found or ("" if is_named else self._of_operands(instruction))
+        return found or (self._of_operands(instruction) if follows else "")
+
+    def _names_any(self, instruction: HloInstruction) -> bool:
+        """Whether any instruction of the module names a layer, a line or an argument."""
+        module = instruction.computation.module
+        if module not in self._naming:
+            self._naming[module] = any(
+                each.has_metadata and self._said(each) for called in module.computations for each in called.instructions
+            )
+        return self._naming[module]
 
     def _said(self, instruction: HloInstruction) -> str:
         """The layer, line or argument that an instruction names itself; empty where it names none."""
