@@ -40,7 +40,7 @@ class OtherConstant(NamedTuple):
 
 
 class Alone(NamedTuple):
-    """What programs have without a partner."""
+    """The instructions of two programs whose values the other program does not have."""
 
     a: HloInstruction | None = None
     """The first such instruction of the first program, in the order in which it runs."""

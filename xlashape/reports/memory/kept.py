@@ -13,6 +13,7 @@ from xlashape.hlo.flow import handed_on_to
 from xlashape.hlo.module import HloInstruction
 from xlashape.limits import spend
 from xlashape.reports.memory.plan import Plan, holder_of
+from xlashape.reports.memory.recomputing import instruction_of
 
 _ALIKE: Final = 0.5
 """The part of the operations of a call that other calls of its function have as well."""
@@ -42,7 +43,9 @@ class Uses:
 
     @cached_property
     def _steps(self) -> dict[HloInstruction, int]:
-        return {each: step for step, each in enumerate(self._plan.steps.instructions or (), 1)}
+        """The first step in which each instruction runs; in XLA's own assignment those that make a value have one."""
+        steps = range(len(self._plan.steps.totals) - 1, 0, -1)
+        return {made: step for step in steps if (made := instruction_of(self._plan, step)) is not None}
 
     def around(self, life: int, step: int) -> tuple[int, int]:
         """The last step up to this one in which the value of a life is used or made, and the first one behind it in
